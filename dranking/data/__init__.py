@@ -1,0 +1,1 @@
+"""Data sets on disk, query blocks in memory, readers, writers and scaling."""

@@ -1,0 +1,206 @@
+"""Blocks of whole queries: what every kernel, metric and trainer works on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+FeatureMatrix: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_array of float32
+
+MAX_BLOCK_DOCUMENTS = 8_192
+"""Documents a block holds at most, unless one query alone is larger.
+
+Blocks are the unit of reduction: they are fixed by the data set, never by the workers.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBlock:
+    """Whole queries, their documents in rows, all documents of a query adjacent.
+
+    Attributes
+    ----------
+    features
+        (n_documents, n_features) float32, C-ordered (from memory) or F-ordered (from
+        feature-major storage), or a `scipy.sparse.csr_array` of float32 with sorted indices.
+        Finite.
+    relevance
+        (n_documents,) float64 grades; NaN for an unlabelled document.
+    query_ptr
+        (n_queries + 1,) int64; the documents of query q are rows
+        `query_ptr[q]:query_ptr[q + 1]`. No query is empty.
+    query_ids
+        (n_queries,) pyarrow array, int64 or string.
+    doc_ids
+        (n_documents,) pyarrow array, int64 or string, or None where the data has none.
+    comments
+        (n_documents,) pyarrow string array of what else the source says of each document
+        (for LETOR text, the comment behind ``#`` as it stands), or None.
+    query_weights
+        (n_queries,) float64, finite and at least 0, or None for all ones. A query's weight
+        multiplies its share of the objective, its pairs and its metric.
+    """
+
+    features: FeatureMatrix
+    relevance: NDArray[np.float64]
+    query_ptr: NDArray[np.int64]
+    query_ids: pa.Array
+    doc_ids: pa.Array | None = None
+    comments: pa.Array | None = None
+    query_weights: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        n_documents, n_queries = self.n_documents, self.n_queries
+        if self.query_ptr[0] != 0 or self.query_ptr[-1] != n_documents:
+            raise ValueError(
+                f"query_ptr runs from {self.query_ptr[0]} to {self.query_ptr[-1]}, "
+                f"but features has {n_documents} rows."
+            )
+        for name, values, expected in (
+            ("relevance", self.relevance, n_documents),
+            ("query_ids", self.query_ids, n_queries),
+            ("doc_ids", self.doc_ids, n_documents),
+            ("comments", self.comments, n_documents),
+            ("query_weights", self.query_weights, n_queries),
+        ):
+            if values is not None and len(values) != expected:
+                raise ValueError(f"{name} has {len(values)} entries; {expected} are needed.")
+
+    @property
+    def n_documents(self) -> int:
+        """Number of rows."""
+        return int(self.features.shape[0])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.query_ptr) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.features.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether `features` is a CSR array."""
+        return sparse.issparse(self.features)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(n_queries,) float64 query weights, ones where the data has none."""
+        return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
+
+    @property
+    def info(self) -> BlockInfo:
+        """Sizes of this block."""
+        return BlockInfo(
+            n_documents=self.n_documents,
+            n_queries=self.n_queries,
+            n_values=int(self.features.nnz if self.is_sparse else self.features.size),
+            n_unlabelled=int(np.isnan(self.relevance).sum()),
+        )
+
+    def take_queries(self, keep: NDArray[np.bool_]) -> QueryBlock:
+        """The block with only the queries where `keep` (n_queries,) is true, in order."""
+        if keep.all():
+            return self
+        rows = np.repeat(keep, np.diff(self.query_ptr))
+        return self._take(rows, np.diff(self.query_ptr)[keep], keep)
+
+    def labelled(self) -> QueryBlock:
+        """The block without unlabelled documents, and without queries left empty by that."""
+        rows = ~np.isnan(self.relevance)
+        if rows.all():
+            return self
+        sizes = np.add.reduceat(rows, self.query_ptr[:-1], dtype=np.int64)
+        return self._take(rows, sizes[sizes > 0], sizes > 0)
+
+    def with_features(self, features: FeatureMatrix) -> QueryBlock:
+        """The same documents with another feature matrix."""
+        return replace(self, features=features)
+
+    def digest(self) -> str:
+        """Hex BLAKE2 digest of features, relevance, queries and weights (not of comments)."""
+        digest = hashlib.blake2b(digest_size=16)
+        if self.is_sparse:
+            for part in (self.features.indptr, self.features.indices, self.features.data):
+                digest.update(np.ascontiguousarray(part).data)
+        else:
+            digest.update(np.ascontiguousarray(self.features.T).data)
+        digest.update(self.relevance.tobytes())
+        digest.update(self.query_ptr.tobytes())
+        digest.update(self.weights.tobytes())
+        digest.update("\0".join(map(str, self.query_ids.to_pylist())).encode())
+        return digest.hexdigest()
+
+    def _take(
+        self, rows: NDArray[np.bool_], sizes: NDArray[np.int64], keep: NDArray[np.bool_]
+    ) -> QueryBlock:
+        def ids(values: pa.Array | None, mask: NDArray[np.bool_]) -> pa.Array | None:
+            return None if values is None else values.filter(pa.array(mask))
+
+        return QueryBlock(
+            features=self.features[rows],
+            relevance=self.relevance[rows],
+            query_ptr=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            query_ids=ids(self.query_ids, keep),
+            doc_ids=ids(self.doc_ids, rows),
+            comments=ids(self.comments, rows),
+            query_weights=None if self.query_weights is None else self.query_weights[keep],
+        )
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """Sizes of one block, known without reading it.
+
+    Attributes
+    ----------
+    n_documents, n_queries
+        Rows and queries.
+    n_values
+        Stored feature values: documents x features, or the nonzeros of sparse data.
+    n_unlabelled
+        Documents without relevance.
+    """
+
+    n_documents: int
+    n_queries: int
+    n_values: int
+    n_unlabelled: int = 0
+
+
+def block_boundaries(
+    query_sizes: NDArray[np.int64], max_documents: int = MAX_BLOCK_DOCUMENTS
+) -> NDArray[np.int64]:
+    """Where to cut a sequence of queries into blocks.
+
+    Queries fill a block in order until the next one would exceed `max_documents`.
+
+    Parameters
+    ----------
+    query_sizes
+        (n_queries,) documents per query.
+    max_documents
+        Documents a block holds at most, unless one query alone is larger.
+
+    Returns
+    -------
+    (n_blocks + 1,) int64 query indices; block b holds queries `[b]` to `[b + 1]`.
+    """
+    boundaries = [0]
+    filled = 0
+    for query, size in enumerate(query_sizes.tolist()):
+        if filled and filled + size > max_documents:
+            boundaries.append(query)
+            filled = 0
+        filled += size
+    boundaries.append(len(query_sizes))
+    return np.array(boundaries if len(query_sizes) else [0], dtype=np.int64)

@@ -1,0 +1,32 @@
+"""Errors with the exit code that the command line gives them.
+
+Every message says what is wrong, where (file and line, or query id), and what to do about it.
+"""
+
+
+class DrankingError(Exception):
+    """Base of the errors a user can meet; `exit_code` is the command line's."""
+
+    exit_code = 1
+
+
+class UsageError(DrankingError, ValueError):
+    """The call or the configuration is wrong: unknown name, k > n, lambda <= 0, output exists."""
+
+    exit_code = 2
+
+
+class DataError(DrankingError, ValueError):
+    """The data is wrong, damaged, does not fit the model, or is not there."""
+
+    exit_code = 3
+
+
+class TryAgainError(DrankingError, RuntimeError):
+    """Something outside is not ready: a lock is held, a cluster cannot be reached."""
+
+    exit_code = 75
+
+
+class SelectionWarning(UserWarning):
+    """A selection contains features that lower no error, or stopped early."""

@@ -1,0 +1,1 @@
+"""Arithmetic on arrays: numpy, scipy and numba only; no files, no Dask."""

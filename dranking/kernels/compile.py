@@ -1,0 +1,18 @@
+"""The one way a kernel is compiled.
+
+`nogil` so that threads run blocks side by side; never `parallel=True`, whose threading layer
+aborts under Dask's threads; cached on disk so that a command does not compile anew. No fast-math:
+sums run in the order in which they are written, which is what makes results reproducible.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function over arrays to machine code on first call (cached on disk)."""
+    return cast(Function, numba.njit(nogil=True, cache=True)(function))

@@ -1,0 +1,1 @@
+"""Ranking measures on one block of queries, their conventions, and the comparison of models."""

@@ -1,0 +1,1 @@
+"""Estimators and the models they make."""

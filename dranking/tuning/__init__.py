@@ -1,0 +1,1 @@
+"""Choice of hyperparameters, and evaluation of models on data sets."""

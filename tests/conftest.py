@@ -1,0 +1,31 @@
+"""Shared fixtures and Hypothesis profiles."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def benchmark_data() -> Path:
+    """Folder of the public benchmark data, beside the project unless DRANKING_DATA says where."""
+    folder = Path(os.environ.get("DRANKING_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"benchmark data is not at {folder} (set DRANKING_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mq2008(benchmark_data: Path) -> Path:
+    """Folder with the five parts S1.txt to S5.txt of LETOR 4.0's MQ2008."""
+    folder = benchmark_data / "letor" / "MQ2008"
+    if not (folder / "S5.txt").exists():
+        pytest.skip(f"MQ2008 is not at {folder}")
+    return folder
