@@ -90,7 +90,7 @@ class QueryBlock:
     @property
     def is_sparse(self) -> bool:
         """Whether `features` is a CSR array."""
-        return sparse.issparse(self.features)
+        return bool(sparse.issparse(self.features))
 
     @property
     def weights(self) -> NDArray[np.float64]:

@@ -98,9 +98,7 @@ class Dataset(ABC):
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order."""
         no_columns = np.empty(0, dtype=np.intp)
-        return pa.concat_arrays(
-            [self.block(b, no_columns).query_ids for b in range(self.n_blocks)]
-        )
+        return pa.concat_arrays([self.block(b, no_columns).query_ids for b in range(self.n_blocks)])
 
     def columns_of(self, names: Sequence[str]) -> NDArray[np.intp]:
         """Positions of the named features.

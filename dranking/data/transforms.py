@@ -23,6 +23,10 @@ class QueryMinMax(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["query-minmax"] = "query-minmax"
 
+    def restricted(self, columns: NDArray[np.intp]) -> QueryMinMax:
+        """The scaling of some features alone: it is the same."""
+        return self
+
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Return the block scaled; arithmetic in float64, result float32 in the same layout."""
         if block.is_sparse:
@@ -55,6 +59,13 @@ class Standard(BaseModel):
     kind: Literal["standard"] = "standard"
     mean: tuple[float, ...] | None
     scale: tuple[float, ...]
+
+    def restricted(self, columns: NDArray[np.intp]) -> Standard:
+        """The scaling of the features at `columns` alone, in that order."""
+        return Standard(
+            mean=None if self.mean is None else tuple(self.mean[i] for i in columns),
+            scale=tuple(self.scale[i] for i in columns),
+        )
 
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Return the block scaled; `columns` says which features of the data set it holds."""

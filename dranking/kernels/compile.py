@@ -9,10 +9,20 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def kernel(function: Function) -> Function:
     """Compile a function over arrays to machine code on first call (cached on disk)."""
     return cast(Function, numba.njit(nogil=True, cache=True)(function))
+
+
+def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """A read-only view: kernels are compiled once for it, whether or not the array is writable."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

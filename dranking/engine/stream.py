@@ -1,0 +1,57 @@
+"""One pass over a data set, block by block, results in order and memory bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor, Task
+
+
+def map_blocks(
+    function: Callable[..., Any],
+    dataset: Dataset,
+    executor: Executor,
+    *args: Any,
+    columns: NDArray[np.intp] | None = None,
+    name: str,
+) -> Iterator[Any]:
+    """Run `function(block, *args)` on every block and yield the results in block order.
+
+    At most two blocks per slot are read or waiting at any time.
+
+    Parameters
+    ----------
+    function
+        Takes a `QueryBlock`.
+    columns
+        Which features to read; all if None.
+    name
+        What the task does, for progress and dashboards.
+    """
+    running: deque[Task] = deque()
+    for index in range(dataset.n_blocks):
+        if len(running) >= 2 * executor.n_slots:
+            yield executor.gather([running.popleft()])[0]
+        running.append(
+            executor.submit(_read_and_run, function, dataset, index, columns, args, name=name)
+        )
+    while running:
+        yield executor.gather([running.popleft()])[0]
+
+
+def _read_and_run(
+    function: Callable[..., Any],
+    dataset: Dataset,
+    index: int,
+    columns: NDArray[np.intp] | None,
+    args: tuple[Any, ...],
+) -> Any:
+    block: QueryBlock = dataset.block(index, columns)
+    return function(block, *args)

@@ -1,0 +1,160 @@
+"""A data set spread over an executor, and sums over it that no worker can change.
+
+A *tile* is an aligned group of 2^j consecutive blocks, the unit of scheduling. Sums over blocks
+combine in one binary tree whose leaves are the blocks; a tile is a subtree of it, so the result is
+the same in every bit for any tile size, worker count, placement or order of completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor, Task
+
+MAX_TILE_BYTES = 256 * 2**20
+TILES_PER_SLOT = 2
+FAN_IN = 16  # partial sums a single task combines: four levels of the tree
+
+BlockFunction = Callable[..., Any]
+
+
+class Tiles:
+    """The blocks of a data set, grouped into tiles, on an executor.
+
+    Parameters
+    ----------
+    dataset
+        Read by the tasks; a block is read once and kept by the executor.
+    executor
+        Where tasks run.
+    """
+
+    def __init__(self, dataset: Dataset, executor: Executor) -> None:
+        self.dataset = dataset
+        self.executor = executor
+        self._ranges = tile_ranges(dataset, executor.n_slots)
+        self._data = [
+            executor.submit(load_blocks, dataset, start, end, name="load")
+            for start, end in self._ranges
+        ]
+
+    def map_blocks(
+        self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
+    ) -> list[Task]:
+        """Run `function(block, *values)` on every block; a task per tile lists the results.
+
+        Parameters
+        ----------
+        function
+            Takes a `QueryBlock`, then one argument for each of `values`.
+        values
+            What an earlier map returned (each block gets its own item), or a `Literal`.
+        name
+            What the task does, for progress and dashboards.
+        """
+        return self._map(partial(_map_with_data, function), [self._data, *values], name)
+
+    def map_values(
+        self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
+    ) -> list[Task]:
+        """Run `function(*values)` for every block, without its data; like `map_blocks`."""
+        return self._map(partial(_map_values, function), list(values), name)
+
+    def sum(self, tiles: Sequence[Task], function: BlockFunction, name: str) -> Any:
+        """Sum `function(value)` over all blocks in the fixed tree and wait for it.
+
+        Parameters
+        ----------
+        tiles
+            What a map returned.
+        function
+            From the value of a block to an array, or to a tuple of arrays summed one by one.
+        """
+        partials = [
+            self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles
+        ]
+        while len(partials) > 1:
+            partials = [
+                self.executor.submit(_sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
+                for i in range(0, len(partials), FAN_IN)
+            ]
+        return self.executor.gather(partials)[0]
+
+    def gather(self, tiles: Sequence[Task]) -> list[Any]:
+        """The values of all blocks, in order."""
+        return [value for tile in self.executor.gather(tiles) for value in tile]
+
+    def _map(
+        self, function: BlockFunction, values: list[Sequence[Task] | Literal], name: str
+    ) -> list[Task]:
+        return [
+            self.executor.submit(
+                function,
+                *(v if isinstance(v, Literal) else v[t] for v in values),
+                name=name,
+            )
+            for t in range(len(self._ranges))
+        ]
+
+
+class Literal:
+    """A small argument that is the same for every block."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def tile_ranges(dataset: Dataset, n_slots: int) -> list[tuple[int, int]]:
+    """Block ranges of the tiles: as large as MAX_TILE_BYTES and TILES_PER_SLOT allow."""
+    n_blocks = dataset.n_blocks
+    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) or 1
+    size = 1
+    while 2 * size * largest <= MAX_TILE_BYTES and n_blocks >= 2 * size * TILES_PER_SLOT * n_slots:
+        size *= 2
+    return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
+
+
+def load_blocks(dataset: Dataset, start: int, end: int) -> list[QueryBlock]:
+    """Read blocks start to end, labelled documents only."""
+    return [dataset.block(b).labelled() for b in range(start, end)]
+
+
+def tree_sum(values: Sequence[Any]) -> Any:
+    """Sum arrays, or tuples of arrays, in a binary tree over their positions."""
+    values = list(values)
+    while len(values) > 1:
+        pairs = [_add(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]
+        values = pairs + values[len(values) - len(values) % 2 :]
+    return values[0]
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple):
+        return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
+    total: NDArray[np.float64] = left + right
+    return total
+
+
+def _sum_tile(function: BlockFunction, values: list[Any]) -> Any:
+    return tree_sum([function(value) for value in values])
+
+
+def _sum_partials(*partials: Any) -> Any:
+    return tree_sum(partials)
+
+
+def _map_with_data(function: BlockFunction, blocks: list[QueryBlock], *values: Any) -> list[Any]:
+    return _map_values(function, blocks, *values)
+
+
+def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
+    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
+    columns = [[v.value] * n_blocks if isinstance(v, Literal) else v for v in values]
+    return [function(*row) for row in zip(*columns, strict=True)]

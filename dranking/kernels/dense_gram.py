@@ -1,0 +1,169 @@
+"""Per-query moments and Gram rows of query-centred dense features.
+
+Every sum over the documents of a query runs in document order and every feature is centred within
+its query, in float64, while it passes through a small strip; X itself is never changed or copied.
+A feature that is constant within a query is therefore exactly zero there.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import kernel
+
+Array = NDArray[np.float64]
+
+
+class Dense(NamedTuple):
+    """Features (n_documents, n_features) float32, or their transpose if `by_feature`; C-ordered."""
+
+    values: NDArray[np.float32]
+    by_feature: bool
+
+
+class Queries(NamedTuple):
+    """Row offsets (n_queries + 1,) of the queries, and their weights (n_queries,)."""
+
+    ptr: NDArray[np.int64]
+    weights: Array
+
+
+class Moments(NamedTuple):
+    """Diagonal of A_q, b_q (n_queries, n_features) and y_q.y_q (n_queries,), weighted."""
+
+    diagonal: Array
+    products: Array
+    label_norms: Array
+
+
+STRIP = 64
+"""Documents centred at a time: a strip of some hundred features stays in the processor's cache."""
+
+
+@kernel
+def query_means(features: Dense, start: int, end: int, mean: Array) -> None:
+    """Overwrite `mean` (n_features,) with the feature means of documents start to end."""
+    n = len(mean)
+    values = features.values
+    if features.by_feature:
+        for i in range(n):
+            total = 0.0
+            for d in range(start, end):
+                total += values[i, d]
+            mean[i] = total / (end - start)
+        return
+    for i in range(n):
+        mean[i] = 0.0
+    for d in range(start, end):
+        for i in range(n):
+            mean[i] += values[d, i]
+    for i in range(n):
+        mean[i] /= end - start
+
+
+@kernel
+def centre_strip(features: Dense, start: int, end: int, mean: Array, strip: Array) -> None:
+    """Overwrite `strip[:end - start]` with centred documents start to end, a document a row."""
+    n = len(mean)
+    values = features.values
+    if features.by_feature:
+        for i in range(n):
+            for d in range(start, end):
+                strip[d - start, i] = values[i, d] - mean[i]
+        return
+    for d in range(start, end):
+        for i in range(n):
+            strip[d - start, i] = values[d, i] - mean[i]
+
+
+@kernel
+def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
+    """Add `sum_d weights[d] strip[d, :]` to `out`, documents in order, four at a time."""
+    n = len(out)
+    whole = size - size % 4
+    for d in range(0, whole, 4):
+        a, b, c, e = weights[d], weights[d + 1], weights[d + 2], weights[d + 3]
+        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
+        for i in range(n):
+            out[i] = (((out[i] + a * first[i]) + b * second[i]) + c * third[i]) + e * fourth[i]
+    for d in range(whole, size):
+        a = weights[d]
+        first = strip[d]
+        for i in range(n):
+            out[i] += a * first[i]
+
+
+@kernel
+def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Moments) -> None:
+    """Overwrite `out` with the moments of every query. One read of X.
+
+    `relevance` is (n_documents,) without NaN.
+    """
+    n = out.diagonal.shape[1]
+    mean = np.empty(n)
+    strip = np.empty((STRIP, n))
+    labels = np.empty(STRIP)
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        query_means(features, start, end, mean)
+        centre = 0.0
+        for d in range(start, end):
+            centre += relevance[d]
+        centre /= end - start
+        squares, product, norm = out.diagonal[q], out.products[q], 0.0
+        squares[:] = 0.0
+        product[:] = 0.0
+        for left in range(start, end, STRIP):
+            size = min(STRIP, end - left)
+            centre_strip(features, left, left + size, mean, strip)
+            for d in range(size):
+                labels[d] = relevance[left + d] - centre
+                norm += labels[d] * labels[d]
+                row = strip[d]
+                for i in range(n):
+                    squares[i] += row[i] * row[i]
+            add_product(labels, strip, size, product)
+        for i in range(n):
+            squares[i] *= weight
+            product[i] *= weight
+        out.label_norms[q] = weight * norm
+
+
+@kernel
+def dense_gram_rows(
+    features: Dense,
+    queries: Queries,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    rows: Array,
+    totals: Array,
+) -> None:
+    """Rows `wanted` of every A_q, and their sums over the queries. One read of X.
+
+    Overwrites `rows[:, slots[j], :]` (n_queries, capacity, n_features) with `A_q[wanted[j], :]`,
+    and `totals[j]` (len(wanted), n_features) with the sum over queries in order.
+    """
+    n = totals.shape[1]
+    mean = np.empty(n)
+    strip = np.empty((STRIP, n))
+    column = np.empty(STRIP)
+    totals[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        query_means(features, start, end, mean)
+        for j in range(len(wanted)):
+            rows[q, slots[j]] = 0.0
+        for left in range(start, end, STRIP):
+            size = min(STRIP, end - left)
+            centre_strip(features, left, left + size, mean, strip)
+            for j in range(len(wanted)):
+                feature = wanted[j]
+                for d in range(size):
+                    column[d] = strip[d, feature]
+                add_product(column, strip, size, rows[q, slots[j]])
+        for j in range(len(wanted)):
+            row, total = rows[q, slots[j]], totals[j]
+            for i in range(n):
+                row[i] *= weight
+                total[i] += row[i]

@@ -1,0 +1,156 @@
+"""Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import frozen
+from dranking.kernels.dense_gram import (
+    Dense,
+    Moments,
+    Queries,
+    dense_gram_rows,
+    dense_moments,
+)
+from dranking.kernels.sparse_gram import Csr, sparse_gram_rows, sparse_moments
+
+Array = NDArray[np.float64]
+
+
+def moments(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> Moments:
+    """Diagonal of A_q, b_q and y_q.y_q of every query (design: greedy RankRLS), weighted.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
+    relevance
+        (n_documents,) float64 without NaN.
+    query_ptr
+        (n_queries + 1,) int64 row offsets.
+    query_weights
+        (n_queries,) float64.
+
+    """
+    shape = (len(query_ptr) - 1, features.shape[1])
+    out = Moments(np.empty(shape), np.empty(shape), np.empty(shape[0]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    if isinstance(features, np.ndarray):
+        dense_moments(_dense(features), frozen(relevance), queries, out)
+    else:
+        sparse_moments(_csr(features), frozen(relevance), queries, out)
+    return out
+
+
+def gram_rows(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    rows: Array,
+) -> Array:
+    """Compute rows `wanted` of every A_q into `rows[:, slots, :]`; one read of X.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
+    query_ptr, query_weights
+        As in `moments`.
+    wanted
+        (J,) int64 feature indices, distinct.
+    slots
+        (J,) int64 where in `rows` each goes.
+    rows
+        (n_queries, capacity, n_features) float64; the slots are overwritten.
+
+    Returns
+    -------
+    (J, n_features) float64 sums of the rows over the queries, in order.
+    """
+    totals = np.empty((len(wanted), features.shape[1]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    if isinstance(features, np.ndarray):
+        dense_gram_rows(_dense(features), queries, wanted, slots, rows, totals)
+    else:
+        sparse_gram_rows(_csr(features), queries, wanted, slots, rows, totals)
+    return totals
+
+
+def block_gram(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> tuple[Array, Array, float]:
+    """A, b and y.y of the block's queries: the moments, with the whole Gram matrix.
+
+    Works on strips of whole queries of some thousand documents, centred in float64.
+
+    Parameters
+    ----------
+    features, relevance, query_ptr, query_weights
+        As in `moments`.
+
+    Returns
+    -------
+    gram
+        (n_features, n_features) float64, symmetric.
+    products
+        (n_features,) float64.
+    label_norm
+        A number.
+    """
+    n_features = features.shape[1]
+    gram, products, norm = np.zeros((n_features, n_features)), np.zeros(n_features), 0.0
+    for first, last in strips_of_queries(query_ptr):
+        rows = slice(query_ptr[first], query_ptr[last])
+        sizes = np.diff(query_ptr[first : last + 1])
+        part = features[rows] if isinstance(features, np.ndarray) else features[rows].toarray()
+        root = np.sqrt(np.repeat(query_weights[first:last], sizes))
+        centred = _centred(part.astype(np.float64), sizes) * root[:, None]
+        labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root
+        gram += centred.T @ centred
+        products += centred.T @ labels
+        norm += float(labels @ labels)
+    return gram, products, norm
+
+
+def strips_of_queries(
+    query_ptr: NDArray[np.int64], n_documents: int = 1_024
+) -> list[tuple[int, int]]:
+    """Ranges of whole queries with about `n_documents` documents each."""
+    strips, first = [], 0
+    for last in range(1, len(query_ptr)):
+        if query_ptr[last] - query_ptr[first] >= n_documents or last == len(query_ptr) - 1:
+            strips.append((first, last))
+            first = last
+    return strips
+
+
+def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
+    centred: Array = values - np.repeat(means, sizes, axis=0)
+    return centred
+
+
+def _dense(features: NDArray[np.float32]) -> Dense:
+    by_feature = features.flags.f_contiguous and not features.flags.c_contiguous
+    return Dense(frozen(np.ascontiguousarray(features.T if by_feature else features)), by_feature)
+
+
+def _csr(features: Any) -> Csr:
+    """The parts of a `csr_array` in the one type each that kernels are compiled for."""
+    return Csr(
+        frozen(features.indptr.astype(np.int64, copy=False)),
+        frozen(features.indices.astype(np.int32, copy=False)),
+        frozen(features.data),
+    )

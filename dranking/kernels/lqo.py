@@ -1,0 +1,253 @@
+"""Greedy RankRLS's state per query, its score and its update (design: greedy RankRLS).
+
+For query q and feature i the state holds four numbers. S is the ordered list of selected
+features, M_q the Gram matrix of all other queries plus lambda I, z_qi the held-out residual of
+feature i after regression on S, p_q that of the labels:
+
+    state[q, 0, i] = s   Schur complement of M_q at i after eliminating S
+    state[q, 1, i] = r   right-hand side there
+    state[q, 2, i] = u   p_q . z_qi
+    state[q, 3, i] = v   z_qi . z_qi
+
+and `errors[q] = p_q . p_q`, the leave-query-out error of the query with the features chosen so far.
+The state means something only for features outside S.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import kernel
+
+Array = NDArray[np.float64]
+
+
+class BlockState(NamedTuple):
+    """What a block knows of one path of selections.
+
+    Attributes
+    ----------
+    state
+        (n_queries, 4, n_features), as above.
+    errors
+        (n_queries,), as above.
+    factors
+        (n_queries, size (size + 1) / 2) packed Cholesky factors of M_q[S, S].
+    scores
+        (n_features + 1,) LQO error of the block with each candidate, and the present one. Both
+        are sums over the queries in order, so that a feature without any effect ties the present
+        error in every bit.
+    """
+
+    state: Array
+    errors: Array
+    factors: Array
+    scores: Array
+
+
+class Pick(NamedTuple):
+    """A feature to select; t features are selected before it.
+
+    Attributes
+    ----------
+    selected
+        (t + 1,) S and, last, the new feature f.
+    slots
+        (t + 1,) where the Gram rows of these are kept.
+    total_rows
+        (t + 1, n_features) their rows A[i, :], summed over all queries.
+    """
+
+    selected: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    total_rows: Array
+
+
+@kernel
+def initial_state(
+    diagonal: Array,
+    products: Array,
+    total_diagonal: Array,
+    total_products: Array,
+    regularization: float,
+    state: Array,
+) -> None:
+    """Overwrite `state` (n_queries, 4, n_features) with that of an empty S.
+
+    Parameters
+    ----------
+    diagonal, products
+        (n_queries, n_features) of A_q and b_q.
+    total_diagonal, total_products
+        (n_features,) their sums over all queries.
+    """
+    n = len(total_diagonal)
+    for q in range(len(diagonal)):
+        for i in range(n):
+            left_out = total_diagonal[i] - diagonal[q, i]
+            state[q, 0, i] = max(left_out, 0.0) + regularization
+            state[q, 1, i] = total_products[i] - products[q, i]
+            state[q, 2, i] = products[q, i]
+            state[q, 3, i] = diagonal[q, i]
+
+
+@kernel
+def add_scores(state: Array, error: float, scores: Array) -> None:
+    """Add one query's LQO error with each candidate to `scores` (n_features,).
+
+    `state` is (4, n_features): E_i = e - 2 a u + a^2 v with a = r / s.
+    """
+    s, r, u, v = state[0], state[1], state[2], state[3]
+    for i in range(len(scores)):
+        a = r[i] / s[i]
+        scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
+
+
+@kernel
+def score(block: BlockState) -> None:
+    """Overwrite the block's scores."""
+    n = len(block.scores) - 1
+    block.scores[:] = 0.0
+    for q in range(len(block.errors)):
+        add_scores(block.state[q], block.errors[q], block.scores[:n])
+        block.scores[n] += block.errors[q]
+
+
+@kernel
+def subtract_rows(
+    beta: Array,
+    rows: Array,
+    slots: NDArray[np.int64],
+    total_rows: Array,
+    g: Array,
+    m: Array,
+) -> None:
+    """`g -= beta' R` and `m -= beta' (A_S - R)`, R the query's rows of S; four rows at a time."""
+    n = len(g)
+    t = len(beta)
+    whole = t - t % 4
+    for j in range(0, whole, 4):
+        b0, b1, b2, b3 = beta[j], beta[j + 1], beta[j + 2], beta[j + 3]
+        r0, r1, r2, r3 = rows[slots[j]], rows[slots[j + 1]], rows[slots[j + 2]], rows[slots[j + 3]]
+        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
+        for i in range(n):
+            g[i] = (((g[i] - b0 * r0[i]) - b1 * r1[i]) - b2 * r2[i]) - b3 * r3[i]
+        for i in range(n):
+            m[i] = (
+                ((m[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
+            ) - b3 * (a3[i] - r3[i])
+    for j in range(whole, t):
+        b0, r0, a0 = beta[j], rows[slots[j]], total_rows[j]
+        for i in range(n):
+            g[i] -= b0 * r0[i]
+            m[i] -= b0 * (a0[i] - r0[i])
+
+
+@kernel
+def subtract_left_out_rows(
+    delta: Array,
+    rows: Array,
+    slots: NDArray[np.int64],
+    total_rows: Array,
+    h: Array,
+) -> None:
+    """`h -= delta' (A_S - R)`, R the query's rows of S; four rows at a time."""
+    n = len(h)
+    t = len(delta)
+    whole = t - t % 4
+    for j in range(0, whole, 4):
+        b0, b1, b2, b3 = delta[j], delta[j + 1], delta[j + 2], delta[j + 3]
+        r0, r1, r2, r3 = rows[slots[j]], rows[slots[j + 1]], rows[slots[j + 2]], rows[slots[j + 3]]
+        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
+        for i in range(n):
+            h[i] = (
+                ((h[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
+            ) - b3 * (a3[i] - r3[i])
+    for j in range(whole, t):
+        b0, r0, a0 = delta[j], rows[slots[j]], total_rows[j]
+        for i in range(n):
+            h[i] -= b0 * (a0[i] - r0[i])
+
+
+@kernel
+def solve_lower(factor: Array, x: Array) -> None:
+    """Overwrite x (t,) with L^-1 x, `factor` holding L's rows packed one behind the other."""
+    for i in range(len(x)):
+        row = i * (i + 1) // 2
+        total = x[i]
+        for j in range(i):
+            total -= factor[row + j] * x[j]
+        x[i] = total / factor[row + i]
+
+
+@kernel
+def solve_upper(factor: Array, x: Array) -> None:
+    """Overwrite x (t,) with L'^-1 x."""
+    for i in range(len(x) - 1, -1, -1):
+        row = i * (i + 1) // 2
+        x[i] /= factor[row + i]
+        value = x[i]
+        for j in range(i):
+            x[j] -= factor[row + j] * value
+
+
+@kernel
+def update(block: BlockState, rows: Array, pick: Pick, regularization: float) -> None:
+    """Select a feature: one round of the greedy algorithm for every query of a block.
+
+    Changes `block` in place; a row is appended to each Cholesky factor, and the scores are those
+    of the next round.
+
+    Parameters
+    ----------
+    rows
+        (n_queries, capacity, n_features) Gram rows A_q[i, :] kept.
+    """
+    state, errors, scores = block.state, block.errors, block.scores
+    selected, slots, total_rows = pick.selected, pick.slots, pick.total_rows
+    n = state.shape[2]
+    t = len(selected) - 1
+    f = selected[t]
+    pivot_row = t * (t + 1) // 2
+    beta, delta = np.empty(t), np.empty(t)
+    g, m, h = np.empty(n), np.empty(n), np.empty(n)
+    total_f = total_rows[t]
+    scores[:] = 0.0
+    for q in range(len(errors)):
+        kept, row_f, factor = rows[q], rows[q, slots[t]], block.factors[q]
+        for j in range(t):
+            beta[j] = total_rows[j, f] - kept[slots[j], f]
+        solve_lower(factor, beta)
+        pivot = total_f[f] - row_f[f] + regularization
+        for j in range(t):
+            factor[pivot_row + j] = beta[j]
+            pivot -= beta[j] * beta[j]
+        factor[pivot_row + t] = np.sqrt(max(pivot, regularization))
+        solve_upper(factor, beta)
+
+        for i in range(n):
+            g[i] = row_f[i]
+            m[i] = total_f[i] - row_f[i]
+        subtract_rows(beta, kept, slots, total_rows, g, m)
+        m[f] = max(m[f] + regularization, regularization)
+        for j in range(t):
+            delta[j] = g[selected[j]]
+        solve_lower(factor, delta)
+        solve_upper(factor, delta)
+        h[:] = g
+        subtract_left_out_rows(delta, kept, slots, total_rows, h)
+
+        s, r, u, v = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
+        scale = 1.0 / m[f]
+        r_f, u_f, v_f = r[f], u[f], v[f]
+        a_f = r_f * scale
+        errors[q] -= 2.0 * a_f * u_f - a_f * a_f * v_f
+        for i in range(n):
+            rho = m[i] * scale
+            u[i] += a_f * (rho * v_f - h[i]) - rho * u_f
+            v[i] = max(v[i] + rho * (rho * v_f - 2.0 * h[i]), 0.0)
+            s[i] = max(s[i] - rho * m[i], regularization)
+            r[i] -= rho * r_f
+        add_scores(state[q], errors[q], scores[:n])
+        scores[n] += errors[q]
