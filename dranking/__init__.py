@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
-
-if TYPE_CHECKING:
-    from dranking.engine.collections import to_dask_array, to_dask_dataframe
-    from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
-    from dranking.rankers.greedy import GreedyRankRLS
-    from dranking.rankers.linear import LinearModel, load_model
-    from dranking.rankers.rankrls import RankRLS
 
 # Public name -> module that defines it. Imported on first use: `import dranking` stays fast.
 _HOME = {
@@ -23,9 +14,16 @@ _HOME = {
     "RankRLS": "dranking.rankers.rankrls",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
+    "compare": "dranking.metrics.compare",
+    "evaluate": "dranking.tuning.evaluation",
+    "from_arrays": "dranking.data.memory",
+    "ingest": "dranking.data.ingest",
     "load_model": "dranking.rankers.linear",
+    "open_dataset": "dranking.data.open",
     "to_dask_array": "dranking.engine.collections",
     "to_dask_dataframe": "dranking.engine.collections",
+    "tune": "dranking.tuning.search",
+    "write_dataset": "dranking.data.store",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

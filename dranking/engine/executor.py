@@ -80,9 +80,7 @@ class DaskExecutor:
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task under a key that begins with `name`."""
         key = (name, self._run, next(self._numbers))
-        return self._client.submit(
-            run_single_threaded, function, *args, key=f"{key[0]}-{key[1]}-{key[2]}", pure=False
-        )
+        return self._client.submit(function, *args, key=f"{key[0]}-{key[1]}-{key[2]}", pure=False)
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
         """Wait for tasks and return their results in order.
@@ -165,12 +163,11 @@ def _available_cores() -> int:
 
 
 def _run_resolved(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    resolved = (arg.result() if isinstance(arg, Future) else arg for arg in args)
-    return run_single_threaded(function, *resolved)
+    return function(*(arg.result() if isinstance(arg, Future) else arg for arg in args))
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS at one thread while any task runs: blocks are the parallelism."""
+    """Holds BLAS at one thread while any task needs it so: blocks are the parallelism."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -198,7 +195,7 @@ class _SingleThreadedBlas:
 _SINGLE_THREADED_BLAS = _SingleThreadedBlas()
 
 
-def run_single_threaded(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function with BLAS held at one thread."""
+def with_one_blas_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that uses BLAS from a task. It takes a while: not for short tasks."""
     with _SINGLE_THREADED_BLAS:
         return function(*args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import linalg
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.collections import as_dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import get_executor, with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import block_gram
 from dranking.rankers.estimator import LinearRanker, check_positive
@@ -90,7 +91,7 @@ class NormalEquations:
     """
 
     def __init__(self, tiles: Tiles) -> None:
-        parts = tiles.map_blocks(normal_equations, name="gram")
+        parts = tiles.map_blocks(partial(with_one_blas_thread, normal_equations), name="gram")
         self.gram, self.products, label_norm = tiles.sum(parts, tuple, "gram")
         self.label_norm = float(label_norm)
 

@@ -1,0 +1,55 @@
+"""The `dranking` command: its subcommands, and the exit code of every kind of error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from dranking.cli import commands
+from dranking.cli.output import note
+from dranking.errors import DrankingError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="dranking",
+    help="Select the features and train the ranker, exactly, for a corpus of any size.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(commands.ingest)
+app.command()(commands.select)
+app.command()(commands.tune)
+app.command()(commands.train)
+app.command()(commands.evaluate)
+app.command()(commands.predict)
+app.command()(commands.compare)
+app.command()(commands.info)
+app.command()(commands.quickstart)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code.
+
+    0 done, 2 the call is wrong, 3 the data is wrong or not there, 4 rejected by a gate, 75 try
+    again later, 130 interrupted.
+    """
+    try:
+        result = app(args=list(arguments), standalone_mode=False)
+    except DrankingError as error:
+        note(f"error: {error}")
+        return error.exit_code
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        note("interrupted; nothing was left half-written.")
+        return INTERRUPTED
+    except Exception as error:
+        if hasattr(error, "exit_code") and hasattr(error, "show"):  # click's usage errors
+            error.show()
+            return int(error.exit_code)
+        raise
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,18 @@
+"""The subcommands, one function each; their heavy imports wait until they are called."""
+
+from dranking.cli.commands.data import info, ingest
+from dranking.cli.commands.judging import compare, evaluate, predict
+from dranking.cli.commands.quickstart import quickstart
+from dranking.cli.commands.training import select, train, tune
+
+__all__ = [
+    "compare",
+    "evaluate",
+    "info",
+    "ingest",
+    "predict",
+    "quickstart",
+    "select",
+    "train",
+    "tune",
+]

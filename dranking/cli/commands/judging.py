@@ -1,0 +1,157 @@
+"""`evaluate`, `predict` and `compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dranking.cli.options import (
+    DEFAULT_METRICS,
+    Convention,
+    Data,
+    Json,
+    Metrics,
+    Output,
+    Overwrite,
+    Scheduler,
+    metric_names,
+)
+from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
+from dranking.data.atomic import check_output_file
+from dranking.errors import UsageError
+
+Model = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    metrics: Metrics = DEFAULT_METRICS,
+    convention: Convention = "standard",
+    per_query: Annotated[
+        Path | None, typer.Option(help="Write the values of each query here, as parquet.")
+    ] = None,
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Measure how well a model ranks judged data."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.metrics.per_query import write_per_query
+    from dranking.rankers.linear import load_model
+    from dranking.tuning.evaluation import evaluate as measure
+
+    if per_query is not None:
+        check_output_file(per_query, overwrite)
+    with progress_shown(), open_executor(scheduler) as executor:
+        result = measure(
+            load_model(model),
+            open_dataset(data),
+            metric_names(metrics),
+            convention,
+            executor=executor,
+        )
+    if per_query is not None:
+        write_per_query(per_query, result.per_query, overwrite)
+        note(f"values of each query written to {per_query}")
+    if as_json:
+        print_json(result.as_json())
+        return
+    title = f"{result.n_queries:,} queries, {result.n_excluded:,} excluded, {convention} convention"
+    print_table(title, ["metric", "mean"], list(result.metrics.items()))
+
+
+def predict(
+    model: Model,
+    data: Data,
+    output: Output,
+    tag: Annotated[str, typer.Option(help="Name of the run in a TREC file.")] = "dranking",
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Score documents: parquet where the output ends in .parquet, else a TREC run file."""
+    from dranking.data.open import open_dataset
+    from dranking.data.runs import write_predictions_parquet, write_trec_run
+    from dranking.engine.cluster import open_executor
+    from dranking.rankers.linear import load_model
+
+    check_output_file(output, overwrite)
+    form = "parquet" if output.suffix == ".parquet" else "trec"
+    with progress_shown(), open_executor(scheduler) as executor:
+        dataset = open_dataset(data)
+        scored = load_model(model).predict_blocks(dataset, executor=executor)
+        if form == "parquet":
+            write_predictions_parquet(output, scored, overwrite)
+        else:
+            write_trec_run(output, scored, tag, overwrite)
+    facts = {
+        "n_documents": dataset.n_documents,
+        "n_queries": dataset.n_queries,
+        "output": str(output),
+        "format": form,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        note(f"{dataset.n_documents:,} scores written to {output} ({form})")
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="A model, or per-query values.", metavar="A")],
+    b: Annotated[Path, typer.Argument(help="Another one.", metavar="B")],
+    data: Annotated[
+        Path | None, typer.Argument(help="Judged data, to compare models.", metavar="[DATA]")
+    ] = None,
+    metrics: Metrics = DEFAULT_METRICS,
+    convention: Convention = "standard",
+    confidence: Annotated[float, typer.Option(help="Of the bootstrap interval.")] = 0.95,
+    resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    scheduler: Scheduler = "threads",
+    as_json: Json = False,
+) -> None:
+    """Compare two models query by query: A minus B, with intervals and tests."""
+    from dranking.metrics.compare import compare as compare_values
+
+    with progress_shown():
+        tables = [_per_query(path, data, metrics, convention, scheduler) for path in (a, b)]
+    result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
+    if as_json:
+        print_json(result.as_json())
+        return
+    rows = [
+        (
+            m.metric,
+            m.mean_a,
+            m.mean_b,
+            f"{m.difference:+.4f} [{m.low:+.4f}, {m.high:+.4f}]",
+            f"{format_value(m.p_value)} ({format_value(m.p_holm)})",
+            f"{m.wins} / {m.ties} / {m.losses}",
+        )
+        for m in result.metrics
+    ]
+    interval = f"A - B [{confidence:.0%}]"
+    columns = ["metric", "A", "B", interval, "p (Holm)", "win / tie / loss"]
+    print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", columns, rows)
+
+
+def _per_query(path: Path, data: Path | None, metrics: str, convention: str, scheduler: str) -> Any:
+    """Values of each query: read from parquet, or of a model on the data."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.metrics.per_query import read_per_query
+    from dranking.rankers.linear import load_model
+    from dranking.tuning.evaluation import evaluate as measure
+
+    if path.suffix == ".parquet":
+        return read_per_query(path)
+    if data is None:
+        raise UsageError(f"{path} is a model: name the judged data to compare on, A B DATA.")
+    with open_executor(scheduler) as executor:
+        model, dataset = load_model(path), open_dataset(data)
+        names = metric_names(metrics)
+        return measure(model, dataset, names, convention, executor=executor).per_query

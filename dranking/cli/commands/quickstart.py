@@ -1,0 +1,155 @@
+"""`quickstart`: the main job on real data that ships with scikit-learn, in under a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dranking.cli.options import Json
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.data.digits import N_PIXELS, Judged, digits_ranking
+
+METRICS = ("ndcg@10", "map", "p@10")
+LAMBDAS = tuple(2.0**e for e in range(-4, 21, 4))
+SIZES = (5, 10, 20, 30)
+N_FOLDS = 4
+
+
+def quickstart(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder to write to; rerunning replaces it.")
+    ] = Path("dranking-quickstart"),
+    seed: Annotated[int, typer.Option(help="Of the sampled documents and the folds.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Run the main job on handwritten digits: ingest, tune, select, evaluate, draw.
+
+    An image is a query, other images are its documents, a feature is the squared difference of one
+    pixel, and images of the same digit are relevant.
+    """
+    from dranking.data.atomic import atomic_path
+    from dranking.rankers.greedy import select_paths
+    from dranking.tuning.search import tune
+
+    output.mkdir(parents=True, exist_ok=True)
+    with progress_shown():
+        train, test = (
+            _ingest(judged, output, name)
+            for judged, name in zip(digits_ranking(seed=seed), ("train", "test"), strict=True)
+        )
+        note("tuning lambda and the number of features by cross-validation over queries ...")
+        tuned = tune(
+            train,
+            folds=N_FOLDS,
+            regularizations=LAMBDAS,
+            measure="ndcg@10",
+            convention="standard",
+            rule="one-standard-error",
+            seed=seed,
+        )
+        tuned.model.save(output / "model.json", overwrite=True)
+        value = tuned.best["regularization"]
+        [path], _ = select_paths(train, [value], N_PIXELS)
+        rows = _compare(path, tuned, train, test)
+        curve = [_score(_path_model(train, path, k), test)["ndcg@10"] for k in _sizes(N_PIXELS)]
+    euclidean = rows[-1]["ndcg@10"]
+    with atomic_path(output / "pixels.png", overwrite=True) as temporary:
+        _draw(path, tuned.best["n_features"], curve, euclidean).savefig(
+            temporary, format="png", dpi=150
+        )
+    result = {"output": str(output), "best": tuned.best, "test": rows}
+    if as_json:
+        print_json(result)
+        return
+    print_table(
+        f"{test.n_queries} test queries x {test.n_documents // test.n_queries} documents, "
+        f"lambda {value:g} and {tuned.best['n_features']} pixels chosen on training queries",
+        ["ranker", "features", *METRICS],
+        [(r["ranker"], r["n_features"], *(r[m] for m in METRICS)) for r in rows],
+    )
+    note(f"model, data and figure are in {output}: model.json, pixels.png, train.zarr, test.zarr")
+    note(f"next: dranking evaluate {output / 'model.json'} {output / 'test.zarr'}")
+
+
+def _ingest(judged: Judged, output: Path, name: str) -> Any:
+    """Write LETOR text as a user would have it, and ingest it."""
+    from dranking.data.ingest import ingest
+
+    text = output / f"{name}.txt"
+    with text.open("w", encoding="ascii") as file:
+        for features, relevance, qid in zip(*judged, strict=True):
+            values = " ".join(f"{i}:{v:g}" for i, v in enumerate(features, start=1))
+            file.write(f"{relevance} qid:{qid} {values}\n")
+    dataset, _ = ingest([text], output / f"{name}.zarr", overwrite=True)
+    note(f"ingested {text}: {dataset.n_documents:,} documents of {dataset.n_queries} queries")
+    return dataset
+
+
+def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any]]:
+    """Test metrics of the chosen model, of other sizes, of all features, of the distance."""
+    from dranking.rankers.linear import LinearModel
+    from dranking.rankers.rankrls import RankRLS
+
+    everything = RankRLS(regularization=path.regularization).fit(train).to_model()
+    distance = LinearModel(
+        feature_names=train.feature_names, weights=(-1.0,) * len(train.feature_names)
+    )
+    chosen = tuned.best["n_features"]
+    rankers = [(f"greedy RankRLS, {k} pixels", k, _path_model(train, path, k)) for k in SIZES]
+    rankers += [
+        (f"greedy RankRLS, {chosen} pixels (chosen)", chosen, tuned.model),
+        ("RankRLS, all pixels", N_PIXELS, everything),
+        ("Euclidean distance, all pixels", N_PIXELS, distance),
+    ]
+    return [
+        {"ranker": name, "n_features": size, **_score(model, test)} for name, size, model in rankers
+    ]
+
+
+def _path_model(train: Any, path: Any, size: int) -> Any:
+    from dranking.rankers.linear import LinearModel
+
+    return LinearModel(
+        feature_names=tuple(train.feature_names[i] for i in path.selected[:size]),
+        weights=tuple(path.weights[size - 1].tolist()),
+    )
+
+
+def _score(model: Any, test: Any) -> dict[str, float]:
+    from dranking.tuning.evaluation import evaluate
+
+    return dict(evaluate(model, test, METRICS, "standard").metrics)
+
+
+def _sizes(largest: int) -> range:
+    return range(1, largest + 1)
+
+
+def _draw(path: Any, chosen: int, curve: list[float], euclidean: float) -> Any:
+    """The pixels in the order of their selection, and NDCG against the number of features."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    pixels, scores = figure.subplots(1, 2, width_ratios=(1, 1.4))
+    order = np.full(N_PIXELS, np.nan)
+    order[path.selected[:chosen]] = np.arange(1, chosen + 1)
+    pixels.imshow(order.reshape(8, 8), cmap="viridis_r", vmin=1, vmax=max(chosen, 2))
+    middle = (1 + chosen) / 2
+    for pixel, rank in enumerate(order):
+        if np.isfinite(rank):
+            row, column = divmod(pixel, 8)
+            colour = "white" if rank < middle else "black"
+            pixels.text(column, row, f"{rank:.0f}", ha="center", va="center", color=colour)
+    pixels.set(title=f"The {chosen} pixels chosen, in order", xticks=[], yticks=[])
+    scores.plot(_sizes(len(curve)), curve, label="greedy RankRLS")
+    scores.plot(chosen, curve[chosen - 1], "o", color="C0", label=f"chosen: {chosen} pixels")
+    scores.axhline(euclidean, color="grey", ls="--", label="Euclidean distance, all pixels")
+    scores.set(
+        xlabel="number of pixels", ylabel="NDCG@10 on test queries", title="Held-out quality"
+    )
+    scores.legend(loc="lower right")
+    scores.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,193 @@
+"""`select`, `tune` and `train`."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dranking.cli.options import (
+    Convention,
+    Data,
+    Json,
+    Output,
+    Overwrite,
+    Regularization,
+    Regularizations,
+    Scheduler,
+)
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.data.atomic import check_output_file
+
+
+class TuneModel(StrEnum):
+    """Models that `tune` chooses hyperparameters for."""
+
+    greedy_rankrls = "greedy-rankrls"
+    rankrls = "rankrls"
+
+
+class TrainModel(StrEnum):
+    """Models that `train` fits."""
+
+    rankrls = "rankrls"
+
+
+class Rule(StrEnum):
+    """Which setting is chosen from the scores."""
+
+    best = "best"
+    one_standard_error = "one-standard-error"
+
+
+def select(
+    data: Data,
+    n_features: Annotated[int, typer.Option(help="How many features to select.")],
+    output: Output,
+    regularization: Regularization = 1.0,
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Select features by greedy RankRLS and write the sparse model."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.rankers.greedy import GreedyRankRLS
+
+    check_output_file(output, overwrite)
+    with progress_shown(), open_executor(scheduler) as executor:
+        ranker = GreedyRankRLS(n_features=n_features, regularization=regularization)
+        ranker.fit(open_dataset(data), executor=executor)
+    ranker.to_model().save(output, overwrite=overwrite)
+    names = [ranker.feature_names_[i] for i in ranker.selected_]
+    if as_json:
+        print_json(
+            {
+                "selected": ranker.selected_,
+                "names": names,
+                "lqo_error": ranker.lqo_error_.tolist(),
+                "regularization": regularization,
+            }
+        )
+        return
+    weights = ranker.coef_[ranker.selected_].tolist()
+    gained = ["no" if r in ranker.path_.without_gain else "yes" for r in range(len(names))]
+    errors = ranker.lqo_error_.tolist()
+    rounds = range(1, len(names) + 1)
+    rows = list(zip(rounds, names, errors, gained, weights, strict=True))
+    print_table(
+        f"{len(names)} of {ranker.n_features_in_} features, lambda {regularization:g}",
+        ["round", "feature", "leave-query-out error", "gain", "final weight"],
+        rows,
+    )
+    note(f"model written to {output}")
+
+
+def tune(
+    train_data: Data,
+    output: Output,
+    regularization: Regularizations,
+    validation: Annotated[
+        Path | None, typer.Option(help="Validation data; else give --folds.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
+    ] = None,
+    model: Annotated[TuneModel, typer.Option(help="Which ranker.")] = TuneModel.greedy_rankrls,
+    max_features: Annotated[
+        int | None, typer.Option(help="Largest number of features to try; all if left out.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What to choose by: map, ndcg@10, ...")] = "map",
+    convention: Convention = "standard",
+    rule: Annotated[Rule, typer.Option(help="Which setting to choose.")] = Rule.best,
+    feature_penalty: Annotated[
+        float, typer.Option(help="Taken off the score for each feature.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
+    ] = None,
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Choose lambda and the number of features, and write the model trained with them."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.tuning.search import tune as search
+
+    check_output_file(output, overwrite)
+    with progress_shown(), open_executor(scheduler) as executor:
+        result = search(
+            open_dataset(train_data),
+            validation=None if validation is None else open_dataset(validation),
+            folds=folds,
+            model=model.value,
+            regularizations=regularization,
+            max_features=max_features,
+            measure=metric,
+            convention=convention,
+            rule=rule.value,
+            feature_penalty=feature_penalty,
+            seed=seed,
+            executor=executor,
+        )
+    result.model.save(output, overwrite=overwrite)
+    if figure is not None:
+        from dranking.tuning.curves import plot_curves
+
+        plot_curves(result).savefig(figure)
+    if as_json:
+        print_json(result.as_json())
+        return
+    _print_tuned(result, metric)
+    note(f"model written to {output}")
+
+
+def train(
+    model: Annotated[TrainModel, typer.Argument(help="Which ranker.")],
+    data: Data,
+    output: Output,
+    regularization: Regularization = 1.0,
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Train a ranker on all features."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.rankers.rankrls import RankRLS
+
+    check_output_file(output, overwrite)
+    started = time.perf_counter()
+    with progress_shown(), open_executor(scheduler) as executor:
+        ranker = RankRLS(regularization=regularization)
+        ranker.fit(open_dataset(data), executor=executor)
+    ranker.to_model().save(output, overwrite=overwrite)
+    facts: dict[str, Any] = {
+        "model": model.value,
+        "n_features": ranker.n_features_in_,
+        "objective": ranker.objective_,
+        "seconds": time.perf_counter() - started,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_table(f"{output}", ["", "value"], list(facts.items()))
+
+
+def _print_tuned(result: Any, metric: str) -> None:
+    """The best setting of each lambda, the chosen one marked."""
+    best = result.best
+    rows = []
+    for value in dict.fromkeys(row["regularization"] for row in result.grid):
+        of_lambda = [row for row in result.grid if row["regularization"] == value]
+        top = max(of_lambda, key=lambda row: row["score"])
+        chosen = "chosen" if value == best["regularization"] else ""
+        if chosen:
+            top = next(r for r in of_lambda if r["n_features"] == best["n_features"])
+        rows.append((f"{value:g}", top["n_features"], top["score"], chosen))
+    print_table(f"validation {metric}", ["lambda", "features", "score", ""], rows)

@@ -1,0 +1,53 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from dranking.cli.numbers import parse_grid, parse_number
+
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Argument(help="A dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"),
+]
+Output: TypeAlias = Annotated[Path, typer.Option("--output", "-o", help="Where to write.")]
+Overwrite: TypeAlias = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the output if it exists.")
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout; logs go to stderr.")
+]
+Scheduler: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="threads; local (worker processes); tcp://host:8786; a scheduler file (.json); or a "
+        "Python file with make_cluster(options)."
+    ),
+]
+Regularization: TypeAlias = Annotated[
+    float,
+    typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),
+]
+Regularizations: TypeAlias = Annotated[
+    list[float],
+    typer.Option(
+        "--regularization",
+        parser=parse_grid,
+        metavar="GRID",
+        help="lambdas to try: 2^0..2^10, or 0.1,1,10.",
+    ),
+]
+Convention: TypeAlias = Annotated[str, typer.Option(help="standard, letor4, letor3, mslr or trec.")]
+Metrics: TypeAlias = Annotated[
+    str,
+    typer.Option(help="Comma-separated: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K."),
+]
+DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"
+
+
+def metric_names(text: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]

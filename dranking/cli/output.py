@@ -1,0 +1,116 @@
+"""What the commands print: one JSON object or a table on stdout, progress and notes on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from dranking.engine.progress import reporting
+
+LOG_SECONDS = 10.0
+
+console = Console()
+notes = Console(stderr=True)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout; a number that is not finite becomes null."""
+    sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table on stdout; numbers stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], (int, float)) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(format_value(value) for value in row))
+    console.print(table)
+
+
+def format_value(value: Any) -> str:
+    """A value as tables show it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.4g}"
+
+
+def note(message: str) -> None:
+    """Print a remark on stderr."""
+    notes.print(message, highlight=False, markup=False)
+
+
+@contextmanager
+def progress_shown() -> Iterator[None]:
+    """Show the progress reported inside: bars on a terminal, JSON lines elsewhere."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        if notes.is_terminal:
+            with _bars() as reporter, reporting(reporter):
+                yield
+        else:
+            with reporting(_LogLines()):
+                yield
+
+
+class _LogLines:
+    """Progress as JSON lines on stderr: the end of each stage, and now and then before it."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if done == total or now - self._last >= LOG_SECONDS:
+            self._last = now
+            line = {"stage": stage, "done": done, "total": total, **facts}
+            notes.print(json.dumps(line), highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _bars() -> Iterator[Any]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[facts]}", style="dim"),
+    )
+    with Progress(*columns, console=notes, transient=True) as progress:
+        bars: dict[str, Any] = {}
+
+        def show(stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
+            if stage not in bars:
+                bars[stage] = progress.add_task(stage, total=total, facts="")
+            text = " ".join(f"{name} {value}" for name, value in facts.items())
+            progress.update(bars[stage], completed=done, total=total, facts=text)
+
+        yield show
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(f"warning: {message}")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

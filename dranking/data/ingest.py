@@ -1,0 +1,148 @@
+"""From files as users have them to a dataset directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from dranking.data.atomic import check_output_directory
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.letor import read_letor
+from dranking.data.open import NullPolicy, PathLike, as_paths, data_form, open_dataset
+from dranking.data.store import StoredDataset, write_dataset
+from dranking.data.transforms import QueryMinMax
+
+Normalize: TypeAlias = Literal["none", "query-minmax", "standard"]
+
+
+class TextOptions(TypedDict, total=False):
+    """How text is read; see `open_dataset`."""
+
+    null: NullPolicy
+    regroup: bool
+    n_features: int | None
+    sparse: bool
+
+
+def ingest(
+    source: PathLike | Sequence[PathLike],
+    output: PathLike,
+    *,
+    normalize: Normalize = "none",
+    overwrite: bool = False,
+    progress: Callable[[int], None] = lambda n_documents: None,
+    **text: Unpack[TextOptions],
+) -> tuple[StoredDataset, int]:
+    """Store ranking data as a dataset directory.
+
+    Text is read once, block by block, whatever its size. Scaling that needs the whole data first
+    ("standard", or any with feature minima for NULL) goes through a temporary dataset directory
+    beside the output.
+
+    Parameters
+    ----------
+    source
+        Text or parquet files that are one data set, or a dataset directory.
+    output
+        Directory to write, whole or not at all.
+    normalize
+        Scaling to apply and to record.
+    overwrite
+        Replace a data set that exists.
+    progress
+        Called with the number of documents stored so far.
+    **text
+        For text: null, regroup, n_features, sparse; see `open_dataset`.
+
+    Returns
+    -------
+    dataset
+        What was written.
+    n_queries_without_pairs
+        Queries with a single document or a single grade: they teach a ranker nothing.
+
+    Raises
+    ------
+    DataError
+        If the data is wrong.
+    UsageError
+        If the output exists and `overwrite` is false, or the disk is full.
+    """
+    check_output_directory(output, overwrite)
+    count = _Count(progress)
+    paths = as_paths(source)
+    if data_form(paths) != "text":
+        return _store_scaled(open_dataset(paths), output, normalize, overwrite, count)
+    reader = read_letor(paths, **text)
+    fill = (lambda: reader.minima) if text.get("null") == "minimum" else None
+    if normalize == "none":
+        stored = write_dataset(count.of(reader), output, fill=fill, overwrite=overwrite)
+        return stored, count.pairless
+    if normalize == "query-minmax" and fill is None:
+        scaling = QueryMinMax()
+        blocks = (scaling.apply(block) for block in count.of(reader))
+        stored = write_dataset(blocks, output, transforms=(scaling,), overwrite=overwrite)
+        return stored, count.pairless
+    with _scratch_beside(Path(output)) as scratch:
+        raw = write_dataset(reader, scratch / "raw", fill=fill)
+        return _store_scaled(raw, output, normalize, overwrite, count)
+
+
+class _Count:
+    """Counts what passes by."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self.pairless = 0
+        self._documents = 0
+        self._progress = progress
+
+    def of(self, blocks: Iterable[QueryBlock]) -> Iterator[QueryBlock]:
+        for block in blocks:
+            self.pairless += queries_without_pairs(block)
+            self._documents += block.n_documents
+            self._progress(self._documents)
+            yield block
+
+
+def queries_without_pairs(block: QueryBlock) -> int:
+    """Number of queries whose labelled documents all have one grade (or are none or one)."""
+    starts = block.query_ptr[:-1]
+    if not len(starts):
+        return 0
+    unlabelled = np.isnan(block.relevance)
+    low = np.minimum.reduceat(np.where(unlabelled, np.inf, block.relevance), starts)
+    high = np.maximum.reduceat(np.where(unlabelled, -np.inf, block.relevance), starts)
+    return int((low >= high).sum())
+
+
+def _store_scaled(
+    dataset: Dataset, output: PathLike, normalize: Normalize, overwrite: bool, count: _Count
+) -> tuple[StoredDataset, int]:
+    from dranking.data.scaling import scaled
+
+    view = scaled(dataset, normalize)
+    stored = write_dataset(
+        count.of(view.block(b) for b in range(view.n_blocks)),
+        output,
+        feature_names=view.feature_names,
+        transforms=view.transforms,
+        overwrite=overwrite,
+    )
+    return stored, count.pairless
+
+
+@contextmanager
+def _scratch_beside(output: Path) -> Iterator[Path]:
+    output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.raw-", dir=output.absolute().parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

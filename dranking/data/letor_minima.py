@@ -1,0 +1,42 @@
+"""What stands for the missing values of a feature: the least of those that are there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import FeatureMatrix
+
+
+class FeatureMinima:
+    """Least value of each feature over all documents, where NaN is a missing value.
+
+    A feature that a document does not name counts as 0, as it does everywhere else.
+    """
+
+    def __init__(self) -> None:
+        self._least = np.empty(0, dtype=np.float32)  # NaN: no value so far
+        self._n_rows = 0
+
+    def update(self, features: FeatureMatrix) -> None:
+        """Take in (n_documents, n_features) float32, dense or CSR; n_features never shrinks."""
+        n_rows, n_features = features.shape
+        # Features met for the first time were absent, hence 0, in all rows before.
+        unseen = np.full(
+            n_features - len(self._least), 0 if self._n_rows else np.nan, dtype=np.float32
+        )
+        least = np.concatenate((self._least, unseen))
+        if isinstance(features, np.ndarray):
+            least = np.fmin(least, np.fmin.reduce(features, axis=0))
+        else:
+            np.fmin.at(least, features.indices, features.data)
+            stored = np.bincount(features.indices, minlength=n_features)
+            least[stored < n_rows] = np.fmin(least[stored < n_rows], np.float32(0))
+        self._least = least
+        self._n_rows += n_rows
+
+    def values(self, n_features: int) -> NDArray[np.float32]:
+        """(n_features,) float32; 0 for a feature of which no document has a value."""
+        padded = np.zeros(n_features, dtype=np.float32)
+        padded[: len(self._least)] = np.nan_to_num(self._least, nan=0.0)
+        return padded

@@ -1,0 +1,33 @@
+"""Names of features."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dranking.errors import DataError
+
+
+def default_feature_names(n_features: int) -> tuple[str, ...]:
+    """Names for features that came without: ``f1``, ``f2``, ..., LETOR's indices from 1."""
+    return tuple(f"f{i}" for i in range(1, n_features + 1))
+
+
+def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names as a tuple.
+
+    Raises
+    ------
+    DataError
+        If a name is empty, or two features have the same.
+    """
+    checked = tuple(names)
+    if "" in checked:
+        raise DataError(f"feature {checked.index('')} (counted from 0) has an empty name.")
+    repeated = [name for name, count in Counter(checked).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"feature names must be unique; {len(repeated)} occur more than once: "
+            f"{', '.join(repeated[:10])}{', ...' if len(repeated) > 10 else ''}."
+        )
+    return checked

@@ -1,0 +1,105 @@
+"""Opening ranking data, whatever form it is in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from dranking.data.dataset import Dataset
+from dranking.errors import DataError
+
+PathLike: TypeAlias = str | os.PathLike[str]
+NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
+Form: TypeAlias = Literal["directory", "parquet", "text"]
+
+
+def open_dataset(
+    source: PathLike | Sequence[PathLike],
+    *,
+    null: NullPolicy = "error",
+    regroup: bool = False,
+    n_features: int | None = None,
+    sparse: bool = False,
+) -> Dataset:
+    """Open a dataset directory, parquet files or LETOR/SVMlight text.
+
+    Directories and parquet are read in place, block by block. Text is read into memory; ingest it
+    (`dranking ingest`) when it is large.
+
+    Parameters
+    ----------
+    source
+        A path, or several text or parquet files that are one data set.
+    null
+        Text only: what a value `NULL` means; an error, zero, or the feature's minimum.
+    regroup
+        Text only: sort the rows of a query together where they are not adjacent.
+    n_features
+        Text only: the number of features, where the files do not show it.
+    sparse
+        Text only: keep the features as CSR blocks.
+
+    Raises
+    ------
+    DataError
+        If the data is not there, is of no known form, or is wrong.
+    """
+    paths = as_paths(source)
+    form = data_form(paths)
+    if form == "directory":
+        from dranking.data.store import StoredDataset
+
+        return StoredDataset(paths[0])
+    if form == "parquet":
+        from dranking.data.parquet import ParquetDataset
+
+        return ParquetDataset(paths)
+    from dranking.data.letor import read_letor
+    from dranking.data.memory import MemoryDataset
+    from dranking.data.names import default_feature_names
+
+    reader = read_letor(paths, null=null, regroup=regroup, n_features=n_features, sparse=sparse)
+    blocks = reader.complete_blocks()
+    return MemoryDataset.from_blocks(blocks, default_feature_names(reader.n_features))
+
+
+def as_paths(source: PathLike | Sequence[PathLike]) -> list[Path]:
+    """One path or several, as a list."""
+    if isinstance(source, (str, os.PathLike)):
+        return [Path(source)]
+    return [Path(path) for path in source]
+
+
+def data_form(paths: Sequence[Path]) -> Form:
+    """What form the data at some paths has.
+
+    Raises
+    ------
+    DataError
+        If a path is not there, a directory holds no known data, or forms are mixed.
+    """
+    if not paths:
+        raise DataError("no data is named.")
+    forms = {_form_of(path) for path in paths}
+    if len(forms) > 1:
+        raise DataError(f"{' and '.join(sorted(forms))} data cannot be opened as one data set.")
+    form = forms.pop()
+    if form == "directory" and len(paths) > 1:
+        raise DataError(
+            f"{len(paths)} dataset directories were named; open them one by one, or ingest them "
+            "into one."
+        )
+    return form
+
+
+def _form_of(path: Path) -> Form:
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or directory.")
+    if path.is_dir():
+        if any(path.glob("*.parquet")) and not (path / "manifest.json").exists():
+            return "parquet"
+        return "directory"
+    with path.open("rb") as file:
+        return "parquet" if file.read(4) == b"PAR1" else "text"

@@ -1,0 +1,267 @@
+"""Predictions on disk: TREC run files and parquet; and the order trec_eval gives documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.atomic import AnyPath, atomic_path
+from dranking.data.blocks import QueryBlock
+from dranking.errors import DataError, UsageError
+from dranking.kernels.compile import frozen
+from dranking.kernels.metrics import rank_order, tie_ends
+
+ScoredBlocks: TypeAlias = Iterable[tuple[QueryBlock, ArrayLike]]
+"""Blocks in data set order, each with the (n_documents,) scores of its documents."""
+
+DEFAULT_TAG = "dranking"
+
+WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
+"""What Python's `str.split` splits at, in the regular expressions of RE2."""
+
+
+def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
+    """The scores of a block as float64.
+
+    Raises
+    ------
+    ValueError
+        If there is not one score per document.
+    DataError
+        If a score is NaN: it has no place in an order.
+    """
+    values = np.ascontiguousarray(scores, dtype=np.float64)
+    if values.shape != (block.n_documents,):
+        raise ValueError(
+            f"scores has shape {values.shape}; the block has {block.n_documents} documents."
+        )
+    missing = np.isnan(values)
+    if missing.any():
+        row, query = _locate(block, missing)
+        raise DataError(
+            f"query {block.query_ids[query]}: the score of document {row} of the query "
+            "(counted from 0) is NaN. Every document needs a score; look for missing or "
+            "overflowing feature values, or for a damaged model."
+        )
+    return values
+
+
+def document_ids(block: QueryBlock, rows: NDArray[np.int64] | None = None) -> pa.Array:
+    """Ids of documents as strings; ``<query id>-<position>`` for a document without one.
+
+    Parameters
+    ----------
+    block
+        The documents.
+    rows
+        Which of them; all if None. The position of a document counts from 0 within its query.
+
+    Returns
+    -------
+    (len(rows),) pyarrow string array without nulls.
+    """
+    if rows is None:
+        rows = np.arange(block.n_documents, dtype=np.int64)
+    if block.doc_ids is not None:
+        ids = block.doc_ids.take(pa.array(rows)).cast(pa.string())
+        if not ids.null_count:
+            return ids
+    query = np.searchsorted(block.query_ptr, rows, side="right") - 1
+    positions = pa.array(rows - block.query_ptr[query]).cast(pa.string())
+    names = block.query_ids.take(pa.array(query)).cast(pa.string())
+    made = pc.binary_join_element_wise(names, positions, "-")
+    return made if block.doc_ids is None else pc.coalesce(ids, made)
+
+
+def trec_order(
+    block: QueryBlock, scores: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Order documents as trec_eval does, whatever rank a run file claims.
+
+    Within a query by descending score, compared as float32; equal scores by descending document
+    id, compared as bytes.
+
+    Parameters
+    ----------
+    block
+        The documents; those without an id take the one of `document_ids`.
+    scores
+        (n_documents,) without NaN.
+
+    Returns
+    -------
+    (n_documents,) row numbers in that order, and the scores in that order as compared.
+    """
+    with np.errstate(over="ignore"):  # a score beyond float32 is infinite to trec_eval
+        compared = scores.astype(np.float32).astype(np.float64)
+    query_ptr = frozen(block.query_ptr)
+    order = rank_order(frozen(compared), query_ptr)
+    ends = tie_ends(compared[order], query_ptr)
+    ties_next = ends > np.arange(1, len(ends) + 1)
+    tied = ties_next.copy()
+    tied[1:] |= ties_next[:-1]
+    rows = order[tied]
+    if len(rows):
+        # The rows lie in rank order already, so groups come out where they were.
+        keys = pa.table({"group": ends[tied], "id": document_ids(block, rows)})
+        by_id = pc.sort_indices(keys, sort_keys=[("group", "ascending"), ("id", "descending")])
+        order[tied] = rows[by_id.to_numpy()]
+    return order, compared[order]
+
+
+def write_trec_run(
+    path: AnyPath, predictions: ScoredBlocks, tag: str = DEFAULT_TAG, overwrite: bool = False
+) -> None:
+    """Write a TREC run file: ``qid Q0 docid rank score tag``, a document a line.
+
+    Queries stay in data set order. Documents are ranked from 1 in the order in which trec_eval
+    reads them (see `trec_order`), so that the ranks written are the ranks evaluated. Scores are
+    written with as many digits as it takes to read back the same float64. The file appears
+    under its name only when it is complete.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    predictions
+        Blocks and scores, taken one at a time.
+    tag
+        Name of the run, the last field of each line.
+    overwrite
+        Replace a file that exists.
+
+    Raises
+    ------
+    UsageError
+        If the tag is empty or has white space, or the file exists and `overwrite` is false.
+    DataError
+        If an id is empty or has white space, a query has a document id twice, or a score is not
+        finite.
+    """
+    if not tag or tag.split() != [tag]:
+        raise UsageError(f"the run tag {tag!r} must be one word without white space.")
+    with (
+        atomic_path(path, overwrite=overwrite) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        for block, scores in predictions:
+            file.writelines(_run_lines(block, _finite_scores(block, scores), tag))
+
+
+def write_predictions_parquet(
+    path: AnyPath, predictions: ScoredBlocks, overwrite: bool = False
+) -> None:
+    """Write predictions as parquet: columns ``qid``, ``docid``, ``row``, ``score``.
+
+    One row per document, in data set order; ``row`` (int64) is the document's position in the
+    data set, ``docid`` is null where the data has no ids. Ids keep their type, int64 or string.
+    The file appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    predictions
+        Blocks and scores, taken one at a time; at least one block.
+    overwrite
+        Replace a file that exists.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false.
+    DataError
+        If there is no block, or a score is NaN.
+    """
+    with atomic_path(path, overwrite=overwrite) as temporary, ExitStack() as stack:
+        writer: pq.ParquetWriter | None = None
+        first_row = 0
+        for block, scores in predictions:
+            table = _prediction_table(block, checked_scores(block, scores), first_row)
+            if writer is None:
+                writer = stack.enter_context(
+                    pq.ParquetWriter(
+                        temporary, table.schema, compression="lz4", write_page_checksum=True
+                    )
+                )
+            writer.write_table(table.cast(writer.schema))
+            first_row += block.n_documents
+        if writer is None:
+            raise DataError(f"{path}: there are no predictions to write.")
+
+
+def _locate(block: QueryBlock, flagged: NDArray[np.bool_]) -> tuple[int, int]:
+    """Position within its query, and the query, of the first flagged document."""
+    row = int(np.argmax(flagged))
+    query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
+    return row - int(block.query_ptr[query]), query
+
+
+def _finite_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
+    values = checked_scores(block, scores)
+    infinite = np.isinf(values)
+    if infinite.any():
+        row, query = _locate(block, infinite)
+        raise DataError(
+            f"query {block.query_ids[query]}: the score of document {row} of the query (counted "
+            "from 0) is infinite, which evaluation tools do not read in a run file."
+        )
+    return values
+
+
+def _run_lines(block: QueryBlock, scores: NDArray[np.float64], tag: str) -> Iterator[str]:
+    queries = block.query_ids.cast(pa.string())
+    documents = document_ids(block)
+    _check_words(queries, "query id")
+    _check_words(documents, "document id")
+    order, _ = trec_order(block, scores)
+    ranked_ids = documents.take(pa.array(order)).to_pylist()
+    ranked_scores = scores[order].tolist()
+    pointers = block.query_ptr.tolist()
+    for q, qid in enumerate(queries.to_pylist()):
+        start, end = pointers[q], pointers[q + 1]
+        if len(set(ranked_ids[start:end])) < end - start:
+            raise DataError(
+                f"query {qid}: document id {_repeated(ranked_ids[start:end])!r} occurs more than "
+                "once, which a run file cannot express; give each document of a query its own id."
+            )
+        for i in range(start, end):
+            yield f"{qid} Q0 {ranked_ids[i]} {i - start + 1} {ranked_scores[i]!r} {tag}\n"
+
+
+def _repeated(ids: list[str]) -> str:
+    return Counter(ids).most_common(1)[0][0]
+
+
+def _check_words(ids: pa.Array, what: str) -> None:
+    wrong = pc.or_(pc.equal(ids, ""), pc.match_substring_regex(ids, WHITE_SPACE))
+    if pc.any(wrong).as_py():
+        example = ids.filter(wrong)[0].as_py()
+        raise DataError(
+            f"{what} {example!r} is empty or has white space, which a run file cannot express; "
+            "rename it, or write predictions as parquet."
+        )
+
+
+def _prediction_table(block: QueryBlock, scores: NDArray[np.float64], first_row: int) -> pa.Table:
+    sizes = np.diff(block.query_ptr)
+    query = np.repeat(np.arange(block.n_queries), sizes)
+    documents = block.doc_ids
+    if documents is None:
+        documents = pa.nulls(block.n_documents, pa.string())
+    return pa.table(
+        {
+            "qid": block.query_ids.take(pa.array(query)),
+            "docid": documents,
+            "row": np.arange(first_row, first_row + block.n_documents),
+            "score": scores,
+        }
+    )

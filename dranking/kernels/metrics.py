@@ -1,0 +1,216 @@
+"""Loops behind the ranking measures: whole queries, documents already in rank order.
+
+Common shapes: `query_ptr` (n_queries + 1,) int64; every other array (n_documents,) with the
+documents of a query adjacent. `group_end[i]` is one past the last document that shares its rank
+with document i: a group of documents is averaged over its permutations, so strict orders have
+`group_end[i] = i + 1`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@kernel
+def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
+    """Row numbers by descending score within each query; equal scores keep their order."""
+    order = np.empty(len(scores), dtype=np.int64)
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        order[start:end] = np.argsort(-scores[start:end], kind="mergesort") + start
+    return order
+
+
+@kernel
+def tie_ends(scores: Floats, query_ptr: Integers) -> Integers:
+    """One past the end of each document's run of equal scores; `scores` in rank order."""
+    ends = np.empty(len(scores), dtype=np.int64)
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        stop = end
+        for i in range(end - 1, start - 1, -1):
+            if i + 1 < end and scores[i] != scores[i + 1]:
+                stop = i + 1
+            ends[i] = stop
+    return ends
+
+
+@kernel
+def group_means(values: Floats, group_end: Integers) -> Floats:
+    """Mean of `values` over the group of each document: its expectation at each rank."""
+    means = np.empty(len(values))
+    i = 0
+    while i < len(values):
+        stop = group_end[i]
+        total = 0.0
+        for j in range(i, stop):
+            total += values[j]
+        means[i:stop] = total / (stop - i)
+        i = stop
+    return means
+
+
+@kernel
+def discounted_sums(values: Floats, query_ptr: Integers, discounts: Floats, cutoff: int) -> Floats:
+    """(n_queries,) sums of `values` times `discounts[rank]` over the first `cutoff` ranks."""
+    sums = np.zeros(len(query_ptr) - 1)
+    for q in range(len(sums)):
+        start = query_ptr[q]
+        total = 0.0
+        for i in range(start, min(query_ptr[q + 1], start + cutoff)):
+            total += values[i] * discounts[i - start]
+        sums[q] = total
+    return sums
+
+
+@kernel
+def mean_discounted_ratios(
+    gains: Floats, ideal: Floats, query_ptr: Integers, discounts: Floats
+) -> Floats:
+    """(n_queries,) NDCG@k averaged over every k up to the length; 0 where `ideal` is all 0."""
+    means = np.zeros(len(query_ptr) - 1)
+    for q in range(len(means)):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        if ideal[start] <= 0.0:
+            continue
+        dcg = best = total = 0.0
+        for i in range(start, end):
+            dcg += gains[i] * discounts[i - start]
+            best += ideal[i] * discounts[i - start]
+            total += dcg / best
+        means[q] = total / (end - start)
+    return means
+
+
+@kernel
+def average_precisions(relevant: Floats, group_end: Integers, query_ptr: Integers) -> Floats:
+    """(n_queries,) expected average precision over the permutations of each group.
+
+    At the j-th place of a group of n documents, r of them relevant, after R relevant documents: the
+    place is relevant with probability r / n, and then each of the j - 1 places before it is so
+    with probability (r - 1) / (n - 1).
+    """
+    precisions = np.zeros(len(query_ptr) - 1)
+    for q in range(len(precisions)):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        found = total = 0.0
+        i = start
+        while i < end:
+            stop = group_end[i]
+            n = stop - i
+            r = relevant[i:stop].sum()
+            if r > 0.0:
+                slope = (r - 1.0) / (n - 1.0) if n > 1 else 0.0
+                for j in range(n):
+                    total += (r / n) * (found + 1.0 + j * slope) / (i - start + j + 1)
+            found += r
+            i = stop
+        if found > 0.0:
+            precisions[q] = total / found
+    return precisions
+
+
+@kernel
+def reciprocal_ranks(
+    relevant: Floats, group_end: Integers, query_ptr: Integers, cutoff: int
+) -> Floats:
+    """(n_queries,) expected reciprocal rank of the first relevant document; 0 past `cutoff`.
+
+    The first group that holds a relevant document decides. With r of its n documents relevant,
+    the first of them is at its place j + 1 with probability r / (n - j) times the probability
+    that the j places before are not relevant.
+    """
+    ranks = np.zeros(len(query_ptr) - 1)
+    for q in range(len(ranks)):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        i = start
+        while i < end:
+            stop = group_end[i]
+            n = stop - i
+            r = relevant[i:stop].sum()
+            if r > 0.0:
+                none_before = 1.0
+                # Every group has a relevant document among its first n - r + 1 places.
+                for j in range(min(n - int(r) + 1, cutoff - (i - start))):
+                    here = r / (n - j)
+                    ranks[q] += none_before * here / (i - start + j + 1)
+                    none_before *= 1.0 - here
+                break
+            i = stop
+    return ranks
+
+
+@kernel
+def pairwise_errors(grades: Floats, tie_end: Integers, query_ptr: Integers) -> Floats:
+    """(n_queries,) share of the pairs of unequal grade that are misordered; NaN without pairs.
+
+    A pair with equal scores counts one half. From the highest score down, each group of equal
+    scores meets the lower grades seen so far in a Fenwick tree over the query's grades: once before
+    the group enters it and once after, when pairs within the group show up as well. The mean of
+    the two counts is the group's number of errors. O(n log n) per query.
+    """
+    errors = np.full(len(query_ptr) - 1, np.nan)
+    longest = 0
+    for q in range(len(errors)):
+        longest = max(longest, query_ptr[q + 1] - query_ptr[q])
+    codes = np.empty(longest, dtype=np.int64)
+    tree = np.empty(longest + 1, dtype=np.int64)
+    for q in range(len(errors)):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        n_grades, n_pairs = _grade_codes(grades[start:end], codes)
+        if n_pairs == 0:
+            continue
+        tree[: n_grades + 1] = 0
+        doubled = 0
+        i = start
+        while i < end:
+            stop = tie_end[i]
+            for j in range(i, stop):
+                doubled += _count_below(tree, codes[j - start])
+            for j in range(i, stop):
+                _count_one(tree, codes[j - start], n_grades)
+            for j in range(i, stop):
+                doubled += _count_below(tree, codes[j - start])
+            i = stop
+        errors[q] = 0.5 * doubled / n_pairs
+    return errors
+
+
+@kernel
+def _grade_codes(grades: Floats, codes: Integers) -> tuple[int, int]:
+    """Fill `codes` with 1 for the lowest grade, 2 for the next; return grades and unequal pairs."""
+    n = len(grades)
+    ordered = np.argsort(grades, kind="mergesort")
+    code = 0
+    n_equal = n_pairs = 0
+    for i in range(n):
+        if i == 0 or grades[ordered[i]] != grades[ordered[i - 1]]:
+            code += 1
+            n_equal = 0
+        codes[ordered[i]] = code
+        n_pairs += i - n_equal
+        n_equal += 1
+    return code, n_pairs
+
+
+@kernel
+def _count_below(tree: Integers, code: int) -> int:
+    """How many counted documents have a lower code."""
+    count = 0
+    position = code - 1
+    while position > 0:
+        count += tree[position]
+        position -= position & -position
+    return count
+
+
+@kernel
+def _count_one(tree: Integers, code: int, n_grades: int) -> None:
+    """Count one document in `tree`, in place."""
+    while code <= n_grades:
+        tree[code] += 1
+        code += code & -code

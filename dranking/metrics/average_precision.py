@@ -1,0 +1,32 @@
+"""Average precision, whose mean over queries is MAP."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels import metrics as kernels
+from dranking.metrics.ranking import Ranking
+
+
+def average_precision(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
+    """Mean of P@i over the ranks i of the relevant documents; `cutoff` is not used.
+
+    Returns
+    -------
+    (n_queries,) float64 in [0, 1]; a query without relevant documents is 0 or NaN, as the
+    convention says.
+
+    Notes
+    -----
+    Averaged over the permutations of tied documents: a group of n documents, r of them relevant,
+    after N documents with R relevant ones, adds to the sum of precisions
+    ``sum_{j=1..n} (r / n) (R + 1 + (j - 1) (r - 1) / (n - 1)) / (N + j)``.
+
+    References
+    ----------
+    McSherry and Najork, Computing information retrieval performance measures efficiently in the
+    presence of tied scores, ECIR 2008.
+    """
+    values = kernels.average_precisions(ranking.relevant, ranking.group_end, ranking.query_ptr)
+    return ranking.settle(values, ranking.has_relevant)

@@ -1,0 +1,144 @@
+"""Measures of a block, query by query, and their means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
+from dranking.metrics.measures import get_measures
+from dranking.metrics.ranking import rank_documents
+
+
+def evaluate_queries(
+    block: QueryBlock,
+    scores: ArrayLike,
+    measures: Sequence[str],
+    convention: str | Convention = DEFAULT_CONVENTION,
+) -> dict[str, NDArray[np.float64]]:
+    """Compute measures of each query of a block.
+
+    Parameters
+    ----------
+    block
+        Documents with relevance. An unlabelled document counts as one of grade 0.
+    scores
+        (n_documents,) of any real type; higher ranks first.
+    measures
+        Names, in any case: ``map``, ``p@K``, ``ndcg``, ``ndcg@K``, ``mean_ndcg``, ``mrr``,
+        ``mrr@K``, ``pairwise_error``, ``auc``.
+    convention
+        One of `CONVENTIONS`.
+
+    Returns
+    -------
+    One (n_queries,) float64 array per measure, under its name in lower case. NaN marks a query
+    that does not count: it has no labelled document, or the measure excludes it.
+
+    Raises
+    ------
+    UsageError
+        If a measure or the convention does not exist.
+    DataError
+        If a score is NaN, or a grade is too large for the convention's gain.
+    ValueError
+        If there is not one score per document.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from dranking.data.blocks import QueryBlock
+    >>> block = QueryBlock(
+    ...     features=np.zeros((3, 1), dtype=np.float32),
+    ...     relevance=np.array([0.0, 2.0, 1.0]),
+    ...     query_ptr=np.array([0, 3]),
+    ...     query_ids=pa.array([7]),
+    ... )
+    >>> evaluate_queries(block, [0.9, 0.5, 0.1], ["MAP", "p@2"], "letor4")
+    {'map': array([0.58333333]), 'p@2': array([0.5])}
+    """
+    chosen = get_measures(measures)
+    how = get_convention(convention)
+    if block.n_queries == 0:
+        return {measure.name: np.empty(0) for measure in chosen}
+    ranking = rank_documents(block, scores, how)
+    labelled = np.add.reduceat(~np.isnan(block.relevance), block.query_ptr[:-1], dtype=np.int64) > 0
+    return {measure.name: np.where(labelled, measure(ranking), np.nan) for measure in chosen}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means of measures over queries.
+
+    Attributes
+    ----------
+    metrics
+        Mean of each measure over the queries that count for it, weighted by the query weights;
+        NaN where none counts.
+    n_queries
+        All queries, those excluded among them.
+    n_excluded
+        Queries excluded from at least one of the measures.
+    excluded
+        Queries excluded from each measure.
+    """
+
+    metrics: dict[str, float]
+    n_queries: int
+    n_excluded: int
+    excluded: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"metrics", "n_queries", "n_excluded"}`` with null for a mean over no queries."""
+        return {
+            "metrics": {k: None if np.isnan(v) else v for k, v in self.metrics.items()},
+            "n_queries": self.n_queries,
+            "n_excluded": self.n_excluded,
+        }
+
+
+def aggregate(
+    per_query: Mapping[str, NDArray[np.float64]], weights: NDArray[np.float64] | None = None
+) -> Summary:
+    """Average per-query values, leaving out the queries that do not count (NaN).
+
+    Parameters
+    ----------
+    per_query
+        (n_queries,) values of each measure: those of all blocks, joined in block order.
+    weights
+        (n_queries,) query weights, at least 0; equal if None.
+
+    Raises
+    ------
+    ValueError
+        If the arrays differ in length.
+    """
+    lengths = {name: len(values) for name, values in per_query.items()}
+    if weights is not None:
+        lengths["weights"] = len(weights)
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the per-query values differ in length: {lengths}.")
+    counted = {name: ~np.isnan(values) for name, values in per_query.items()}
+    n_queries = next(iter(lengths.values()), 0)
+    fully = np.logical_and.reduce(list(counted.values())) if counted else np.ones(n_queries, bool)
+    return Summary(
+        metrics={name: _mean(values, counted[name], weights) for name, values in per_query.items()},
+        n_queries=n_queries,
+        n_excluded=n_queries - int(fully.sum()),
+        excluded={name: n_queries - int(mask.sum()) for name, mask in counted.items()},
+    )
+
+
+def _mean(
+    values: NDArray[np.float64], counted: NDArray[np.bool_], weights: NDArray[np.float64] | None
+) -> float:
+    if weights is None:
+        return float(values[counted].mean()) if counted.any() else float("nan")
+    total = float(weights[counted].sum())
+    return float((weights * values)[counted].sum()) / total if total > 0 else float("nan")

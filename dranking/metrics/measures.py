@@ -1,0 +1,136 @@
+"""The measures by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.errors import UsageError
+from dranking.metrics.average_precision import average_precision
+from dranking.metrics.ndcg import mean_ndcg, ndcg
+from dranking.metrics.pairwise import area_under_curve, pairwise_error
+from dranking.metrics.precision import precision
+from dranking.metrics.ranking import Ranking
+from dranking.metrics.reciprocal_rank import reciprocal_rank
+
+MeasureFunction = Callable[..., NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class MeasureFamily:
+    """A measure before its cutoff is known.
+
+    Attributes
+    ----------
+    name
+        As written before ``@``.
+    function
+        Takes a `Ranking` and a cutoff; gives one value per query.
+    cutoff
+        Whether ``@K`` belongs to the name.
+    higher_is_better
+        Which direction is an improvement.
+    """
+
+    name: str
+    function: MeasureFunction
+    cutoff: Literal["none", "optional", "required"] = "none"
+    higher_is_better: bool = True
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The forms in which the name can be written."""
+        plain = () if self.cutoff == "required" else (self.name,)
+        return plain if self.cutoff == "none" else (*plain, f"{self.name}@K")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure ready to be computed.
+
+    Attributes
+    ----------
+    family
+        What is computed.
+    cutoff
+        How many ranks count; all if None.
+    """
+
+    family: MeasureFamily
+    cutoff: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name in lower case, such as ``ndcg@10``."""
+        return self.family.name if self.cutoff is None else f"{self.family.name}@{self.cutoff}"
+
+    def __call__(self, ranking: Ranking) -> NDArray[np.float64]:
+        """(n_queries,) values; NaN for queries that do not count."""
+        return self.family.function(ranking, self.cutoff)
+
+
+MEASURES: dict[str, MeasureFamily] = {
+    family.name: family
+    for family in (
+        MeasureFamily("map", average_precision),
+        MeasureFamily("p", precision, cutoff="required"),
+        MeasureFamily("ndcg", ndcg, cutoff="optional"),
+        MeasureFamily("mean_ndcg", mean_ndcg),
+        MeasureFamily("mrr", reciprocal_rank, cutoff="optional"),
+        MeasureFamily("pairwise_error", pairwise_error, higher_is_better=False),
+        MeasureFamily("auc", area_under_curve),
+    )
+}
+
+
+def get_measure(name: str) -> Measure:
+    """Look up a measure, in any case: ``map``, ``p@10``, ``NDCG@5``.
+
+    Raises
+    ------
+    UsageError
+        If there is no such measure, or its cutoff is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> get_measure("NDCG@10").name
+    'ndcg@10'
+    """
+    stem, at, written = name.strip().lower().partition("@")
+    family = MEASURES.get(stem)
+    if family is None or (at and family.cutoff == "none"):
+        known = ", ".join(form for f in MEASURES.values() for form in f.spellings)
+        raise UsageError(f"there is no measure {name!r}; choose from {known}.")
+    if not at:
+        if family.cutoff == "required":
+            raise UsageError(f"{name!r} needs a cutoff, for example {stem}@10.")
+        return Measure(family)
+    if not (written.isascii() and written.isdigit() and int(written) >= 1):
+        raise UsageError(
+            f"the cutoff of {name!r} must be a whole number of at least 1, for example {stem}@10."
+        )
+    return Measure(family, int(written))
+
+
+def get_measures(names: Iterable[str]) -> tuple[Measure, ...]:
+    """Look up several measures, each once, in the order given.
+
+    Raises
+    ------
+    UsageError
+        If a name is wrong, or there is none.
+    """
+    measures = tuple(dict.fromkeys(get_measure(name) for name in names))
+    if not measures:
+        raise UsageError("no measure was asked for; name at least one, for example ndcg@10.")
+    return measures
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a larger value of the named measure is an improvement; true for unknown names."""
+    family = MEASURES.get(name.lower().partition("@")[0])
+    return family is None or family.higher_is_better

@@ -1,0 +1,61 @@
+"""Normalised discounted cumulative gain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels import metrics as kernels
+from dranking.metrics.ranking import Ranking
+
+
+def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
+    """NDCG of the first `cutoff` ranks: discounted gain over that of the ideal order.
+
+    Parameters
+    ----------
+    ranking
+        The ranked queries.
+    cutoff
+        k of NDCG@k; the whole list if None.
+
+    Returns
+    -------
+    (n_queries,) float64 in [0, 1]; a query without gain is 0 or NaN, as the convention says.
+
+    Notes
+    -----
+    ``NDCG@k = sum_{i<=k} g(r_i) d(i) / sum_{i<=k} g(r*_i) d(i)`` with r* the grades in descending
+    order. Averaged over the permutations of tied documents, each rank of a tie group gains the
+    group's mean.
+
+    References
+    ----------
+    Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002.
+    McSherry and Najork, Computing information retrieval performance measures efficiently in the
+    presence of tied scores, ECIR 2008.
+    """
+    k = ranking.ranks_within(cutoff)
+    pointers, discounts = ranking.query_ptr, ranking.discounts
+    gained = kernels.discounted_sums(ranking.expected_gains, pointers, discounts, k)
+    ideal = kernels.discounted_sums(ranking.ideal_gains, pointers, discounts, k)
+    values = gained / np.where(ranking.has_gain, ideal, 1.0)
+    if cutoff is not None and not ranking.convention.ndcg_pads:
+        values[ranking.sizes < cutoff] = 0.0
+    return ranking.settle(values, ranking.has_gain)
+
+
+def mean_ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
+    """NDCG@k averaged over all k from 1 to the length of the list.
+
+    LETOR 4.0 and MSLR publish it as MeanNDCG; under the other conventions it is the same average
+    of their own NDCG@k. `cutoff` is not used.
+
+    Returns
+    -------
+    (n_queries,) float64 in [0, 1]; a query without gain is 0 or NaN, as the convention says.
+    """
+    values = kernels.mean_discounted_ratios(
+        ranking.expected_gains, ranking.ideal_gains, ranking.query_ptr, ranking.discounts
+    )
+    return ranking.settle(values, ranking.has_gain)

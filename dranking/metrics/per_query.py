@@ -1,0 +1,161 @@
+"""Per-query values as a table that can be stored and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.atomic import AnyPath, atomic_path
+from dranking.data.blocks import QueryBlock
+from dranking.errors import DataError
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
+from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
+
+ID_COLUMN = "query_id"
+WEIGHT_COLUMN = "weight"
+CONVENTION_KEY = b"dranking.convention"
+
+
+@dataclass(frozen=True, eq=False)
+class PerQuery:
+    """Values of measures, query by query.
+
+    Attributes
+    ----------
+    query_ids
+        (n_queries,) pyarrow array, int64 or string.
+    values
+        (n_queries,) float64 per measure; NaN where the query does not count.
+    weights
+        (n_queries,) float64 query weights, or None for all ones.
+    convention
+        Name of the convention of the values; None if not known.
+    """
+
+    query_ids: pa.Array
+    values: dict[str, NDArray[np.float64]]
+    weights: NDArray[np.float64] | None = None
+    convention: str | None = None
+
+    def __post_init__(self) -> None:
+        columns = dict(self.values)
+        if self.weights is not None:
+            columns[WEIGHT_COLUMN] = self.weights
+        for name, column in columns.items():
+            if len(column) != self.n_queries:
+                raise ValueError(
+                    f"{name} has {len(column)} entries for {self.n_queries} query ids."
+                )
+
+    @classmethod
+    def of_block(
+        cls,
+        block: QueryBlock,
+        scores: ArrayLike,
+        measures: Sequence[str],
+        convention: str | Convention = DEFAULT_CONVENTION,
+    ) -> PerQuery:
+        """Evaluate one block; parameters and errors are those of `evaluate_queries`."""
+        return cls(
+            query_ids=block.query_ids,
+            values=evaluate_queries(block, scores, measures, convention),
+            weights=block.query_weights,
+            convention=get_convention(convention).name,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[PerQuery]) -> PerQuery:
+        """Join the values of blocks, in block order.
+
+        Raises
+        ------
+        DataError
+            If there is no block.
+        """
+        tables = tuple(parts)
+        if not tables:
+            raise DataError("there are no queries to evaluate.")
+        weights = None
+        if any(t.weights is not None for t in tables):
+            weights = np.concatenate(
+                [np.ones(t.n_queries) if t.weights is None else t.weights for t in tables]
+            )
+        return cls(
+            query_ids=pa.concat_arrays([t.query_ids for t in tables]),
+            values={
+                name: np.concatenate([t.values[name] for t in tables]) for name in tables[0].values
+            },
+            weights=weights,
+            convention=tables[0].convention,
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, those that do not count among them."""
+        return len(self.query_ids)
+
+    def summary(self) -> Summary:
+        """Means of the measures over the queries that count, by their weights."""
+        return aggregate(self.values, self.weights)
+
+    def to_table(self) -> pa.Table:
+        """The values as a pyarrow table: ``query_id``, ``weight`` if there are any, measures."""
+        columns = {ID_COLUMN: self.query_ids}
+        if self.weights is not None:
+            columns[WEIGHT_COLUMN] = pa.array(self.weights)
+        columns |= {name: pa.array(values) for name, values in self.values.items()}
+        table = pa.table(columns)
+        if self.convention is None:
+            return table
+        return table.replace_schema_metadata({CONVENTION_KEY: self.convention.encode()})
+
+
+def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False) -> None:
+    """Write per-query values as parquet; the file appears under its name when complete.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false.
+    """
+    with atomic_path(path, overwrite=overwrite) as temporary:
+        pq.write_table(per_query.to_table(), temporary, write_page_checksum=True)
+
+
+def read_per_query(path: AnyPath) -> PerQuery:
+    """Read what `write_per_query` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file is not there, is no parquet, or does not hold per-query values.
+    """
+    try:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot read per-query values: {error}") from error
+    names = [n for n in table.column_names if n not in (ID_COLUMN, WEIGHT_COLUMN)]
+    numeric = all(pa.types.is_floating(table.schema.field(n).type) for n in names)
+    if ID_COLUMN not in table.column_names or not names or not numeric:
+        raise DataError(
+            f"{path}: not a table of per-query values: it needs a column {ID_COLUMN!r} and one "
+            f"column of floats per measure, but has {', '.join(table.column_names) or 'nothing'}."
+        )
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+    weighted = WEIGHT_COLUMN in table.column_names
+    metadata = table.schema.metadata or {}
+    ids = table[ID_COLUMN].combine_chunks()
+    return PerQuery(
+        query_ids=ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string()),
+        values={name: column(name) for name in names},
+        weights=column(WEIGHT_COLUMN) if weighted else None,
+        convention=metadata[CONVENTION_KEY].decode() if CONVENTION_KEY in metadata else None,
+    )

@@ -1,0 +1,150 @@
+"""One block put in rank order under a convention: what every measure starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.runs import checked_scores, trec_order
+from dranking.errors import DataError
+from dranking.kernels import metrics as kernels
+from dranking.kernels.compile import frozen
+from dranking.metrics.conventions import Convention
+
+MAX_EXPONENTIAL_GRADE = 1_000.0
+"""Above this, the gain 2^r - 1 comes near the end of float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The documents of a block, each query's in the order of its scores.
+
+    Attributes
+    ----------
+    convention
+        The convention that ordered them.
+    query_ptr
+        (n_queries + 1,) int64 offsets; at least one query.
+    query_ids
+        (n_queries,) ids, for messages.
+    relevance
+        (n_documents,) float64 grades in rank order; an unlabelled document has grade 0.
+    tie_end
+        (n_documents,) int64, one past the end of each document's run of equal scores.
+    """
+
+    convention: Convention
+    query_ptr: NDArray[np.int64]
+    query_ids: pa.Array
+    relevance: NDArray[np.float64]
+    tie_end: NDArray[np.int64]
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """(n_queries,) documents per query."""
+        return np.diff(self.query_ptr)
+
+    @cached_property
+    def longest(self) -> int:
+        """Documents of the longest query."""
+        return int(self.sizes.max())
+
+    @cached_property
+    def group_end(self) -> NDArray[np.int64]:
+        """(n_documents,) int64 ends of the groups whose permutations a measure averages over."""
+        if self.convention.ties == "average":
+            return self.tie_end
+        return np.arange(1, len(self.relevance) + 1, dtype=np.int64)
+
+    @cached_property
+    def relevant(self) -> NDArray[np.float64]:
+        """(n_documents,) 1.0 where relevant, in rank order."""
+        return self.convention.relevant(self.relevance)
+
+    @cached_property
+    def has_relevant(self) -> NDArray[np.bool_]:
+        """(n_queries,) whether any document is relevant."""
+        return np.asarray(np.add.reduceat(self.relevant, self.query_ptr[:-1]) > 0)
+
+    @cached_property
+    def expected_gains(self) -> NDArray[np.float64]:
+        """(n_documents,) expected gain at each rank."""
+        return kernels.group_means(self._gains, self.group_end)
+
+    @cached_property
+    def ideal_gains(self) -> NDArray[np.float64]:
+        """(n_documents,) gains in the best possible order of each query."""
+        return self._gains[kernels.rank_order(frozen(self._gains), self.query_ptr)]
+
+    @cached_property
+    def has_gain(self) -> NDArray[np.bool_]:
+        """(n_queries,) whether any document gains something."""
+        return self.ideal_gains[self.query_ptr[:-1]] > 0
+
+    @cached_property
+    def discounts(self) -> NDArray[np.float64]:
+        """(longest,) discount of each rank."""
+        return self.convention.discounts(self.longest)
+
+    def ranks_within(self, cutoff: int | None) -> int:
+        """How many ranks a cutoff covers at most; all of them if None."""
+        return self.longest if cutoff is None else min(cutoff, self.longest)
+
+    def settle(
+        self, values: NDArray[np.float64], defined: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Values with what the convention says of queries where the measure is not defined."""
+        return np.where(defined, values, np.nan if self.convention.excludes_irrelevant else 0.0)
+
+    @cached_property
+    def _gains(self) -> NDArray[np.float64]:
+        if self.convention.gain == "exponential":
+            at = int(np.argmax(self.relevance))
+            if self.relevance[at] > MAX_EXPONENTIAL_GRADE:
+                query = int(np.searchsorted(self.query_ptr, at, side="right")) - 1
+                raise DataError(
+                    f"query {self.query_ids[query]}: relevance {self.relevance[at]:g} is too large "
+                    f"for the gain 2^r - 1 of the {self.convention.name} convention; rescale the "
+                    "grades, or use trec, whose gain is the grade itself."
+                )
+        return self.convention.gains(self.relevance)
+
+
+def rank_documents(block: QueryBlock, scores: ArrayLike, convention: Convention) -> Ranking:
+    """Order the documents of each query by descending score.
+
+    Parameters
+    ----------
+    block
+        At least one query.
+    scores
+        (n_documents,) of any real type.
+    convention
+        Says how ties are resolved.
+
+    Raises
+    ------
+    ValueError
+        If there is not one score per document.
+    DataError
+        If a score is NaN.
+    """
+    values = checked_scores(block, scores)
+    query_ptr = frozen(block.query_ptr)
+    if convention.ties == "doc_id":
+        order, values = trec_order(block, values)
+    else:
+        order = kernels.rank_order(frozen(values), query_ptr)
+        values = values[order]
+    return Ranking(
+        convention=convention,
+        query_ptr=query_ptr,
+        query_ids=block.query_ids,
+        relevance=np.where(np.isnan(block.relevance), 0.0, block.relevance)[order],
+        tie_end=kernels.tie_ends(values, query_ptr),
+    )

@@ -1,0 +1,30 @@
+"""Reciprocal rank of the first relevant document, whose mean over queries is MRR."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels import metrics as kernels
+from dranking.metrics.ranking import Ranking
+
+
+def reciprocal_rank(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
+    """One over the rank of the first relevant document, 0 if that is past `cutoff`.
+
+    Returns
+    -------
+    (n_queries,) float64 in [0, 1]; a query without relevant documents is 0 or NaN, as the
+    convention says.
+
+    Notes
+    -----
+    Averaged over the permutations of tied documents: the first tie group with relevant documents
+    decides. With r of its n documents relevant and N documents before it, the value is
+    ``sum_{j=1..n-r+1} C(n - j, r - 1) / C(n, r) / (N + j)``, the fraction being the probability
+    that the first relevant document is at place j of the group.
+    """
+    values = kernels.reciprocal_ranks(
+        ranking.relevant, ranking.group_end, ranking.query_ptr, ranking.ranks_within(cutoff)
+    )
+    return ranking.settle(values, ranking.has_relevant)

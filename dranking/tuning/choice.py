@@ -1,0 +1,98 @@
+"""Which point of a grid of lambdas and sizes is chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
+
+from dranking.errors import UsageError
+
+Rule: TypeAlias = Literal["best", "one-standard-error"]
+
+ROUNDING = 1e-12
+"""Scores closer than this are equal: their sums over queries differ in rounding alone."""
+
+
+class GridPoint(TypedDict):
+    """What validation says of one model.
+
+    Attributes
+    ----------
+    regularization
+        lambda.
+    n_features
+        Features of the model.
+    score
+        Mean of the measure over the validation queries.
+    standard_error
+        Standard error of that mean; NaN for a single query.
+    """
+
+    regularization: float
+    n_features: int
+    score: float
+    standard_error: float
+
+
+def choose(
+    grid: Sequence[GridPoint],
+    rule: Rule = "best",
+    feature_penalty: float = 0.0,
+    higher_is_better: bool = True,
+) -> GridPoint:
+    """Choose lambda and the number of features.
+
+    Parameters
+    ----------
+    grid
+        At least one point; scores finite.
+    rule
+        ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features.
+        ``one-standard-error`` takes the fewest features with which some lambda scores within one
+        standard error of the best; of these lambdas the best one, ties to the smallest.
+    feature_penalty
+        What a feature must be worth: that times the number of features makes a score worse, before
+        the rule looks at it.
+    higher_is_better
+        Whether a larger score is an improvement.
+
+    Examples
+    --------
+    >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02)
+    ...         for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
+    >>> choose(grid)["n_features"], choose(grid, "one-standard-error")["n_features"]
+    (3, 2)
+    """
+    sign = 1.0 if higher_is_better else -1.0
+
+    def merit(point: GridPoint) -> float:
+        return sign * point["score"] - feature_penalty * point["n_features"]
+
+    near = _within(grid, merit, 0.0)
+    best = min(near, key=lambda point: (point["regularization"], point["n_features"]))
+    if rule == "best":
+        return best
+    error = best["standard_error"]
+    near = _within(grid, merit, 0.0 if math.isnan(error) else error)
+    fewest = min(point["n_features"] for point in near)
+    sparsest = _within([p for p in near if p["n_features"] == fewest], merit, 0.0)
+    return min(sparsest, key=lambda point: point["regularization"])
+
+
+def check_rule(rule: str, feature_penalty: float) -> None:
+    """Raise UsageError unless the rule exists and the penalty is a finite number, at least 0."""
+    if rule not in get_args(Rule):
+        raise UsageError(f"there is no rule {rule!r}; choose from {', '.join(get_args(Rule))}.")
+    if not (math.isfinite(feature_penalty) and feature_penalty >= 0):
+        raise UsageError(
+            f"feature_penalty is {feature_penalty}; it must be a finite number, at least 0."
+        )
+
+
+def _within(
+    grid: Sequence[GridPoint], merit: Callable[[GridPoint], Any], distance: float
+) -> list[GridPoint]:
+    """The points whose merit is at most `distance` below the best one."""
+    threshold = max(map(merit, grid)) - distance - ROUNDING
+    return [point for point in grid if merit(point) >= threshold]

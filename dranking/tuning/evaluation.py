@@ -1,0 +1,172 @@
+"""How well a model ranks judged data, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.transforms import QueryMinMax, Standard, missing_transforms
+from dranking.engine.executor import get_executor
+from dranking.engine.progress import report
+from dranking.engine.stream import map_blocks
+from dranking.errors import DataError
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
+from dranking.metrics.evaluate import Summary, evaluate_queries
+from dranking.metrics.measures import get_measures
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.linear import LinearModel, score_block
+
+DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
+
+Transforms = tuple[QueryMinMax | Standard, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Measures of a model on a data set.
+
+    Attributes
+    ----------
+    per_query
+        The value of each measure for each query.
+    """
+
+    per_query: PerQuery
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Means over the queries that count, and how many do not."""
+        return self.per_query.summary()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Mean of each measure; NaN where no query counts for it."""
+        return self.summary.metrics
+
+    @property
+    def n_queries(self) -> int:
+        """All queries of the data set."""
+        return self.summary.n_queries
+
+    @property
+    def n_excluded(self) -> int:
+        """Queries that do not count for at least one of the measures."""
+        return self.summary.n_excluded
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"metrics", "n_queries", "n_excluded"}``, for JSON."""
+        return self.summary.as_json()
+
+
+def evaluate(
+    model: LinearModel,
+    dataset: Dataset,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    convention: str | Convention = DEFAULT_CONVENTION,
+    *,
+    executor: Any = None,
+) -> Evaluation:
+    """Measure how well a model ranks a data set.
+
+    Blocks are scored and measured where they are read, with only the model's columns; what travels
+    is one number per query and measure.
+
+    Parameters
+    ----------
+    model
+        Its features are found in the data by name.
+    dataset
+        Judged queries. An unlabelled document counts as one of grade 0.
+    measures
+        Names, such as ``map`` or ``ndcg@10``; see `dranking.metrics.evaluate.evaluate_queries`.
+    convention
+        One of `dranking.metrics.conventions.CONVENTIONS`.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If a measure or the convention does not exist.
+    DataError
+        If the data has no queries, lacks features, or was scaled otherwise than the model needs.
+    """
+    names = [measure.name for measure in get_measures(measures)]
+    how = get_convention(convention)
+    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
+    weights = np.array(model.weights)
+    parts: list[PerQuery] = []
+    for part in map_blocks(
+        evaluate_block,
+        dataset,
+        get_executor(executor),
+        weights,
+        missing,
+        names,
+        how,
+        columns=columns,
+        name="evaluate",
+    ):
+        parts.append(part)
+        report("evaluate", len(parts), dataset.n_blocks)
+    return Evaluation(_joined(parts, names, how.name))
+
+
+def locate_features(
+    names: Sequence[str], transforms: Transforms, dataset: Dataset
+) -> tuple[NDArray[np.intp], Transforms]:
+    """Where the named features are in a data set, and the scalings that its values still lack.
+
+    Parameters
+    ----------
+    names
+        Features, in the order wanted.
+    transforms
+        Scalings they need, restricted to them.
+
+    Raises
+    ------
+    DataError
+        If features are missing, or the data was scaled in another way.
+    """
+    columns = dataset.columns_of(names)
+    present = tuple(t.restricted(columns) for t in dataset.transforms)
+    return columns, missing_transforms(transforms, present)
+
+
+def evaluate_block(
+    block: QueryBlock,
+    weights: NDArray[np.float64],
+    transforms: Transforms,
+    measures: Sequence[str],
+    convention: Convention,
+) -> PerQuery:
+    """Score a block of the model's columns and measure each of its queries."""
+    block, scores = score_block(block, weights, transforms)
+    values = evaluate_queries(block, scores, measures, convention)
+    return PerQuery(block.query_ids, values, block.query_weights, convention.name)
+
+
+def _joined(parts: Sequence[PerQuery], measures: Sequence[str], convention: str) -> PerQuery:
+    """The values of all blocks, in order."""
+    if not any(part.n_queries for part in parts):
+        raise DataError("the data has no queries; there is nothing to evaluate.")
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate(
+            [np.ones(p.n_queries) if p.weights is None else p.weights for p in parts]
+        )
+    return PerQuery(
+        query_ids=pa.concat_arrays([part.query_ids for part in parts]),
+        values={name: np.concatenate([part.values[name] for part in parts]) for name in measures},
+        weights=weights,
+        convention=convention,
+    )

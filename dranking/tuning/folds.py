@@ -1,0 +1,64 @@
+"""Folds of queries for cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.errors import UsageError
+
+
+@dataclass(frozen=True)
+class QueryKFold:
+    """Cross-validation over queries: all documents of a query are in the same fold.
+
+    Queries are dealt to the folds in a random order, so sizes differ by one query at most.
+
+    Attributes
+    ----------
+    n_folds
+        At least 2, and at most the number of queries.
+    seed
+        Gives the same folds again.
+
+    Examples
+    --------
+    >>> [int(held_out.sum()) for _, held_out in QueryKFold(2, seed=1).split(5)]
+    [3, 2]
+    """
+
+    n_folds: int
+    seed: int = 0
+
+    def split(self, n_queries: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Yield a mask of the training queries and one of those held out, fold by fold.
+
+        Parameters
+        ----------
+        n_queries
+            Of the data set whose `select_queries` takes the masks, each (n_queries,).
+
+        Raises
+        ------
+        UsageError
+            If there are fewer than two folds, or more folds than queries.
+        """
+        fold = self.assign(n_queries)
+        for index in range(self.n_folds):
+            held_out = fold == index
+            yield ~held_out, held_out
+
+    def assign(self, n_queries: int) -> NDArray[np.int64]:
+        """(n_queries,) the fold in which each query is held out; errors as in `split`."""
+        if not 2 <= self.n_folds <= n_queries:
+            raise UsageError(
+                f"{self.n_folds} folds cannot be made of {n_queries} queries; "
+                f"choose at least 2, and at most the number of queries."
+            )
+        fold = np.empty(n_queries, dtype=np.int64)
+        order = np.random.default_rng(self.seed).permutation(n_queries)
+        fold[order] = np.arange(n_queries) % self.n_folds
+        return fold

@@ -1,0 +1,159 @@
+"""Validation of a whole grid of linear models in one pass over the validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.progress import report
+from dranking.engine.stream import map_blocks
+from dranking.metrics.conventions import Convention
+from dranking.metrics.evaluate import evaluate_queries
+from dranking.rankers.linear import linear_scores
+from dranking.tuning.choice import GridPoint
+from dranking.tuning.evaluation import Transforms, locate_features
+
+Array = NDArray[np.float64]
+
+N_SUMS = 6
+
+
+class ModelPath(NamedTuple):
+    """Linear models of one lambda, each on the first features of one order.
+
+    Attributes
+    ----------
+    regularization
+        lambda.
+    selected
+        (n_selected,) feature indices, the first ones selected first.
+    weights
+        One array per model: the weights of its features, in that order.
+    """
+
+    regularization: float
+    selected: NDArray[np.intp]
+    weights: Sequence[Array]
+
+
+class Criterion(NamedTuple):
+    """What validation measures: a measure, under a convention."""
+
+    measure: str
+    convention: Convention
+
+
+def validation_sums(
+    paths: Sequence[ModelPath],
+    train: Dataset,
+    validation: Dataset,
+    criterion: Criterion,
+    executor: Any,
+) -> Array:
+    """Measure every model of some paths on every query of a data set.
+
+    Parameters
+    ----------
+    paths
+        Trained on `train`.
+    train
+        Says the names and the scaling of the features.
+    validation
+        Judged queries. Blocks are read once, and only the features that some path has.
+    criterion
+        What is measured.
+    executor
+        Where blocks are read and measured.
+
+    Returns
+    -------
+    (N_SUMS, n_models) float64, the models of the first path first: what `grid_points` needs to
+    know of the queries. Sums of several data sets can be added.
+
+    Raises
+    ------
+    DataError
+        If the validation data does not fit the training data.
+    """
+    used = np.unique(np.concatenate([path.selected for path in paths]))
+    names = [train.feature_names[i] for i in used]
+    needed = tuple(t.restricted(used) for t in train.transforms)
+    columns, missing = locate_features(names, needed, validation)
+    local = [path._replace(selected=np.searchsorted(used, path.selected)) for path in paths]
+    total = np.zeros((N_SUMS, sum(len(path.weights) for path in paths)))
+    blocks = map_blocks(
+        block_sums, validation, executor, local, missing, criterion, columns=columns, name="measure"
+    )
+    for done, sums in enumerate(blocks, start=1):
+        total += sums
+        report("validate", done, validation.n_blocks)
+    return total
+
+
+def block_sums(
+    block: QueryBlock, paths: Sequence[ModelPath], transforms: Transforms, criterion: Criterion
+) -> Array:
+    """Sums over the queries of one block; `selected` of the paths counts the block's columns."""
+    for transform in transforms:
+        block = transform.apply(block)
+    columns = block.features.tocsc() if block.is_sparse else np.asfortranarray(block.features)
+    models = ((path.selected, weights) for path in paths for weights in path.weights)
+    measure, convention = criterion
+    sums = []
+    for selected, weights in models:
+        # The order in which a model file lists its features: the same sums, so the same ties.
+        order = np.argsort(selected[: len(weights)])
+        scores = linear_scores(columns[:, selected[order]], weights[order])
+        values = evaluate_queries(block, scores, [measure], convention)[measure]
+        sums.append(query_sums(values, block.weights))
+    return np.stack(sums, axis=1)
+
+
+def query_sums(values: Array, weights: Array) -> Array:
+    """(N_SUMS,) queries that count, and sums of w, w^2, w v, w^2 v, w^2 v^2 over them."""
+    counted = ~np.isnan(values) & (weights > 0)
+    v, w = values[counted], weights[counted]
+    return np.array(
+        [len(v), w.sum(), (w * w).sum(), (w * v).sum(), (w * w * v).sum(), (w * w * v * v).sum()]
+    )
+
+
+def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...]:
+    """Mean and standard error of every model, from the sums over all queries."""
+    means, errors = mean_and_error(sums)
+    models = [(path.regularization, len(weights)) for path in paths for weights in path.weights]
+    return tuple(
+        GridPoint(regularization=regularization, n_features=size, score=mean, standard_error=error)
+        for (regularization, size), mean, error in zip(
+            models, means.tolist(), errors.tolist(), strict=True
+        )
+    )
+
+
+def mean_and_error(sums: Array) -> tuple[Array, Array]:
+    """Weighted mean over queries and its standard error.
+
+    The error is ``sqrt(n / (n - 1) sum w^2 (v - mean)^2) / sum w``, which for equal weights is the
+    sample standard deviation over the root of n.
+
+    Parameters
+    ----------
+    sums
+        (N_SUMS, n_models) as of `query_sums`.
+
+    Returns
+    -------
+    Two (n_models,) arrays; NaN where no query counts, the error also where one alone does.
+    """
+    n, w, w2, wv, w2v, w2v2 = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = wv / w
+        # Rounding can take a variance of zero below it.
+        spread = np.maximum(w2v2 - 2 * mean * w2v + mean * mean * w2, 0.0)
+        error = np.sqrt(spread * (n / (n - 1))) / w
+    return mean, np.where(n > 1, error, np.nan)

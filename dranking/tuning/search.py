@@ -1,0 +1,290 @@
+"""Choice of lambda and of the number of features, on validation data or by query folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor, get_executor
+from dranking.engine.progress import report
+from dranking.engine.tiles import Tiles
+from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
+from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.rankers.estimator import check_positive
+from dranking.rankers.greedy import GreedyRankRLS, select_paths
+from dranking.rankers.linear import LinearModel
+from dranking.rankers.rankrls import NormalEquations, RankRLS
+from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
+from dranking.tuning.folds import QueryKFold
+from dranking.tuning.grid import Array, Criterion, ModelPath, grid_points, validation_sums
+
+ModelName: TypeAlias = Literal["greedy-rankrls", "rankrls"]
+
+
+class Best(TypedDict):
+    """The point chosen: lambda, number of features, mean validation score without penalty."""
+
+    regularization: float
+    n_features: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    best
+        ``{"regularization", "n_features", "score"}`` of the point chosen.
+    selected
+        0-based indices of the final model's features, greedy ones in selection order.
+    grid
+        ``{"regularization", "n_features", "score", "standard_error"}`` of every model tried,
+        lambda ascending, then size.
+    model
+        Trained on all training data with the values chosen.
+    measure, convention
+        What was measured.
+    """
+
+    best: Best
+    selected: tuple[int, ...]
+    grid: tuple[GridPoint, ...]
+    model: LinearModel
+    measure: str
+    convention: str
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"best", "selected", "grid"}``, for JSON; a standard error not known is null."""
+        grid = [{k: None if np.isnan(v) else v for k, v in point.items()} for point in self.grid]
+        return {"best": dict(self.best), "selected": list(self.selected), "grid": grid}
+
+    def to_table(self) -> pa.Table:
+        """The grid as a pyarrow table."""
+        return pa.Table.from_pylist(list(self.grid))
+
+
+def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
+    train: Dataset,
+    *,
+    regularizations: Iterable[float],
+    validation: Dataset | None = None,
+    folds: int | None = None,
+    model: ModelName = "greedy-rankrls",
+    max_features: int | None = None,
+    measure: str = "map",
+    convention: str | Convention = DEFAULT_CONVENTION,
+    rule: Rule = "best",
+    feature_penalty: float = 0.0,
+    seed: int = 0,
+    executor: Any = None,
+) -> TuningResult:
+    """Choose lambda and the number of features, and train with them.
+
+    One selection per lambda gives the models of every size, all lambdas share each pass over the
+    training data, and one pass over the validation data measures all models.
+
+    Parameters
+    ----------
+    train
+        Labelled queries.
+    regularizations
+        lambdas to try, each above 0; order and repetitions do not matter.
+    validation
+        Judged queries to choose on.
+    folds
+        Without validation data: cross-validate over so many folds of training queries. Every query
+        is held out once; a score is the mean over all of them.
+    model
+        ``greedy-rankrls`` tries 1 to `max_features` features, ``rankrls`` has all of them.
+    max_features
+        Largest number of features; all of the data's if None.
+    measure, convention
+        What is measured, as in `evaluate`. A measure of error is best where it is smallest.
+    rule, feature_penalty
+        Which point of the grid is taken; see `dranking.tuning.choice.choose`.
+    seed
+        Of the folds.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or not exactly one of `validation` and `folds` is given.
+    DataError
+        If data is wrong, or no validation query counts for the measure.
+    """
+    lambdas = _check_lambdas(regularizations)
+    size = _check_size(train, model, max_features, rule)
+    check_rule(rule, feature_penalty)
+    criterion = Criterion(get_measure(measure).name, get_convention(convention))
+    splits = _splits(train, validation, folds, seed)
+    run = get_executor(executor)
+
+    family = FAMILIES[model]
+    parts: list[Array] = []
+    for training, held_out in splits:
+        paths = family.paths(training, lambdas, size, run)
+        parts.append(validation_sums(paths, training, held_out, criterion, run))
+        report("tune", len(parts), len(splits))
+    grid = grid_points(paths, np.sum(parts, axis=0))
+    _check_scores(grid, criterion)
+    point = choose(grid, rule, feature_penalty, higher_is_better(criterion.measure))
+
+    final, selected = family.fit(train, point, run)
+    search = {
+        "rule": rule,
+        "feature_penalty": feature_penalty,
+        "regularizations": lambdas,
+        "max_features": size,
+        **_validation_facts(validation, folds, seed),
+    }
+    return TuningResult(
+        best=Best(
+            regularization=point["regularization"],
+            n_features=point["n_features"],
+            score=point["score"],
+        ),
+        selected=tuple(selected),
+        grid=grid,
+        model=_with_provenance(final, search, criterion, point),
+        measure=criterion.measure,
+        convention=criterion.convention.name,
+    )
+
+
+class Family(NamedTuple):
+    """What a search needs of a kind of model.
+
+    Attributes
+    ----------
+    paths
+        From data, lambdas and a largest size to the models to try.
+    fit
+        From data and the point chosen to the final model and its features' indices.
+    """
+
+    paths: Callable[[Dataset, Sequence[float], int, Executor], list[ModelPath]]
+    fit: Callable[[Dataset, GridPoint, Executor], tuple[LinearModel, Sequence[int]]]
+
+
+def greedy_paths(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> list[ModelPath]:
+    """Greedy selections up to a size, all lambdas in lockstep."""
+    paths, _ = select_paths(train, lambdas, size, executor=executor)
+    return [
+        ModelPath(p.regularization, np.array(p.selected, dtype=np.intp), p.weights) for p in paths
+    ]
+
+
+def fit_greedy(
+    train: Dataset, point: GridPoint, executor: Executor
+) -> tuple[LinearModel, Sequence[int]]:
+    """Greedy RankRLS with the values chosen."""
+    ranker = GreedyRankRLS(
+        n_features=point["n_features"], regularization=point["regularization"]
+    ).fit(train, executor=executor)
+    return ranker.to_model(), ranker.selected_
+
+
+def full_paths(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> list[ModelPath]:
+    """RankRLS on all features, one model for each lambda, from one pass over the data."""
+    normal = NormalEquations(Tiles(train, executor))
+    everything = np.arange(size, dtype=np.intp)
+    return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
+
+
+def fit_full(
+    train: Dataset, point: GridPoint, executor: Executor
+) -> tuple[LinearModel, Sequence[int]]:
+    """RankRLS with the lambda chosen."""
+    ranker = RankRLS(regularization=point["regularization"]).fit(train, executor=executor)
+    return ranker.to_model(), range(train.n_features)
+
+
+FAMILIES: dict[str, Family] = {
+    "greedy-rankrls": Family(greedy_paths, fit_greedy),
+    "rankrls": Family(full_paths, fit_full),
+}
+
+
+def _splits(
+    train: Dataset, validation: Dataset | None, folds: int | None, seed: int
+) -> list[tuple[Dataset, Dataset]]:
+    """Pairs of training data and data held out."""
+    if (validation is None) == (folds is None):
+        given = "neither" if folds is None else "both"
+        raise UsageError(
+            f"tuning needs either validation data or a number of folds; {given} was given."
+        )
+    if validation is not None:
+        return [(train, validation)]
+    masks = QueryKFold(folds or 0, seed).split(train.n_queries)
+    return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
+
+
+def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
+    """The lambdas to try, ascending, each once."""
+    lambdas = [float(value) for value in regularizations]
+    if not lambdas:
+        raise UsageError("there is no regularization to try; name at least one lambda above 0.")
+    for value in lambdas:
+        check_positive("regularization", value)
+    return sorted(set(lambdas))
+
+
+def _check_size(train: Dataset, model: str, max_features: int | None, rule: str) -> int:
+    """The largest number of features to try."""
+    if model not in FAMILIES:
+        raise UsageError(f"there is no model {model!r} to tune; choose from {', '.join(FAMILIES)}.")
+    n = train.n_features
+    size = n if max_features is None else max_features
+    if not 1 <= size <= n:
+        raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")
+    if model == "rankrls" and (size < n or rule != "best"):
+        raise UsageError(
+            f"rankrls has all {n} features: max_features and the rule {rule!r} choose among "
+            "numbers of features; tune greedy-rankrls instead."
+        )
+    return size
+
+
+def _check_scores(grid: Sequence[GridPoint], criterion: Criterion) -> None:
+    if any(np.isnan(point["score"]) for point in grid):
+        raise DataError(
+            f"no validation query counts for {criterion.measure} under the "
+            f"{criterion.convention.name} convention; it needs queries with relevant documents."
+        )
+
+
+def _validation_facts(validation: Dataset | None, folds: int | None, seed: int) -> dict[str, Any]:
+    if validation is None:
+        return {"folds": folds, "seed": seed}
+    facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
+    return {"validation": facts}
+
+
+def _with_provenance(
+    model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
+) -> LinearModel:
+    """The model with how it was chosen, and its validation score."""
+    error = point["standard_error"]
+    metrics = {
+        "data": "validation" if "validation" in search else "held-out folds",
+        "convention": criterion.convention.name,
+        "means": {criterion.measure: point["score"]},
+        "standard_errors": {criterion.measure: None if np.isnan(error) else error},
+    }
+    provenance = {**model.provenance, "tuning": search, "metrics": metrics}
+    return model.model_copy(update={"provenance": provenance})

@@ -1,0 +1,56 @@
+import pytest
+
+from dranking.errors import UsageError
+from dranking.metrics.measures import get_measure, get_measures, higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "cutoff"),
+    [
+        ("MAP", "map", None),
+        ("P@5", "p@5", 5),
+        ("ndcg@010", "ndcg@10", 10),
+        (" NDCG ", "ndcg", None),
+        ("Mean_NDCG", "mean_ndcg", None),
+        ("mrr", "mrr", None),
+        ("mrr@3", "mrr@3", 3),
+        ("pairwise_error", "pairwise_error", None),
+        ("AUC", "auc", None),
+    ],
+)
+def test_get_measure(written, name, cutoff):
+    measure = get_measure(written)
+    assert (measure.name, measure.cutoff) == (name, cutoff)
+
+
+@pytest.mark.parametrize("written", ["err", "map@5", "auc@2", "", "@10", "precision@10"])
+def test_get_measure__unknown(written):
+    known = "map, p@K, ndcg, ndcg@K, mean_ndcg, mrr, mrr@K, pairwise_error, auc"
+    with pytest.raises(UsageError, match=known):
+        get_measure(written)
+
+
+@pytest.mark.parametrize("written", ["p@0", "ndcg@-1", "ndcg@ten", "ndcg@", "mrr@1.5", "p@²"])
+def test_get_measure__bad_cutoff(written):
+    with pytest.raises(UsageError, match="must be a whole number of at least 1"):
+        get_measure(written)
+
+
+def test_get_measure__precision_needs_a_cutoff():
+    with pytest.raises(UsageError, match="for example p@10"):
+        get_measure("p")
+
+
+def test_get_measures__each_once_in_order():
+    assert [m.name for m in get_measures(["ndcg@5", "MAP", "NDCG@5"])] == ["ndcg@5", "map"]
+
+
+def test_get_measures__none():
+    with pytest.raises(UsageError, match="no measure was asked for"):
+        get_measures([])
+
+
+def test_higher_is_better():
+    assert higher_is_better("ndcg@10")
+    assert higher_is_better("my_own_measure")
+    assert not higher_is_better("pairwise_error")
