@@ -3,7 +3,28 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dranking.data.ingest import ingest as ingest
+    from dranking.data.memory import from_arrays as from_arrays
+    from dranking.data.open import open_dataset as open_dataset
+    from dranking.data.store import write_dataset as write_dataset
+    from dranking.engine.collections import to_dask_array as to_dask_array
+    from dranking.engine.collections import to_dask_dataframe as to_dask_dataframe
+    from dranking.errors import DataError as DataError
+    from dranking.errors import DrankingError as DrankingError
+    from dranking.errors import TryAgainError as TryAgainError
+    from dranking.errors import UsageError as UsageError
+    from dranking.metrics.compare import compare as compare
+    from dranking.rankers.greedy import GreedyRankRLS as GreedyRankRLS
+    from dranking.rankers.linear import LinearModel as LinearModel
+    from dranking.rankers.linear import load_model as load_model
+    from dranking.rankers.rankrls import RankRLS as RankRLS
+    from dranking.tuning.evaluation import evaluate as evaluate
+    from dranking.tuning.search import tune as tune
 
 # Public name -> module that defines it. Imported on first use: `import dranking` stays fast.
 _HOME = {

@@ -4,72 +4,108 @@
         --output run --scheduler cluster/local.py
 
 Writes to the output folder: the data sets, model.json, curves.svg, per_query.parquet and
-result.json, which is printed as well. Steps whose output is there already are not run again.
+result.json, which is printed as well. Data sets stored there by an earlier run are used again; all
+else is computed anew and replaced.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from dranking.cli.numbers import parse_grid
-from dranking.cli.output import progress_shown
+import typer
+
+from dranking.cli.numbers import Grid, parse_grid
+from dranking.cli.output import note, print_json, progress_shown
 from dranking.data.atomic import atomic_write
 from dranking.data.ingest import ingest
 from dranking.data.store import StoredDataset
 from dranking.engine.cluster import open_executor
+from dranking.engine.progress import report
+from dranking.errors import DrankingError
 from dranking.metrics.per_query import write_per_query
-from dranking.tuning.curves import plot_curves
+from dranking.tuning.curves import plot_curves, save_figure
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.search import tune
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    for part in ("train", "validation", "test"):
-        parser.add_argument(f"--{part}", type=Path, nargs="+", required=True, metavar="FILE")
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    output: Path = options.output
+    cluster = {"n_workers": options.workers} if options.workers else {}
+    with progress_shown():
+        train = stored(options.train, output / "train.zarr")
+        test = stored(options.test, output / "test.zarr")
+        validation = None
+        if options.validation:
+            validation = stored(options.validation, output / "validation.zarr")
+        with open_executor(options.scheduler, cluster) as executor:
+            tuned = tune(
+                train,
+                validation=validation,
+                folds=options.folds,
+                regularizations=options.regularization,
+                max_features=options.max_features,
+                measure=options.metric,
+                convention=options.convention,
+                executor=executor,
+            )
+            tested = evaluate(tuned.model, test, convention=options.convention, executor=executor)
+    result = {
+        "best": tuned.best,
+        "selected": list(tuned.selected),
+        "names": [train.feature_names[i] for i in tuned.selected],
+        "test": tested.as_json(),
+    }
+    tuned.model.save(output / "model.json", overwrite=True)
+    save_figure(plot_curves(tuned), output / "curves.svg", overwrite=True)
+    write_per_query(output / "per_query.parquet", tested.per_query, overwrite=True)
+    atomic_write(output / "result.json", json.dumps(result, indent=1) + "\n", overwrite=True)
+    print_json(result)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.greedy", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument("--train", type=Path, nargs="+", required=True, metavar="FILE")
+    choose_on = parser.add_mutually_exclusive_group(required=True)
+    choose_on.add_argument("--validation", type=Path, nargs="+", metavar="FILE")
+    choose_on.add_argument("--folds", type=int, metavar="N", help="of training queries, instead")
+    parser.add_argument("--test", type=Path, nargs="+", required=True, metavar="FILE")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--regularization", type=parse_grid, default="2^0..2^10", metavar="GRID")
+    parser.add_argument("--regularization", type=grid, default="2^0..2^10", metavar="GRID")
     parser.add_argument("--max-features", type=int, metavar="K")
     parser.add_argument("--metric", default="map")
     parser.add_argument("--convention", default="letor4")
     parser.add_argument("--scheduler", default="threads")
-    parser.add_argument("--workers", type=int, help="for clusters that are started here")
-    return parser.parse_args()
+    parser.add_argument("--workers", type=int, metavar="N", help="of a cluster started here")
+    return parser.parse_args(arguments)
+
+
+def grid(text: str) -> Grid:
+    """The lambdas to try, as on the command line of `dranking`."""
+    try:
+        return parse_grid(text)
+    except typer.BadParameter as error:
+        raise argparse.ArgumentTypeError(error.message) from error
 
 
 def stored(files: list[Path], path: Path) -> StoredDataset:
     """The data set at a path, ingested now unless an earlier run did."""
-    return StoredDataset(path) if path.exists() else ingest(files, path)[0]
-
-
-def main() -> None:
-    arguments = parse_arguments()
-    output = arguments.output
-    options = {"n_workers": arguments.workers} if arguments.workers else {}
-    train, validation, test = (
-        stored(getattr(arguments, part), output / f"{part}.zarr")
-        for part in ("train", "validation", "test")
-    )
-    with progress_shown(), open_executor(arguments.scheduler, options) as executor:
-        tuned = tune(
-            train,
-            validation=validation,
-            regularizations=arguments.regularization,
-            max_features=arguments.max_features,
-            measure=arguments.metric,
-            convention=arguments.convention,
-            executor=executor,
-        )
-        tested = evaluate(tuned.model, test, convention=arguments.convention, executor=executor)
-    tuned.model.save(output / "model.json", overwrite=True)
-    plot_curves(tuned).savefig(output / "curves.svg")
-    write_per_query(output / "per_query.parquet", tested.per_query, overwrite=True)
-    result = {"best": tuned.best, "selected": tuned.selected, "test": tested.as_json()}
-    atomic_write(output / "result.json", json.dumps(result, indent=1), overwrite=True)
-    print(json.dumps(result))
+    if path.exists():
+        note(f"using {path} of an earlier run; remove it to ingest again.")
+        return StoredDataset(path)
+    dataset, _ = ingest(files, path, progress=lambda n: report(f"ingest {path.name}", n, None))
+    return dataset
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)

@@ -10,9 +10,13 @@ import typer
 _POWER = re.compile(r"^(-?[\d.]+)\^(-?\d+)$")
 
 
-def parse_number(text: str) -> float:
-    """A number, plain or as a power: `0.5`, `1e-3`, `2^-7`."""
-    power = _POWER.match(text.strip())
+class Grid(tuple[float, ...]):
+    """Numbers to try; a type of its own, because typer takes a list for a repeated option."""
+
+
+def parse_number(text: str | float) -> float:
+    """A number, plain or as a power: `0.5`, `1e-3`, `2^-7`; a default is a float already."""
+    power = _POWER.match(str(text).strip())
     try:
         value = float(power[1]) ** int(power[2]) if power else float(text)
     except (ValueError, OverflowError, ZeroDivisionError):
@@ -22,7 +26,7 @@ def parse_number(text: str) -> float:
     return value
 
 
-def parse_grid(text: str) -> list[float]:
+def parse_grid(text: str) -> Grid:
     """Numbers: a comma-separated list whose items may be ranges of powers, `2^0..2^10`."""
     values: list[float] = []
     for item in text.split(","):
@@ -38,4 +42,4 @@ def parse_grid(text: str) -> list[float]:
         if not exponents:
             raise typer.BadParameter(f"{item!r} runs backwards; write the smaller power first.")
         values += [parse_number(f"{first[1]}^{exponent}") for exponent in exponents]
-    return values
+    return Grid(values)

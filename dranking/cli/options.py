@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from dranking.cli.numbers import parse_grid, parse_number
+from dranking.cli.numbers import Grid, parse_grid, parse_number
 
 Data: TypeAlias = Annotated[
     Path,
@@ -32,7 +32,7 @@ Regularization: TypeAlias = Annotated[
     typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),
 ]
 Regularizations: TypeAlias = Annotated[
-    list[float],
+    Grid,
     typer.Option(
         "--regularization",
         parser=parse_grid,

@@ -16,10 +16,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from dranking.engine.progress import reporting
+from dranking.errors import SelectionWarning
 
 LOG_SECONDS = 10.0
 
-console = Console()
+WIDE = 120
+
+# Where nobody's terminal sets the width, tables need not fold at 80 columns.
+console = Console(width=None if sys.stdout.isatty() else WIDE)
 notes = Console(stderr=True)
 
 
@@ -30,13 +34,14 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table on stdout; numbers stand to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    """Print a title and a table on stdout; numbers stand to the right."""
+    table = Table()
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], (int, float)) for row in rows)
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(format_value(value) for value in row))
+    console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
     console.print(table)
 
 
@@ -51,13 +56,14 @@ def format_value(value: Any) -> str:
 
 def note(message: str) -> None:
     """Print a remark on stderr."""
-    notes.print(message, highlight=False, markup=False)
+    notes.print(message, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def progress_shown() -> Iterator[None]:
     """Show the progress reported inside: bars on a terminal, JSON lines elsewhere."""
     with warnings.catch_warnings():
+        warnings.simplefilter("always", SelectionWarning)
         warnings.showwarning = _show_warning
         if notes.is_terminal:
             with _bars() as reporter, reporting(reporter):
@@ -68,14 +74,14 @@ def progress_shown() -> Iterator[None]:
 
 
 class _LogLines:
-    """Progress as JSON lines on stderr: the end of each stage, and now and then before it."""
+    """Progress as JSON lines on stderr, now and then: a short job has none."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     def __call__(self, stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
         now = time.monotonic()
-        if done == total or now - self._last >= LOG_SECONDS:
+        if now - self._last >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
             self._last = now
             line = {"stage": stage, "done": done, "total": total, **facts}
             notes.print(json.dumps(line), highlight=False, markup=False, soft_wrap=True)

@@ -128,6 +128,26 @@ def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
         _install(temporary, target, _sibling(target, "old", suffix))
 
 
+@contextmanager
+def scratch_directory(path: AnyPath) -> Iterator[Path]:
+    """Give an empty directory for data needed only while an output is made; it is removed.
+
+    Parameters
+    ----------
+    path
+        The output, beside which the directory lies; the next write to it removes what a killed
+        process left.
+
+    Raises
+    ------
+    UsageError
+        If the directory cannot be made, or the disk is full.
+    """
+    with _temporary(_resolved(path)) as (temporary, _):
+        temporary.mkdir()
+        yield temporary
+
+
 def check_output_file(path: AnyPath, overwrite: bool) -> None:
     """Refuse, before any work, a path at which a file may not be written.
 
@@ -309,7 +329,7 @@ def _is_ours(directory: Path) -> bool:
 
 def _remove(path: Path) -> None:
     """Delete a file or a directory tree; what cannot be deleted stays for the next run."""
-    if path.is_dir() and not path.is_symlink():
+    if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):

@@ -45,6 +45,8 @@ def read_block(
     reader = _BlockReader(root, manifest, index)
     documents = reader.table(DOCUMENTS_FILE)
     queries = reader.table(QUERIES_FILE)
+    if len(queries) != manifest.blocks[index].n_queries:
+        raise reader.damaged(QUERIES_FILE, f"has {len(queries)} rows, unlike the manifest says")
     query_ptr = np.zeros(len(queries) + 1, np.int64)
     np.cumsum(_numbers(queries, "n_documents"), out=query_ptr[1:])
     query_ptr.flags.writeable = False
@@ -67,6 +69,20 @@ def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Arra
     """The ids of the queries of one block."""
     queries = _BlockReader(root, manifest, index).table(QUERIES_FILE)
     return _ids(queries, "query_id", manifest.query_id_type)
+
+
+def canonical_csr(
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sparse.csr_array:
+    """The CSR array as blocks hold it: sorted, no repeats, 32-bit indices wherever they do."""
+    if len(data) <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # scipy widens the indices to the type of indptr
+    features = sparse.csr_array((data, indices, indptr), shape=shape)
+    features.has_canonical_format = True
+    return features
 
 
 class _BlockReader:
@@ -126,8 +142,7 @@ class _BlockReader:
             null = np.isnan(data)
             data[null] = np.asarray(manifest.null_fill, np.float32)[indices[null]]
         shape = (entry.n_documents, n_features)
-        features = sparse.csr_array((data, indices, indptr), shape=shape)
-        features.has_canonical_format = True
+        features = canonical_csr(data, indices, indptr, shape)
         if columns is not None:
             features = features[:, _checked_columns(columns, n_features)]
             features.sort_indices()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from dranking.data.block_reader import canonical_csr
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.chunks import checksum, write_array
 from dranking.data.manifest import (
@@ -91,8 +92,12 @@ def _canonical(block: QueryBlock) -> QueryBlock:
         if not features.has_canonical_format:
             features = features.copy()
             features.sum_duplicates()
-        parts = (features.data, features.indices.astype(np.int32, copy=False), features.indptr)
-        features = sparse.csr_array(parts, shape=features.shape)
+        features = canonical_csr(
+            features.data,
+            features.indices.astype(np.int32, copy=False),
+            features.indptr,
+            features.shape,
+        )
     else:
         features = np.asfortranarray(features, dtype=np.float32)
     return QueryBlock(
@@ -149,7 +154,8 @@ def _count_null(block: QueryBlock, allow_null: bool) -> int:
 def _write_features(folder: Path, features: FeatureMatrix) -> dict[str, str]:
     if sparse.issparse(features):
         chunk = VALUES_PER_CHUNK
-        parts = (features.indptr.astype(np.int64), features.indices, features.data)
+        indptr = features.indptr.astype(np.int64)
+        parts = (indptr, features.indices.astype(np.int32, copy=False), features.data)
         arrays = dict(zip(SPARSE_ARRAYS, parts, strict=True))
     else:
         chunk = FEATURES_PER_CHUNK

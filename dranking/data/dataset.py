@@ -32,12 +32,16 @@ class Dataset(ABC):
         Scalings already in the values.
     is_sparse
         Whether blocks hold CSR features.
+    in_memory
+        Whether blocks are in this process's memory, so that reading costs nothing, and sending
+        the data set elsewhere sends all of them.
     """
 
     feature_names: tuple[str, ...]
     blocks: tuple[BlockInfo, ...]
     transforms: tuple[QueryMinMax | Standard, ...] = ()
     is_sparse: bool = False
+    in_memory: bool = False
 
     @abstractmethod
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
@@ -138,6 +142,7 @@ class QuerySubset(Dataset):
         self.feature_names = source.feature_names
         self.transforms = source.transforms
         self.is_sparse = source.is_sparse
+        self.in_memory = source.in_memory
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
@@ -164,6 +169,7 @@ class TransformedDataset(Dataset):
         self.blocks = source.blocks
         self.transforms = (*source.transforms, *added)
         self.is_sparse = source.is_sparse
+        self.in_memory = source.in_memory
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block and scale it."""

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
-from dranking.data.atomic import check_output_directory
+from dranking.data.atomic import check_output_directory, scratch_directory
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.letor import read_letor
 from dranking.data.open import NullPolicy, PathLike, as_paths, data_form, open_dataset
+from dranking.data.scaling import Normalize, scaled
 from dranking.data.store import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax
-
-Normalize: TypeAlias = Literal["none", "query-minmax", "standard"]
 
 
 class TextOptions(TypedDict, total=False):
@@ -90,7 +85,7 @@ def ingest(
         blocks = (scaling.apply(block) for block in count.of(reader))
         stored = write_dataset(blocks, output, transforms=(scaling,), overwrite=overwrite)
         return stored, count.pairless
-    with _scratch_beside(Path(output)) as scratch:
+    with scratch_directory(output) as scratch:
         raw = write_dataset(reader, scratch / "raw", fill=fill)
         return _store_scaled(raw, output, normalize, overwrite, count)
 
@@ -125,8 +120,6 @@ def queries_without_pairs(block: QueryBlock) -> int:
 def _store_scaled(
     dataset: Dataset, output: PathLike, normalize: Normalize, overwrite: bool, count: _Count
 ) -> tuple[StoredDataset, int]:
-    from dranking.data.scaling import scaled
-
     view = scaled(dataset, normalize)
     stored = write_dataset(
         count.of(view.block(b) for b in range(view.n_blocks)),
@@ -136,13 +129,3 @@ def _store_scaled(
         overwrite=overwrite,
     )
     return stored, count.pairless
-
-
-@contextmanager
-def _scratch_beside(output: Path) -> Iterator[Path]:
-    output.absolute().parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.raw-", dir=output.absolute().parent))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

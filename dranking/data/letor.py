@@ -164,9 +164,7 @@ class LetorReader:
                 width = max(width, rows.table.widths[row : rows.n_rows].max(initial=0))
                 yield
             if not n_documents:
-                raise DataError(
-                    f"{path}: holds no documents; leave the file out."
-                )
+                raise DataError(f"{path}: holds no documents; leave the file out.")
             widths.append(int(width))
             self._check_widths(widths)
 

@@ -23,7 +23,7 @@ from dranking.data.atomic import MANIFEST_NAME
 from dranking.data.blocks import BlockInfo
 from dranking.data.chunks import chunk_name, n_chunks
 from dranking.data.names import check_feature_names
-from dranking.data.transforms import Transform
+from dranking.data.transforms import Standard, Transform
 from dranking.errors import DataError
 
 FORMAT: Final = "dranking-dataset"
@@ -120,9 +120,14 @@ class DatasetManifest(BaseModel):
         n_features = len(self.feature_names)
         if self.null_fill is not None and len(self.null_fill) != n_features:
             raise ValueError(f"null_fill has {len(self.null_fill)} values, not {n_features}")
+        for transform in self.transforms:
+            if isinstance(transform, Standard) and len(transform.scale) != n_features:
+                raise ValueError(f"transforms: {len(transform.scale)} scales, not {n_features}")
         for index, entry in enumerate(self.blocks):
             if entry.n_features > n_features:
                 raise ValueError(f"blocks.{index}.n_features: {entry.n_features} > {n_features}")
+            if not self.sparse and entry.n_values != entry.n_documents * entry.n_features:
+                raise ValueError(f"blocks.{index}.n_values: not documents times features")
             if entry.n_null and self.null_fill is None:
                 raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
             if set(entry.checksums) != set(self.files(entry)):

@@ -21,7 +21,7 @@ def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:
     DataError
         If a name is empty, or two features have the same.
     """
-    checked = tuple(names)
+    checked = tuple(map(str, names))
     if "" in checked:
         raise DataError(f"feature {checked.index('')} (counted from 0) has an empty name.")
     repeated = [name for name, count in Counter(checked).items() if count > 1]

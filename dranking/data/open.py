@@ -62,7 +62,7 @@ def open_dataset(
 
     reader = read_letor(paths, null=null, regroup=regroup, n_features=n_features, sparse=sparse)
     blocks = reader.complete_blocks()
-    return MemoryDataset.from_blocks(blocks, default_feature_names(reader.n_features))
+    return MemoryDataset(blocks, default_feature_names(reader.n_features))
 
 
 def as_paths(source: PathLike | Sequence[PathLike]) -> list[Path]:

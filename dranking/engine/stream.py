@@ -39,9 +39,12 @@ def map_blocks(
     for index in range(dataset.n_blocks):
         if len(running) >= 2 * executor.n_slots:
             yield executor.gather([running.popleft()])[0]
-        running.append(
-            executor.submit(_read_and_run, function, dataset, index, columns, args, name=name)
-        )
+        if dataset.in_memory:
+            block = dataset.block(index, columns)
+            running.append(executor.submit(function, block, *args, name=name))
+        else:
+            arguments = (function, dataset, index, columns, *args)
+            running.append(executor.submit(_read_and_run, *arguments, name=name))
     while running:
         yield executor.gather([running.popleft()])[0]
 
@@ -51,7 +54,7 @@ def _read_and_run(
     dataset: Dataset,
     index: int,
     columns: NDArray[np.intp] | None,
-    args: tuple[Any, ...],
+    *args: Any,
 ) -> Any:
     block: QueryBlock = dataset.block(index, columns)
     return function(block, *args)

@@ -40,10 +40,14 @@ class Tiles:
         self.dataset = dataset
         self.executor = executor
         self._ranges = tile_ranges(dataset, executor.n_slots)
-        self._data = [
-            executor.submit(load_blocks, dataset, start, end, name="load")
-            for start, end in self._ranges
-        ]
+        self._data = [self._load(start, end) for start, end in self._ranges]
+
+    def _load(self, start: int, end: int) -> Task:
+        """Read a tile where it will stay: from storage, or from the blocks of this process."""
+        if self.dataset.in_memory and not self.executor.in_process:
+            blocks = load_blocks(self.dataset, start, end)
+            return self.executor.submit(_given, blocks, name="load")
+        return self.executor.submit(load_blocks, self.dataset, start, end, name="load")
 
     def map_blocks(
         self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
@@ -124,6 +128,10 @@ def tile_ranges(dataset: Dataset, n_slots: int) -> list[tuple[int, int]]:
 def load_blocks(dataset: Dataset, start: int, end: int) -> list[QueryBlock]:
     """Read blocks start to end, labelled documents only."""
     return [dataset.block(b).labelled() for b in range(start, end)]
+
+
+def _given(blocks: list[QueryBlock]) -> list[QueryBlock]:
+    return blocks
 
 
 def tree_sum(values: Sequence[Any]) -> Any:

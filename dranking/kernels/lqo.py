@@ -230,7 +230,9 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
             g[i] = row_f[i]
             m[i] = total_f[i] - row_f[i]
         subtract_rows(beta, kept, slots, total_rows, g, m)
-        m[f] = max(m[f] + regularization, regularization)
+        # The factor's own pivot, and z_f . z_f found with the factor: where features nearly copy
+        # each other, what the recursions know of f has lost more digits than they agree on.
+        m[f] = max(pivot, regularization)
         for j in range(t):
             delta[j] = g[selected[j]]
         solve_lower(factor, delta)
@@ -240,7 +242,7 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
 
         s, r, u, v = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
         scale = 1.0 / m[f]
-        r_f, u_f, v_f = r[f], u[f], v[f]
+        r_f, u_f, v_f = r[f], u[f], max(h[f], 0.0)
         a_f = r_f * scale
         errors[q] -= 2.0 * a_f * u_f - a_f * a_f * v_f
         for i in range(n):

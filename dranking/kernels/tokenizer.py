@@ -4,11 +4,8 @@ A chunk of whole lines is read once, byte by byte. What it holds is appended to 
 (`TokenTable`); how far each of them is filled stands in a small array of counts, so that the
 next chunk goes on where this one ended.
 
-Every number is exact: a decimal ``m * 10**e`` whose parts are exact in float64 takes one
-correctly rounded operation (Clinger, How to read floating point numbers accurately, 1990). Any
-other decimal is approximated with an error bound, and accepted when both ends of the bound round
-to the same float32; rounding is monotone, so the correctly rounded float64 then rounds to it too.
-What is left (about one in 10**7 of long decimals) is listed for the caller to convert.
+Every value is the float32 of the correctly rounded float64 (see `dranking.kernels.decimals`); the
+few numbers that the scan cannot be sure of are listed for the caller to convert.
 """
 
 from typing import NamedTuple
@@ -17,6 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
+from dranking.kernels.decimals import (
+    COLON,
+    DOT,
+    EQUALS,
+    HASH,
+    MAX_EXACT_MANTISSA,
+    MAX_EXACT_POWER,
+    MINUS,
+    NEWLINE,
+    POWERS,
+    RETURN,
+    ends_word,
+    is_blank,
+    round_to_float32,
+    scale,
+    scan_decimal,
+    scan_digits,
+)
 
 # What stopped the tokenizer (its return value).
 OK = 0
@@ -42,21 +57,10 @@ NULL_IS_ERROR, NULL_IS_ZERO, NULL_IS_NAN = range(3)
 MAX_INDEX = 2**31 - 2
 """Largest feature index: columns are int32, and so is their number."""
 
-_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _DOT, _ZERO, _COLON, _EQUALS = (
-    b"\t\n\r #+-.0:="
-)
-_LOWER_E, _UPPER_E = b"eE"
 _QID = np.frombuffer(b"qid:", dtype=np.uint8)
 _NULL = np.frombuffer(b"NULL", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
-
-_POWERS = np.array([float(f"1e{e}") for e in range(81)])
-_MAX_EXACT_MANTISSA = 2**53
-_MAX_EXACT_POWER = 22
 _SHORT = 18  # as many digits fit int64
-_MANTISSA_FULL = 10**17  # one more digit still fits int64
-_BELOW, _ABOVE = 1 - 2.0**-49, 1 + 2.0**-49  # at least 8 times the error of three roundings
-_FLOAT32_END = float(2**128 - 2**103)  # from here on a float64 rounds to infinity in float32
 
 
 class TokenTable(NamedTuple):
@@ -133,9 +137,9 @@ def tokenize(
     line_start = 0
     while line_start < len(text):
         start = _skip_blanks(text, line_start)
-        if text[start] == _NEWLINE:
+        if text[start] == NEWLINE:
             stop = start
-        elif text[start] == _HASH:
+        elif text[start] == HASH:
             stop = _line_end(text, start)
         else:
             code, stop = _read_row(text, start, table, counts, null)
@@ -160,7 +164,7 @@ def _read_row(
         return code, start
     table.relevance[row] = relevance
     start = _skip_blanks(text, stop)
-    if not _matches(text, start, _QID) or _ends(text[start + len(_QID)]):
+    if not _matches(text, start, _QID) or ends_word(text[start + len(_QID)]):
         return NO_QID, start
     qid_start = start + len(_QID)
     qid_stop = _word_end(text, qid_start)
@@ -195,13 +199,13 @@ def _read_row(
 @kernel
 def _read_relevance(text: NDArray[np.uint8], start: int) -> tuple[int, int, float]:
     """Read the relevance; return what is wrong, its end and it."""
-    valid, stop, negative, mantissa, exponent, cut = _scan_decimal(text, start)
+    valid, stop, negative, mantissa, exponent, cut = scan_decimal(text, start)
     if not valid:
         return BAD_RELEVANCE, start, 0.0
     if mantissa == 0:
         value = 0.0
-    elif not cut and mantissa <= _MAX_EXACT_MANTISSA and abs(exponent) <= _MAX_EXACT_POWER:
-        value = _scale(mantissa, exponent)
+    elif not cut and mantissa <= MAX_EXACT_MANTISSA and abs(exponent) <= MAX_EXACT_POWER:
+        value = scale(mantissa, exponent)
     else:
         return SLOW_NUMBER, stop, 0.0
     if negative and value != 0.0 and value != 1.0:
@@ -231,21 +235,21 @@ def _read_features(
     last = 0
     while True:
         start = _skip_blanks(text, position)
-        position, index = _scan_digits(text, start, 0)
-        if text[position] != _COLON or index <= last or index > MAX_INDEX:
+        position, index = scan_digits(text, start, 0)
+        if text[position] != COLON or index <= last or index > MAX_INDEX:
             break
         last = index
         number = position + 1
-        negative = text[number] == _MINUS
+        negative = text[number] == MINUS
         first = number + 1 if negative else number
-        position, mantissa = _scan_digits(text, first, 0)
+        position, mantissa = scan_digits(text, first, 0)
         fraction = position
-        if position > first and text[position] == _DOT:
+        if position > first and text[position] == DOT:
             fraction = position + 1
-            position, mantissa = _scan_digits(text, fraction, mantissa)
-        short = first < position <= first + _SHORT and mantissa <= _MAX_EXACT_MANTISSA
-        if short and _ends(text[position]):
-            value = np.float32(mantissa / _POWERS[position - fraction])
+            position, mantissa = scan_digits(text, fraction, mantissa)
+        short = first < position <= first + _SHORT and mantissa <= MAX_EXACT_MANTISSA
+        if short and ends_word(text[position]):
+            value = np.float32(mantissa / POWERS[position - fraction])
         else:
             code, position, value = _read_value(text, number, null)
             if code == SLOW_NUMBER:
@@ -262,9 +266,9 @@ def _read_features(
 @kernel
 def _index_error(text: NDArray[np.uint8], start: int, stop: int, index: int) -> int:
     """What is wrong with the feature that starts where the features of a row end, if any does."""
-    if stop == start and (text[start] == _NEWLINE or text[start] == _HASH):
+    if stop == start and (text[start] == NEWLINE or text[start] == HASH):
         return OK
-    if stop == start or text[stop] != _COLON:
+    if stop == start or text[stop] != COLON:
         return BAD_FEATURE
     if index == 0:
         return INDEX_ZERO
@@ -274,13 +278,13 @@ def _index_error(text: NDArray[np.uint8], start: int, stop: int, index: int) -> 
 @kernel
 def _read_value(text: NDArray[np.uint8], start: int, null: int) -> tuple[int, int, np.float32]:
     """Read a value of any form; return what is wrong, its end, and it without its sign."""
-    valid, stop, _, mantissa, exponent, cut = _scan_decimal(text, start)
+    valid, stop, _, mantissa, exponent, cut = scan_decimal(text, start)
     if valid:
-        sure, value = _round_to_float32(mantissa, exponent, cut)
+        sure, value = round_to_float32(mantissa, exponent, cut)
         if not sure:
             return SLOW_NUMBER, stop, np.float32(np.nan)
         return (VALUE_RANGE if value == np.inf else OK), stop, value
-    if not _matches(text, start, _NULL) or not _ends(text[start + len(_NULL)]):
+    if not _matches(text, start, _NULL) or not ends_word(text[start + len(_NULL)]):
         return BAD_VALUE, start, np.float32(0)
     stop = start + len(_NULL)
     if null == NULL_IS_ERROR:
@@ -302,103 +306,11 @@ def _add_slow(
 
 
 @kernel
-def _scan_digits(text: NDArray[np.uint8], position: int, value: int) -> tuple[int, int]:
-    """Append digits to a number; return their end and the number, stuck where it is full."""
-    digit = int(text[position]) ^ _ZERO
-    while digit <= 9:
-        if value < _MANTISSA_FULL:
-            value = 10 * value + digit
-        position += 1
-        digit = int(text[position]) ^ _ZERO
-    return position, value
-
-
-@kernel
-def _scan_decimal(
-    text: NDArray[np.uint8], position: int
-) -> tuple[bool, int, bool, int, int, bool]:
-    """Read a decimal number that a blank, ``#`` or the line's end follows.
-
-    Returns
-    -------
-    valid, end, negative, mantissa, exponent, cut: the number is +-mantissa * 10**exponent, plus
-    less than one unit of the mantissa where digits were cut off.
-    """
-    negative = text[position] == _MINUS
-    if negative or text[position] == _PLUS:
-        position += 1
-    mantissa, exponent, n_digits, behind_point = 0, 0, 0, 0
-    cut = False
-    while True:
-        byte = int(text[position])
-        digit = byte ^ _ZERO
-        if digit <= 9:
-            n_digits += 1
-            if mantissa < _MANTISSA_FULL:
-                mantissa = 10 * mantissa + digit
-                exponent -= behind_point
-            else:
-                cut = cut or digit != 0
-                exponent += 1 - behind_point
-        elif byte == _DOT and behind_point == 0:
-            behind_point = 1
-        else:
-            break
-        position += 1
-    valid = n_digits > 0
-    if valid and (byte == _LOWER_E or byte == _UPPER_E):
-        valid, position, power = _scan_power(text, position + 1)
-        exponent += power
-    return valid and _ends(text[position]), position, negative, mantissa, exponent, cut
-
-
-@kernel
-def _scan_power(text: NDArray[np.uint8], position: int) -> tuple[bool, int, int]:
-    """Read what stands behind the ``e`` of a number; return whether valid, the end, the power."""
-    negative = text[position] == _MINUS
-    if negative or text[position] == _PLUS:
-        position += 1
-    # A power too long for the scan is beyond what the digits of any line can outweigh.
-    stop, power = _scan_digits(text, position, 0)
-    return stop > position, stop, -power if negative else power
-
-
-@kernel
-def _round_to_float32(mantissa: int, exponent: int, cut: bool) -> tuple[bool, np.float32]:
-    """Round mantissa * 10**exponent; return whether the float32 is sure, and it."""
-    if mantissa == 0:
-        return True, np.float32(0)
-    if not cut and mantissa <= _MAX_EXACT_MANTISSA and abs(exponent) <= _MAX_EXACT_POWER:
-        return True, np.float32(_scale(mantissa, exponent))
-    # 1 <= mantissa < 10**18, while float32 ends at 3.5e38 and at 7e-46.
-    if exponent >= len(_POWERS):
-        return True, np.float32(np.inf)
-    if exponent <= -len(_POWERS):
-        return True, np.float32(0)
-    near = _scale(mantissa, exponent)
-    low, high = near * _BELOW, near * _ABOVE
-    if low >= _FLOAT32_END:
-        return True, np.float32(np.inf)
-    if high >= _FLOAT32_END:
-        return False, np.float32(0)
-    value = np.float32(low)
-    return value == np.float32(high), value
-
-
-@kernel
-def _scale(mantissa: int, exponent: int) -> float:
-    """Return mantissa * 10**exponent in float64; correctly rounded where both parts are exact."""
-    if exponent < 0:
-        return mantissa / float(_POWERS[-exponent])
-    return mantissa * float(_POWERS[exponent])
-
-
-@kernel
 def _comment_range(text: NDArray[np.uint8], start: int, line_end: int) -> tuple[int, int]:
     """Where the comment is, if there is one behind the features."""
     if start == line_end:
         return start, start
-    return start + 1, line_end - 1 if text[line_end - 1] == _RETURN else line_end
+    return start + 1, line_end - 1 if text[line_end - 1] == RETURN else line_end
 
 
 @kernel
@@ -408,10 +320,10 @@ def _find_doc_id(text: NDArray[np.uint8], start: int, stop: int) -> tuple[int, i
         if text[position] != _DOCID[0] or not _matches(text, position, _DOCID):
             continue
         equals = _skip_blanks(text, position + len(_DOCID))
-        if text[equals] == _EQUALS and not _is_word(text[position - 1]):
+        if text[equals] == EQUALS and not _is_word(text[position - 1]):
             first = _skip_blanks(text, equals + 1)
             last = first
-            while text[last] != _NEWLINE and not _is_blank(text[last]):
+            while text[last] != NEWLINE and not is_blank(text[last]):
                 last += 1
             return first, last
     return stop, stop
@@ -458,34 +370,23 @@ def _matches(text: NDArray[np.uint8], position: int, word: NDArray[np.uint8]) ->
 
 @kernel
 def _skip_blanks(text: NDArray[np.uint8], position: int) -> int:
-    while _is_blank(text[position]):
+    while is_blank(text[position]):
         position += 1
     return position
 
 
 @kernel
 def _word_end(text: NDArray[np.uint8], position: int) -> int:
-    while not _ends(text[position]):
+    while not ends_word(text[position]):
         position += 1
     return position
 
 
 @kernel
 def _line_end(text: NDArray[np.uint8], position: int) -> int:
-    while text[position] != _NEWLINE:
+    while text[position] != NEWLINE:
         position += 1
     return position
-
-
-@kernel
-def _is_blank(byte: int) -> bool:
-    return byte == _SPACE or byte == _TAB or byte == _RETURN
-
-
-@kernel
-def _ends(byte: int) -> bool:
-    """Whether a byte ends a word."""
-    return _is_blank(byte) or byte == _NEWLINE or byte == _HASH
 
 
 @kernel

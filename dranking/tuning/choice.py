@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from typing import Literal, TypeAlias, TypedDict, get_args
 
 from dranking.errors import UsageError
 
@@ -57,6 +57,11 @@ def choose(
     higher_is_better
         Whether a larger score is an improvement.
 
+    Raises
+    ------
+    UsageError
+        If there is no such rule, or the penalty is not a finite number of at least 0.
+
     Examples
     --------
     >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02)
@@ -64,6 +69,7 @@ def choose(
     >>> choose(grid)["n_features"], choose(grid, "one-standard-error")["n_features"]
     (3, 2)
     """
+    check_rule(rule, feature_penalty)
     sign = 1.0 if higher_is_better else -1.0
 
     def merit(point: GridPoint) -> float:
@@ -91,7 +97,7 @@ def check_rule(rule: str, feature_penalty: float) -> None:
 
 
 def _within(
-    grid: Sequence[GridPoint], merit: Callable[[GridPoint], Any], distance: float
+    grid: Sequence[GridPoint], merit: Callable[[GridPoint], float], distance: float
 ) -> list[GridPoint]:
     """The points whose merit is at most `distance` below the best one."""
     threshold = max(map(merit, grid)) - distance - ROUNDING

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
@@ -19,7 +18,7 @@ from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
-from dranking.metrics.evaluate import Summary, evaluate_queries
+from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear import LinearModel, score_block
@@ -117,7 +116,10 @@ def evaluate(
     ):
         parts.append(part)
         report("evaluate", len(parts), dataset.n_blocks)
-    return Evaluation(_joined(parts, names, how.name))
+    per_query = PerQuery.concatenate(parts)
+    if not per_query.n_queries:
+        raise DataError("the data has no queries; there is nothing to evaluate.")
+    return Evaluation(per_query)
 
 
 def locate_features(
@@ -151,22 +153,4 @@ def evaluate_block(
 ) -> PerQuery:
     """Score a block of the model's columns and measure each of its queries."""
     block, scores = score_block(block, weights, transforms)
-    values = evaluate_queries(block, scores, measures, convention)
-    return PerQuery(block.query_ids, values, block.query_weights, convention.name)
-
-
-def _joined(parts: Sequence[PerQuery], measures: Sequence[str], convention: str) -> PerQuery:
-    """The values of all blocks, in order."""
-    if not any(part.n_queries for part in parts):
-        raise DataError("the data has no queries; there is nothing to evaluate.")
-    weights = None
-    if any(part.weights is not None for part in parts):
-        weights = np.concatenate(
-            [np.ones(p.n_queries) if p.weights is None else p.weights for p in parts]
-        )
-    return PerQuery(
-        query_ids=pa.concat_arrays([part.query_ids for part in parts]),
-        values={name: np.concatenate([part.values[name] for part in parts]) for name in measures},
-        weights=weights,
-        convention=convention,
-    )
+    return PerQuery.of_block(block, scores, measures, convention)

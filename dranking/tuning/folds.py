@@ -22,7 +22,7 @@ class QueryKFold:
     n_folds
         At least 2, and at most the number of queries.
     seed
-        Gives the same folds again.
+        At least 0; the same seed gives the same folds.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class QueryKFold:
         Raises
         ------
         UsageError
-            If there are fewer than two folds, or more folds than queries.
+            If there are fewer than two folds, or more folds than queries, or the seed is negative.
         """
         fold = self.assign(n_queries)
         for index in range(self.n_folds):
@@ -58,6 +58,8 @@ class QueryKFold:
                 f"{self.n_folds} folds cannot be made of {n_queries} queries; "
                 f"choose at least 2, and at most the number of queries."
             )
+        if self.seed < 0:
+            raise UsageError(f"the seed of the folds is {self.seed}; it must be at least 0.")
         fold = np.empty(n_queries, dtype=np.int64)
         order = np.random.default_rng(self.seed).permutation(n_queries)
         fold[order] = np.arange(n_queries) % self.n_folds

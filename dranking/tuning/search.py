@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import Executor, get_executor
+from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
-from dranking.engine.tiles import Tiles
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.rankers.estimator import check_positive
-from dranking.rankers.greedy import GreedyRankRLS, select_paths
 from dranking.rankers.linear import LinearModel
-from dranking.rankers.rankrls import NormalEquations, RankRLS
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
+from dranking.tuning.families import FAMILIES, ModelName
 from dranking.tuning.folds import QueryKFold
-from dranking.tuning.grid import Array, Criterion, ModelPath, grid_points, validation_sums
-
-ModelName: TypeAlias = Literal["greedy-rankrls", "rankrls"]
+from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
 
 
 class Best(TypedDict):
@@ -63,7 +60,10 @@ class TuningResult:
 
     def as_json(self) -> dict[str, Any]:
         """``{"best", "selected", "grid"}``, for JSON; a standard error not known is null."""
-        grid = [{k: None if np.isnan(v) else v for k, v in point.items()} for point in self.grid]
+        grid = [
+            {**point, "standard_error": _number_or_none(point["standard_error"])}
+            for point in self.grid
+        ]
         return {"best": dict(self.best), "selected": list(self.selected), "grid": grid}
 
     def to_table(self) -> pa.Table:
@@ -123,8 +123,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         If data is wrong, or no validation query counts for the measure.
     """
     lambdas = _check_lambdas(regularizations)
-    size = _check_size(train, model, max_features, rule)
     check_rule(rule, feature_penalty)
+    size = _check_size(train, model, max_features)
+    if model == "rankrls":
+        _check_nothing_about_size(train, size, rule, feature_penalty)
     criterion = Criterion(get_measure(measure).name, get_convention(convention))
     splits = _splits(train, validation, folds, seed)
     run = get_executor(executor)
@@ -161,77 +163,19 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
 
 
-class Family(NamedTuple):
-    """What a search needs of a kind of model.
-
-    Attributes
-    ----------
-    paths
-        From data, lambdas and a largest size to the models to try.
-    fit
-        From data and the point chosen to the final model and its features' indices.
-    """
-
-    paths: Callable[[Dataset, Sequence[float], int, Executor], list[ModelPath]]
-    fit: Callable[[Dataset, GridPoint, Executor], tuple[LinearModel, Sequence[int]]]
-
-
-def greedy_paths(
-    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
-) -> list[ModelPath]:
-    """Greedy selections up to a size, all lambdas in lockstep."""
-    paths, _ = select_paths(train, lambdas, size, executor=executor)
-    return [
-        ModelPath(p.regularization, np.array(p.selected, dtype=np.intp), p.weights) for p in paths
-    ]
-
-
-def fit_greedy(
-    train: Dataset, point: GridPoint, executor: Executor
-) -> tuple[LinearModel, Sequence[int]]:
-    """Greedy RankRLS with the values chosen."""
-    ranker = GreedyRankRLS(
-        n_features=point["n_features"], regularization=point["regularization"]
-    ).fit(train, executor=executor)
-    return ranker.to_model(), ranker.selected_
-
-
-def full_paths(
-    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
-) -> list[ModelPath]:
-    """RankRLS on all features, one model for each lambda, from one pass over the data."""
-    normal = NormalEquations(Tiles(train, executor))
-    everything = np.arange(size, dtype=np.intp)
-    return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
-
-
-def fit_full(
-    train: Dataset, point: GridPoint, executor: Executor
-) -> tuple[LinearModel, Sequence[int]]:
-    """RankRLS with the lambda chosen."""
-    ranker = RankRLS(regularization=point["regularization"]).fit(train, executor=executor)
-    return ranker.to_model(), range(train.n_features)
-
-
-FAMILIES: dict[str, Family] = {
-    "greedy-rankrls": Family(greedy_paths, fit_greedy),
-    "rankrls": Family(full_paths, fit_full),
-}
-
-
 def _splits(
     train: Dataset, validation: Dataset | None, folds: int | None, seed: int
 ) -> list[tuple[Dataset, Dataset]]:
     """Pairs of training data and data held out."""
-    if (validation is None) == (folds is None):
-        given = "neither" if folds is None else "both"
-        raise UsageError(
-            f"tuning needs either validation data or a number of folds; {given} was given."
-        )
-    if validation is not None:
+    if validation is not None and folds is None:
         return [(train, validation)]
-    masks = QueryKFold(folds or 0, seed).split(train.n_queries)
-    return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
+    if validation is None and folds is not None:
+        masks = QueryKFold(folds, seed).split(train.n_queries)
+        return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
+    given = "neither" if folds is None else "both"
+    raise UsageError(
+        f"tuning needs either validation data or a number of folds; {given} was given."
+    )
 
 
 def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
@@ -244,7 +188,7 @@ def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
     return sorted(set(lambdas))
 
 
-def _check_size(train: Dataset, model: str, max_features: int | None, rule: str) -> int:
+def _check_size(train: Dataset, model: str, max_features: int | None) -> int:
     """The largest number of features to try."""
     if model not in FAMILIES:
         raise UsageError(f"there is no model {model!r} to tune; choose from {', '.join(FAMILIES)}.")
@@ -252,12 +196,17 @@ def _check_size(train: Dataset, model: str, max_features: int | None, rule: str)
     size = n if max_features is None else max_features
     if not 1 <= size <= n:
         raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")
-    if model == "rankrls" and (size < n or rule != "best"):
-        raise UsageError(
-            f"rankrls has all {n} features: max_features and the rule {rule!r} choose among "
-            "numbers of features; tune greedy-rankrls instead."
-        )
     return size
+
+
+def _check_nothing_about_size(
+    train: Dataset, size: int, rule: Rule, feature_penalty: float
+) -> None:
+    if size < train.n_features or rule != "best" or feature_penalty:
+        raise UsageError(
+            "rankrls has all features: max_features, rule and feature_penalty choose among "
+            "numbers of features; leave them out, or tune greedy-rankrls."
+        )
 
 
 def _check_scores(grid: Sequence[GridPoint], criterion: Criterion) -> None:
@@ -279,12 +228,16 @@ def _with_provenance(
     model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
 ) -> LinearModel:
     """The model with how it was chosen, and its validation score."""
-    error = point["standard_error"]
     metrics = {
         "data": "validation" if "validation" in search else "held-out folds",
         "convention": criterion.convention.name,
         "means": {criterion.measure: point["score"]},
-        "standard_errors": {criterion.measure: None if np.isnan(error) else error},
+        "standard_errors": {criterion.measure: _number_or_none(point["standard_error"])},
     }
     provenance = {**model.provenance, "tuning": search, "metrics": metrics}
     return model.model_copy(update={"provenance": provenance})
+
+
+def _number_or_none(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value

@@ -92,6 +92,9 @@ def info(
     else:
         shown = {k: v for k, v in facts.items() if not isinstance(v, (list, dict))}
         print_table(str(path or "dranking"), ["", "value"], list(_in_words(shown).items()))
+        if "weights" in facts:
+            rows = list(zip(facts["feature_names"], facts["weights"], strict=True))
+            print_table("weights", ["feature", "weight"], rows)
 
 
 def _in_words(facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""Ids of queries and documents: integers of any width or strings, as users have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dranking.errors import DataError
+
+Place = Callable[[int], str]
+"""Says where a row (counted from 0) is, for a message."""
+
+
+def row_place(row: int) -> str:
+    """Where a row of data in memory is."""
+    return f"row {row}"
+
+
+def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
+    """Ids in the one of two types that the package works with.
+
+    Parameters
+    ----------
+    values
+        (n,) integers of any width, strings, categories of them, or whole numbers stored as
+        floats; NumPy, pandas, pyarrow or a sequence.
+    name
+        What they are, for messages.
+    as_string
+        Make strings of integers too.
+
+    Returns
+    -------
+    (n,) pyarrow int64, or string where the ids are strings or an integer is beyond int64. Missing
+    ids are null.
+
+    Raises
+    ------
+    DataError
+        If the values are not one-dimensional, of another type, or integers mixed with strings.
+    """
+    ids = _arrow_array(values, name)
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    kind = ids.type
+    if pa.types.is_floating(kind):
+        ids = _whole_numbers(ids, name)
+    elif pa.types.is_integer(kind):
+        ids = _int64_or_string(ids)
+    elif pa.types.is_null(kind) or is_text(kind):
+        ids = _cast(ids, pa.string(), name)
+    else:
+        raise DataError(f"{name} is of type {kind}; ids are integers or strings.")
+    return ids.cast(pa.string()) if as_string else ids
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a pyarrow type is some form of string, or bytes that may hold one."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def check_no_null(ids: pa.Array, name: str, place: Place = row_place) -> None:
+    """Raise DataError, naming the first row, if an id is missing."""
+    if ids.null_count:
+        row = pc.index(ids.is_null(), True).as_py()
+        raise DataError(f"{place(row)}: {name} is missing; every row needs one.")
+
+
+def _arrow_array(values: Any, name: str) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    if not isinstance(values, pa.ChunkedArray):
+        if np.ndim(values) != 1:
+            raise DataError(f"{name} has shape {np.shape(values)}; it must be one id per row.")
+        try:
+            values = pa.array(values, from_pandas=True)
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            values = _from_integers(values, name, error)
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+
+
+def _from_integers(values: Any, name: str, error: Exception) -> pa.Array:
+    """Strings of Python integers beyond 64 bits, which pyarrow cannot hold."""
+    items = list(values)
+    if not all(isinstance(item, (int, np.integer)) for item in items):
+        raise DataError(f"{name} must be all integers or all strings ({error}).") from error
+    return pa.array([str(item) for item in items])
+
+
+def _int64_or_string(ids: pa.Array) -> pa.Array:
+    try:
+        return ids.cast(pa.int64())
+    except pa.ArrowInvalid:  # uint64 beyond int64
+        return ids.cast(pa.string())
+
+
+def _whole_numbers(ids: pa.Array, name: str) -> pa.Array:
+    try:
+        return ids.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name} holds floats that are not whole numbers ({error}).") from error
+
+
+def _cast(ids: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    try:
+        return ids.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name} cannot be read as strings ({error}).") from error

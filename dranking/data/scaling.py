@@ -1,0 +1,110 @@
+"""Fitting the scalings of `dranking.data.transforms` to a data set."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError
+
+Normalize: TypeAlias = Literal["none", "query-minmax", "standard"]
+
+
+def scaled(dataset: Dataset, normalize: Normalize) -> Dataset:
+    """A view of a data set with one more scaling, applied as blocks are read.
+
+    Parameters
+    ----------
+    dataset
+        Read once, block by block, for "standard".
+    normalize
+        "none", "query-minmax" or "standard".
+
+    Raises
+    ------
+    DataError
+        For "query-minmax" of sparse data.
+    """
+    if normalize == "none":
+        return dataset
+    if normalize == "standard":
+        return dataset.transformed([fit_standard(dataset)])
+    if dataset.is_sparse:
+        raise DataError(
+            "query-minmax scaling would fill in the zeros of sparse features; "
+            "scale with 'standard', or store the data dense."
+        )
+    return dataset.transformed([QueryMinMax()])
+
+
+def fit_standard(dataset: Dataset) -> Standard:
+    """The mean and standard deviation of each feature over all documents of a data set.
+
+    One pass in float64: two sweeps over each block, blocks merged pairwise (Chan, Golub and
+    LeVeque 1983), so that a large offset costs no digits.
+    """
+    total = _of_block(dataset.block(0))
+    for index in range(1, dataset.n_blocks):
+        total = _merge(total, _of_block(dataset.block(index)))
+    deviation = np.sqrt(total.squares / total.n)
+    scale = np.where(total.low < total.high, deviation, 1.0)
+    mean = None if dataset.is_sparse else tuple(total.mean.tolist())
+    return Standard(mean=mean, scale=tuple(np.where(scale > 0, scale, 1.0).tolist()))
+
+
+class _Moments(NamedTuple):
+    """Of n documents, per feature: mean, sum of squared deviations from it, extremes."""
+
+    n: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _of_block(block: QueryBlock) -> _Moments:
+    n = block.n_documents
+    if not n:
+        nothing = np.zeros(block.n_features)
+        return _Moments(0, nothing, nothing, nothing + np.inf, nothing - np.inf)
+    if block.is_sparse:
+        return _of_sparse_block(block)
+    values = block.features
+    mean = values.mean(axis=0, dtype=np.float64)
+    squares = np.array(
+        [np.square(column - m).sum() for column, m in zip(values.T, mean, strict=True)]
+    )
+    return _Moments(n, mean, squares, values.min(axis=0), values.max(axis=0))
+
+
+def _of_sparse_block(block: QueryBlock) -> _Moments:
+    n, n_features = block.features.shape
+    columns, values = block.features.indices, block.features.data.astype(np.float64)
+    stored = np.bincount(columns, minlength=n_features)
+    mean = np.bincount(columns, values, n_features) / n
+    of_stored = np.bincount(columns, np.square(values - mean[columns]), n_features)
+    squares = of_stored + (n - stored) * np.square(mean)
+    low = np.where(stored < n, 0.0, np.inf)
+    high = np.where(stored < n, 0.0, -np.inf)
+    np.minimum.at(low, columns, values)
+    np.maximum.at(high, columns, values)
+    return _Moments(n, mean, squares, low, high)
+
+
+def _merge(a: _Moments, b: _Moments) -> _Moments:
+    n = a.n + b.n
+    if not n:
+        return a
+    difference = b.mean - a.mean
+    return _Moments(
+        n,
+        a.mean + difference * (b.n / n),
+        a.squares + b.squares + np.square(difference) * (a.n * b.n / n),
+        np.minimum(a.low, b.low),
+        np.maximum(a.high, b.high),
+    )

@@ -1,0 +1,77 @@
+"""The kinds of linear models whose lambda and size can be tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.tiles import Tiles
+from dranking.rankers.greedy import GreedyRankRLS, select_paths
+from dranking.rankers.linear import LinearModel
+from dranking.rankers.rankrls import NormalEquations, RankRLS
+from dranking.tuning.choice import GridPoint
+from dranking.tuning.grid import ModelPath
+
+ModelName: TypeAlias = Literal["greedy-rankrls", "rankrls"]
+
+
+class Family(NamedTuple):
+    """What a search needs of a kind of model.
+
+    Attributes
+    ----------
+    paths
+        From data, lambdas and a largest size to the models to try.
+    fit
+        From data and the point chosen to the final model and its features' indices.
+    """
+
+    paths: Callable[[Dataset, Sequence[float], int, Executor], list[ModelPath]]
+    fit: Callable[[Dataset, GridPoint, Executor], tuple[LinearModel, Sequence[int]]]
+
+
+def greedy_paths(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> list[ModelPath]:
+    """Greedy selections up to a size, all lambdas in lockstep."""
+    paths, _ = select_paths(train, lambdas, size, executor=executor)
+    return [
+        ModelPath(p.regularization, np.array(p.selected, dtype=np.intp), p.weights) for p in paths
+    ]
+
+
+def fit_greedy(
+    train: Dataset, point: GridPoint, executor: Executor
+) -> tuple[LinearModel, Sequence[int]]:
+    """Greedy RankRLS with the values chosen."""
+    ranker = GreedyRankRLS(
+        n_features=point["n_features"], regularization=point["regularization"]
+    ).fit(train, executor=executor)
+    return ranker.to_model(), ranker.selected_
+
+
+def full_paths(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> list[ModelPath]:
+    """RankRLS on all features, one model for each lambda, from one pass over the data."""
+    normal = NormalEquations(Tiles(train, executor))
+    everything = np.arange(size, dtype=np.intp)
+    return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
+
+
+def fit_full(
+    train: Dataset, point: GridPoint, executor: Executor
+) -> tuple[LinearModel, Sequence[int]]:
+    """RankRLS with the lambda chosen."""
+    ranker = RankRLS(regularization=point["regularization"]).fit(train, executor=executor)
+    return ranker.to_model(), range(train.n_features)
+
+
+FAMILIES: dict[str, Family] = {
+    "greedy-rankrls": Family(greedy_paths, fit_greedy),
+    "rankrls": Family(full_paths, fit_full),
+}

@@ -1,0 +1,260 @@
+"""The tables and figures of the greedy RankRLS paper from LETOR 4.0, beside the published ones.
+
+    python -m pipelines.reproduce.greedy_rankrls LETOR_FOLDER [--output DIR] [--json]
+
+LETOR_FOLDER is MQ2007 or MQ2008, as parts S1.txt to S5.txt or as folders Fold1 to Fold5, or a
+folder that holds one of them or both. Figures are written to the output folder.
+
+Fold i trains on three parts S_i, S_i+1, S_i+2, chooses lambda and the number of features by MAP on
+S_i+3 and is tested on S_i+4, indices wrapping. RankSVM, which the paper took from the LETOR site,
+is printed as published. Ties in validation MAP go to the smallest lambda, then to the fewest
+features. On fold 2 of MQ2008 that is not what the paper did for RankRLS: 2^-15 to 2^-8 tie, and its
+MeanNDCG, 0.4269, is that of 2^-8; 2^-15 gives 0.42695, printed 0.4270.
+
+Pahikkala, Airola, Naula, Salakoski: Greedy RankRLS: a Linear Time Algorithm for Learning Sparse
+Ranking Models. SIGIR 2010 workshop on Feature Generation and Selection for Information Retrieval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dranking.cli.output import console, note, print_json, print_table, progress_shown
+from dranking.data.dataset import Dataset
+from dranking.data.open import open_dataset
+from dranking.errors import DataError, DrankingError
+from dranking.tuning.curves import measure_label, plot_curves, save_figure
+from dranking.tuning.evaluation import evaluate
+from dranking.tuning.families import ModelName
+from dranking.tuning.search import TuningResult, tune
+from pipelines.reproduce.greedy_rankrls_published import PUBLISHED, Choice
+
+FOLDS = tuple(f"fold {number}" for number in range(1, 6))
+CONVENTION = "letor4"
+MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
+GREEDY: ModelName = "greedy-rankrls"
+LAMBDAS: dict[ModelName, list[float]] = {
+    "greedy-rankrls": [2.0**e for e in range(11)],
+    "rankrls": [2.0**e for e in range(-15, 16)],
+}
+TITLES = {"greedy-rankrls": "greedy RankRLS", "rankrls": "RankRLS", "ranksvm": "RankSVM"}
+FIGURE_LAMBDAS = [2.0**-7, 2.0**2, 2.0**6, 2.0**8]
+FIGURE_MEASURES = ("map", "mean_ndcg")
+
+
+class Fold(NamedTuple):
+    """Training, validation and test queries."""
+
+    train: Dataset
+    validation: Dataset
+    test: Dataset
+
+
+class Outcome(NamedTuple):
+    """A ranker on one fold: what validation chose, and the measures on test queries."""
+
+    tuned: TuningResult
+    metrics: dict[str, float]
+
+    @property
+    def choice(self) -> Choice:
+        """What validation chose, as the paper prints it."""
+        best, first = self.tuned.best, self.tuned.selected[:10]
+        exponent = round(math.log2(best["regularization"]))
+        return Choice(exponent, best["n_features"], tuple(i + 1 for i in first))
+
+
+Outcomes = dict[ModelName, list[Outcome]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    result: dict[str, Any] = {}
+    figures: list[Path] = []
+    for name, folder in find_data_sets(options.folder).items():
+        with progress_shown():
+            folds = [read_fold(folder, number) for number in range(1, 6)]
+            outcomes = {ranker: [run(ranker, fold) for fold in folds] for ranker in LAMBDAS}
+            figures += draw(name, folds, options.output)
+        result[name] = as_json(name, outcomes)
+        if not options.json:
+            print_data_set(name, outcomes)
+    if options.json:
+        print_json({**result, "figures": [str(path) for path in figures]})
+    else:
+        note(f"figures written: {', '.join(map(str, figures))}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.greedy_rankrls",
+        description=(__doc__ or "").split("\n", 1)[0],
+    )
+    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER", help="with MQ2007 or MQ2008")
+    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
+    return parser.parse_args(arguments)
+
+
+def find_data_sets(folder: Path) -> dict[str, Path]:
+    """The data sets in a folder, or the one that it is."""
+    folder = folder.resolve()
+    found = {
+        name: path
+        for name in PUBLISHED
+        for path in (folder, folder / name)
+        if path.name == name and path.is_dir()
+    }
+    if not found:
+        raise DataError(
+            f"{folder}: is neither MQ2007 nor MQ2008, nor a folder with one of them; "
+            "name the folder of LETOR 4.0, unpacked."
+        )
+    return found
+
+
+def fold_files(folder: Path, number: int) -> tuple[list[Path], list[Path], list[Path]]:
+    """Training, validation and test files of fold 1 to 5."""
+    fold = folder / f"Fold{number}"
+    if fold.is_dir():
+        return [fold / "train.txt"], [fold / "vali.txt"], [fold / "test.txt"]
+    parts = [folder / f"S{(number - 1 + i) % 5 + 1}.txt" for i in range(5)]
+    return parts[:3], parts[3:4], parts[4:]
+
+
+def read_fold(folder: Path, number: int) -> Fold:
+    """Read fold 1 to 5 into memory."""
+    return Fold(*map(open_dataset, fold_files(folder, number)))
+
+
+def run(ranker: ModelName, fold: Fold) -> Outcome:
+    """Choose lambda and the number of features by validation MAP, and test."""
+    tuned = tune(
+        fold.train,
+        validation=fold.validation,
+        model=ranker,
+        regularizations=LAMBDAS[ranker],
+        measure="map",
+        convention=CONVENTION,
+    )
+    return Outcome(tuned, evaluate(tuned.model, fold.test, MEASURES, CONVENTION).metrics)
+
+
+def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
+    """The validation measures against the number of features, mean of the folds, by lambda."""
+    paths = []
+    for measure in FIGURE_MEASURES:
+        results = [
+            tune(
+                fold.train,
+                validation=fold.validation,
+                regularizations=FIGURE_LAMBDAS,
+                measure=measure,
+                convention=CONVENTION,
+            )
+            for fold in folds
+        ]
+        paths.append(output / f"{name}-{measure}.svg")
+        save_figure(plot_curves(results, title=name), paths[-1], overwrite=True)
+    return paths
+
+
+def with_mean(values: Sequence[float]) -> list[float]:
+    """The values of the folds, and their mean."""
+    return [*values, sum(values) / len(values)]
+
+
+def table_of(outcomes: Outcomes, measure: str) -> dict[str, list[float]]:
+    """Ranker -> test folds 1 to 5 and their mean."""
+    return {
+        ranker: with_mean([outcome.metrics[measure] for outcome in of_folds])
+        for ranker, of_folds in outcomes.items()
+    }
+
+
+def differences(name: str, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
+    """(where, ranker, here, published) of whatever is not as published, to every digit."""
+    published = PUBLISHED[name]
+    choices = [outcome.choice for outcome in outcomes[GREEDY]]
+    rows = [
+        (f"tables 1 and 2, {place}", TITLES[GREEDY], str(choice), str(there))
+        for place, choice, there in zip(FOLDS, choices, published.choices, strict=True)
+        if choice != there
+    ]
+    for number, measure in enumerate(MEASURES, start=published.first_table):
+        for ranker, values in table_of(outcomes, measure).items():
+            printed = published.tables[measure][ranker].split()
+            rows += [
+                (f"table {number}, {place}", TITLES[ranker], f"{value:.4f}", there)
+                for place, value, there in zip((*FOLDS, "mean"), values, printed, strict=True)
+                if f"{value:.4f}" != there
+            ]
+    return rows
+
+
+def as_json(name: str, outcomes: Outcomes) -> dict[str, Any]:
+    """All figures of a data set, those of the tables at full precision, and the differences."""
+    published = PUBLISHED[name]
+    return {
+        "chosen": {
+            ranker: [
+                {
+                    "regularization": outcome.tuned.best["regularization"],
+                    "n_features": outcome.tuned.best["n_features"],
+                    "features": [i + 1 for i in outcome.tuned.selected],
+                }
+                for outcome in of_folds
+            ]
+            for ranker, of_folds in outcomes.items()
+        },
+        "folds_and_mean": {measure: table_of(outcomes, measure) for measure in MEASURES},
+        "published": {
+            measure: {ranker: [float(v) for v in text.split()] for ranker, text in rows.items()}
+            for measure, rows in published.tables.items()
+        },
+        "differences": [
+            dict(zip(("where", "ranker", "here", "published"), row, strict=True))
+            for row in differences(name, outcomes)
+        ],
+    }
+
+
+def print_data_set(name: str, outcomes: Outcomes) -> None:
+    """The tables of a data set, each row above the published one, and what differs."""
+    published = PUBLISHED[name]
+    rows: list[tuple[Any, ...]] = []
+    for fold, outcome, there in zip(FOLDS, outcomes[GREEDY], published.choices, strict=True):
+        rows.append((fold, *outcome.choice.cells()))
+        rows.append(("  published", *there.cells()))
+    columns = ["", "lambda", "features", "the first ten"]
+    print_table(f"{name}, chosen on validation folds (tables 1 and 2)", columns, rows)
+
+    columns = ["", *FOLDS, "mean"]
+    for number, measure in enumerate(MEASURES, start=published.first_table):
+        rows = []
+        here = table_of(outcomes, measure)
+        for ranker, text in published.tables[measure].items():
+            if ranker in here:
+                rows.append((TITLES[ranker], *here[ranker]))
+            label = "  published" if ranker in here else f"{TITLES[ranker]}, published"
+            rows.append((label, *map(float, text.split())))
+        print_table(f"table {number}: {name}, test {measure_label(measure)}", columns, rows)
+
+    if rows := differences(name, outcomes):
+        title = f"{name}: all as published, to every digit, but"
+        print_table(title, ["", "ranker", "here", "published"], rows)
+    else:
+        console.print(f"{name}: all as published, to every digit.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)

@@ -1,0 +1,262 @@
+"""The contract of the command line: JSON, exit codes, and outputs that are whole or not there."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+Write = Callable[..., Path]
+
+
+def test_ingest_prints_counts(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    code, out, _ = dranking("ingest", letor(), "--output", tmp_path / "d.zarr", "--json")
+    counts = json.loads(out)
+    assert code == 0
+    assert counts["n_documents"] == 96
+    assert counts["n_queries"] == 12
+    assert counts["n_features"] == 6
+    assert counts["n_blocks"] == 1
+    assert counts["n_unlabelled"] == 0
+    assert out.count("\n") == 1
+
+
+def test_ingest_refuses_an_output_that_exists(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    arguments = ("ingest", letor(), "--output", tmp_path / "d.zarr")
+    assert dranking(*arguments)[0] == 0
+    code, _, err = dranking(*arguments)
+    assert code == 2
+    assert "--overwrite" in err
+    assert dranking(*arguments, "--overwrite")[0] == 0
+
+
+def test_ingest_counts_queries_without_pairs(dranking: Call, tmp_path: Path) -> None:
+    text = tmp_path / "t.txt"
+    text.write_text(
+        "1 qid:a 1:1\n0 qid:b 1:1\n0 qid:b 1:2\n"
+        "-1 qid:c 1:1\n1 qid:c 1:2\n0 qid:d 1:1\n1 qid:d 1:0\n"
+    )
+    code, out, _ = dranking("ingest", text, "--output", tmp_path / "d.zarr", "--json")
+    assert code == 0
+    assert json.loads(out)["n_queries_without_pairs"] == 3
+    assert json.loads(out)["n_unlabelled"] == 1
+
+
+@pytest.mark.parametrize("normalize", ["query-minmax", "standard"])
+@pytest.mark.parametrize("null", ["zero", "minimum"])
+def test_ingest_scales(dranking: Call, tmp_path: Path, normalize: str, null: str) -> None:
+    from dranking.data.open import open_dataset
+
+    text = tmp_path / "t.txt"
+    text.write_text("1 qid:a 1:4 2:1\n0 qid:a 1:NULL 2:2\n0 qid:b 1:2 2:2\n1 qid:b 1:6 2:2\n")
+    output = tmp_path / "d.zarr"
+    arguments = ("ingest", text, "-o", output, "--normalize", normalize, "--null", null)
+    assert dranking(*arguments)[0] == 0
+    first = np.array([4, 0 if null == "zero" else 2, 2, 6], dtype=float)
+    second = np.array([1.0, 2, 2, 2])
+    if normalize == "standard":
+        expected = [(x - x.mean()) / x.std() for x in (first, second)]
+    else:
+        expected = [
+            np.concatenate([(p - p.min()) / (np.ptp(p) or 1) for p in (x[:2], x[2:])])
+            for x in (first, second)
+        ]
+    block = open_dataset(output).block(0)
+    np.testing.assert_allclose(block.features, np.transpose(expected), rtol=1e-6)
+
+
+def test_select_prints_what_it_picked(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    code, out, _ = dranking(
+        "select", letor(), "--n-features", 2, "--regularization", "2^1", "-o", model, "--json"
+    )
+    result = json.loads(out)
+    assert code == 0
+    assert sorted(result["selected"]) == [1, 4]
+    assert [f"f{i + 1}" for i in result["selected"]] == result["names"]
+    assert len(result["lqo_error"]) == 2
+    assert result["regularization"] == 2.0
+    assert json.loads(model.read_text())["kind"] == "linear"
+
+
+def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    train, validation, test = (letor(f"{n}.txt", seed) for seed, n in enumerate("abc"))
+    model = tmp_path / "tuned.json"
+    code, out, _ = dranking(
+        "tune", train, "--validation", validation, "--model", "greedy-rankrls", "--regularization",
+        "2^0..2^2", "--max-features", 3, "--metric", "map", "--convention", "letor4", "-o", model,
+        "--figure", tmp_path / "curves.svg", "--json",
+    )  # fmt: skip
+    tuned = json.loads(out)
+    assert code == 0
+    assert set(tuned) >= {"best", "selected", "grid"}
+    assert set(tuned["best"]) == {"regularization", "n_features", "score"}
+    assert len(tuned["grid"]) == 9
+    assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
+
+    code, out, _ = dranking(
+        "evaluate", model, test, "--convention", "letor4", "--metrics", "map,ndcg@5", "--json",
+        "--per-query", tmp_path / "q.parquet",
+    )  # fmt: skip
+    evaluated = json.loads(out)
+    assert code == 0
+    assert set(evaluated["metrics"]) == {"map", "ndcg@5"}
+    assert evaluated["n_queries"] == 12
+    per_query = pq.read_table(tmp_path / "q.parquet")
+    assert np.mean(per_query["map"]) == pytest.approx(evaluated["metrics"]["map"])
+
+    assert dranking("train", "rankrls", train, "-o", tmp_path / "all.json")[0] == 0
+    code, out, _ = dranking("compare", model, tmp_path / "all.json", test, "--json")
+    assert code == 0
+    assert {m["metric"] for m in json.loads(out)["metrics"]} >= {"map", "ndcg@10"}
+
+    code, out, _ = dranking("predict", model, test, "-o", tmp_path / "run.txt", "--json")
+    assert code == 0
+    lines = (tmp_path / "run.txt").read_text().splitlines()
+    assert len(lines) == json.loads(out)["n_documents"] == 96
+    assert lines[0].split()[1] == "Q0"
+    assert dranking("predict", model, test, "-o", tmp_path / "p.parquet")[0] == 0
+    assert pq.read_table(tmp_path / "p.parquet").num_rows == 96
+
+
+def test_train_prints_its_objective(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    code, out, _ = dranking("train", "rankrls", letor(), "-o", tmp_path / "m.json", "--json")
+    assert code == 0
+    assert set(json.loads(out)) == {"model", "n_features", "objective", "seconds"}
+
+
+def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    assert "numpy" in json.loads(dranking("info", "--json")[1])
+    assert json.loads(dranking("info", letor(), "--json")[1])["n_queries"] == 12
+    model = tmp_path / "m.json"
+    dranking("select", letor(), "--n-features", 1, "-o", model)
+    assert json.loads(dranking("info", model, "--json")[1])["n_features"] == 1
+    assert dranking("info", model)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--n-features", "7"), 2, "the data has 6 features"),
+        (("--n-features", "0"), 2, "choose 1 to 6"),
+        (("--n-features", "2", "--regularization", "0"), 2, "above 0"),
+        (("--n-features", "2", "--regularization", "x"), 2, "is not a number"),
+        (("--n-features", "2", "--unknown"), 2, "No such option"),
+        (("--n-features", "2", "--scheduler", "nowhere"), 2, "is not threads"),
+        (("--n-features", "2", "--scheduler", "missing.py"), 2, "there is no such file"),
+        (("--n-features", "2", "--scheduler", "missing.json"), 75, "has not written"),
+    ],
+)
+def test_wrong_calls_of_select(
+    dranking: Call,
+    letor: Write,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    output = tmp_path / "m.json"
+    found, out, err = dranking("select", letor(), "--output", output, *arguments)
+    assert found == code
+    assert message in " ".join(err.split())
+    assert not out
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 qid:1 1:x\n", "bad.txt:1"),
+        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:2\n", "Rows of a query must be adjacent"),
+        ("", "bad.txt"),
+    ],
+)
+def test_wrong_data_exits_3(dranking: Call, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    code, out, err = dranking("ingest", path, "--output", tmp_path / "d.zarr")
+    assert code == 3
+    assert message in " ".join(err.split())
+    assert not out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.txt"]
+
+
+def test_regroup(dranking: Call, tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:2\n")
+    code, out, _ = dranking("ingest", path, "-o", tmp_path / "d.zarr", "--regroup", "--json")
+    assert code == 0
+    assert json.loads(out)["n_queries"] == 2
+
+
+def test_data_that_is_not_there(dranking: Call, tmp_path: Path) -> None:
+    code, _, err = dranking("info", tmp_path / "nothing.zarr")
+    assert code == 3
+    assert "no such file" in " ".join(err.split())
+
+
+def test_a_model_that_does_not_fit(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    assert dranking("select", letor(), "--n-features", 2, "-o", model)[0] == 0
+    narrow = tmp_path / "narrow.txt"
+    narrow.write_text("1 qid:1 1:1\n0 qid:1 1:2\n")
+    code, _, err = dranking("evaluate", model, narrow)
+    assert code == 3
+    assert "lacks 2 of the 2 features" in " ".join(err.split())
+
+
+def test_a_file_that_is_no_model(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    broken = tmp_path / "m.json"
+    broken.write_text("{")
+    code, _, err = dranking("evaluate", broken, letor())
+    assert code == 3
+    assert "not JSON" in err
+
+
+def test_unknown_metric_and_convention(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    dranking("select", letor(), "--n-features", 2, "-o", model)
+    assert dranking("evaluate", model, letor(), "--metrics", "nope")[0] == 2
+    assert dranking("evaluate", model, letor(), "--convention", "nope")[0] == 2
+
+
+def test_a_selection_without_gain_is_warned_of(dranking: Call, tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("".join(f"{d % 2} qid:{q} 1:{d % 2} 2:7\n" for q in range(5) for d in range(4)))
+    code, out, err = dranking(
+        "select", path, "--n-features", 2, "-o", tmp_path / "m.json", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["selected"] == [0, 1]
+    assert "without lowering" in " ".join(err.split())
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("scheduler", ["local", "cluster/local.py"])
+def test_select_on_worker_processes_gives_the_same_model(
+    dranking: Call, letor: Write, tmp_path: Path, scheduler: str
+) -> None:
+    data = tmp_path / "d.zarr"
+    dranking("ingest", letor(n_queries=40), "-o", data)
+    models = []
+    for name in ("threads", scheduler):
+        output = tmp_path / f"{len(models)}.json"
+        code, _, err = dranking(
+            "select", data, "--n-features", 3, "-o", output, "--scheduler", name
+        )
+        assert code == 0, err
+        models.append(output.read_text())
+    assert models[0] == models[1]
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dranking", "info", "--json"], capture_output=True, check=True
+    )
+    assert json.loads(done.stdout)["dranking"]

@@ -1,0 +1,153 @@
+"""The state of greedy RankRLS against its definition: dense solves without each query."""
+
+import numpy as np
+import pytest
+
+from dranking.kernels import lqo
+from dranking.kernels.lqo import BlockState, Pick
+from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
+
+LAMBDA = 0.75
+
+
+class Problem:
+    """Centred queries with their Gram matrices, all features' rows kept."""
+
+    def __init__(self, seed=0, sizes=(4, 1, 6, 3, 5), n_features=7, weights=(1, 2, 0.5, 0, 1.5)):
+        rng = np.random.default_rng(seed)
+        query_ptr = np.concatenate(([0], np.cumsum(sizes)))
+        X = rng.normal(size=(query_ptr[-1], n_features))
+        y = rng.integers(0, 3, query_ptr[-1]).astype(np.float64)
+        self.queries = centred_queries(X, y, query_ptr, weights)
+        self.gram = np.array([w * X_q.T @ X_q for X_q, _, w in self.queries])
+        self.products = np.array([w * X_q.T @ y_q for X_q, y_q, w in self.queries])
+        self.norms = np.array([w * y_q @ y_q for _, y_q, w in self.queries])
+        self.n_features = n_features
+
+    def start(self, size):
+        n_queries, n = self.products.shape
+        diagonal = np.ascontiguousarray(np.diagonal(self.gram, axis1=1, axis2=2))
+        block = BlockState(
+            np.empty((n_queries, 4, n)),
+            self.norms.copy(),
+            np.full((n_queries, size * (size + 1) // 2), np.nan),
+            np.empty(n + 1),
+        )
+        totals = diagonal.sum(axis=0), self.products.sum(axis=0)
+        lqo.initial_state(diagonal, self.products, *totals, LAMBDA, block.state)
+        lqo.score(block)
+        return block
+
+    def pick(self, selected):
+        S = np.array(selected, dtype=np.int64)
+        return Pick(S, S, self.gram.sum(axis=0)[S])
+
+    def defined_state(self, q, selected):
+        """(s, r, u, v) of every feature and e, by solving with M_q[S, S]."""
+        X_q, y_q, weight = self.queries[q]
+        S = list(selected)
+        M = self.gram.sum(axis=0) - self.gram[q] + LAMBDA * np.eye(self.n_features)
+        c = self.products.sum(axis=0) - self.products[q]
+        N = np.linalg.inv(M[np.ix_(S, S)]) if S else np.zeros((0, 0))
+        s = np.diag(M) - np.einsum("ji,jk,ki->i", M[S], N, M[S])
+        r = c - M[S].T @ N @ c[S]
+        p = y_q - X_q[:, S] @ (N @ c[S])
+        z = X_q - X_q[:, S] @ (N @ M[S])
+        return np.array([s, r, weight * z.T @ p, weight * (z * z).sum(axis=0)]), weight * p @ p
+
+
+@pytest.mark.parametrize("order", [(2, 5, 0, 6, 1, 3, 4), (6, 5, 4, 3, 2, 1, 0)])
+def test_state_and_scores_equal_their_definition_in_every_round(order):
+    problem = Problem()
+    block = problem.start(len(order))
+    for t in range(len(order)):
+        selected = list(order[:t])
+        outside = [i for i in range(problem.n_features) if i not in selected]
+        for q in range(len(problem.queries)):
+            state, error = problem.defined_state(q, selected)
+            np.testing.assert_allclose(block.state[q][:, outside], state[:, outside], atol=1e-12)
+            assert block.errors[q] == pytest.approx(error, rel=1e-12)
+        assert block.scores[-1] == pytest.approx(
+            held_out_error(problem.queries, selected, LAMBDA), rel=1e-12
+        )
+        for i in outside:
+            expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
+            assert block.scores[i] == pytest.approx(expected, rel=1e-12)
+        lqo.update(block, problem.gram, problem.pick(order[: t + 1]), LAMBDA)
+    assert block.scores[-1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
+
+
+def test_factors_are_those_of_the_gram_matrix_without_the_query():
+    problem, order = Problem(), (3, 1, 5, 0)
+    block = problem.start(len(order))
+    for t in range(len(order)):
+        lqo.update(block, problem.gram, problem.pick(order[: t + 1]), LAMBDA)
+    for q in range(len(problem.queries)):
+        M = problem.gram.sum(axis=0) - problem.gram[q] + LAMBDA * np.eye(problem.n_features)
+        expected = np.linalg.cholesky(M[np.ix_(order, order)])
+        np.testing.assert_allclose(block.factors[q], expected[np.tril_indices(4)], rtol=1e-12)
+
+
+def test_slots_say_where_a_row_is_kept():
+    problem, order = Problem(), (3, 1, 5)
+    rng = np.random.default_rng(0)
+    slots = np.array([4, 0, 2])
+    kept = rng.normal(size=(len(problem.queries), 6, problem.n_features))
+    kept[:, slots] = problem.gram[:, list(order)]
+    blocks = [problem.start(3), problem.start(3)]
+    for t in range(3):
+        pick = problem.pick(order[: t + 1])
+        lqo.update(blocks[0], problem.gram, pick, LAMBDA)
+        lqo.update(blocks[1], kept, pick._replace(slots=slots[: t + 1]), LAMBDA)
+    for left, right in zip(*blocks, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_feature_without_any_effect_changes_no_bit():
+    problem = Problem()
+    for values in (problem.gram[:, 2], problem.gram[:, :, 2], problem.products[:, 2]):
+        values[:] = 0.0
+    block = problem.start(3)
+    lqo.update(block, problem.gram, problem.pick([4]), LAMBDA)
+    before = BlockState(*(a.copy() for a in block))
+    assert block.scores[2] == block.scores[-1]
+    lqo.update(block, problem.gram, problem.pick([4, 2]), LAMBDA)
+    np.testing.assert_array_equal(block.errors, before.errors)
+    np.testing.assert_array_equal(block.scores, before.scores)
+    np.testing.assert_array_equal(block.state, before.state)
+
+
+@pytest.mark.parametrize("t", range(10))
+def test_row_subtractions_equal_matrix_products(t):
+    rng = np.random.default_rng(t)
+    rows, total_rows = rng.normal(size=(12, 5)), rng.normal(size=(t, 5))
+    slots, beta = rng.permutation(12)[:t], rng.normal(size=t)
+    g, m, h = rng.normal(size=(3, 5))
+    left_out = total_rows - rows[slots]
+    expected = g - beta @ rows[slots], m - beta @ left_out, h - beta @ left_out
+    lqo.subtract_rows(beta, rows, slots, total_rows, g, m)
+    lqo.subtract_left_out_rows(beta, rows, slots, total_rows, h)
+    for found, wanted in zip((g, m, h), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("t", [0, 1, 2, 7])
+def test_triangular_solves(t):
+    rng = np.random.default_rng(t)
+    lower = np.tril(rng.normal(size=(t, t))) + 3.0 * np.eye(t)
+    x = rng.normal(size=t)
+    packed, solved = lower[np.tril_indices(t)], x.copy()
+    lqo.solve_lower(packed, solved)
+    np.testing.assert_allclose(lower @ solved, x, atol=1e-12)
+    solved = x.copy()
+    lqo.solve_upper(packed, solved)
+    np.testing.assert_allclose(lower.T @ solved, x, atol=1e-12)
+
+
+def test_reference_weights_solve_the_ridge_problem():
+    """The oracle itself: least squares on augmented rows equals the normal equations."""
+    problem = Problem()
+    S = [1, 4, 6]
+    A, b = problem.gram.sum(axis=0)[np.ix_(S, S)], problem.products.sum(axis=0)[S]
+    expected = np.linalg.solve(A + LAMBDA * np.eye(3), b)
+    np.testing.assert_allclose(ridge_weights(problem.queries, S, LAMBDA), expected, rtol=1e-12)

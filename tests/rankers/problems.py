@@ -1,0 +1,85 @@
+"""Ranking problems for tests: drawn by Hypothesis, or random from a seed."""
+
+from typing import NamedTuple
+
+import hypothesis.strategies as st
+import numpy as np
+
+from dranking.data.memory import from_arrays
+
+
+class Problem(NamedTuple):
+    """Documents with NaN where unlabelled, and one weight per query."""
+
+    X: np.ndarray
+    y: np.ndarray
+    sizes: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def qid(self):
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def dataset(self, layout=np.asarray, **options):
+        # Queries without labelled documents keep their weight: it is one per query.
+        return from_arrays(
+            layout(self.X), self.y, qid=self.qid, query_weights=self.weights, **options
+        )
+
+    def labelled(self):
+        """(X, y, query_ptr, weights) of the labelled documents, for the references."""
+        rows = ~np.isnan(self.y)
+        sizes = np.bincount(self.qid[rows], minlength=len(self.sizes))
+        query_ptr = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
+        return self.X[rows], self.y[rows], query_ptr, self.weights[sizes > 0]
+
+
+VALUES = {
+    "integers": st.integers(-2, 2).map(float),
+    "floats": st.floats(-8, 8, width=32, allow_subnormal=False),
+}
+
+
+@st.composite
+def ranking_problems(draw, max_queries=5, max_documents=5, max_features=5):
+    """Small problems full of ties, constants, copies, small queries and missing labels."""
+    sizes = draw(st.lists(st.integers(1, max_documents), min_size=1, max_size=max_queries))
+    n_documents, n_features = sum(sizes), draw(st.integers(1, max_features))
+    values = VALUES[draw(st.sampled_from(sorted(VALUES)))]
+    X = np.array(
+        draw(st.lists(values, min_size=n_documents * n_features, max_size=n_documents * n_features))
+    ).reshape(n_documents, n_features)
+    for i, kind in enumerate(
+        draw(
+            st.lists(
+                st.sampled_from(["own", "own", "own", "copy", "constant"]),
+                min_size=n_features,
+                max_size=n_features,
+            )
+        )
+    ):
+        if kind == "copy":
+            X[:, i] = X[:, draw(st.integers(0, n_features - 1))]
+        elif kind == "constant":
+            X[:, i] = X[0, i]
+    grades = st.integers(0, 3).map(float) | st.just(np.nan)
+    labels = draw(st.sampled_from([grades, VALUES["floats"]]))
+    y = np.array(draw(st.lists(labels, min_size=n_documents, max_size=n_documents)))
+    if draw(st.booleans()):
+        y[: sizes[0]] = 1.0
+    weights = draw(
+        st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=len(sizes), max_size=len(sizes))
+        | st.just([1.0] * len(sizes))
+    )
+    return Problem(X.astype(np.float32), y, np.array(sizes), np.array(weights))
+
+
+def random_problem(seed=0, n_queries=40, n_features=12, zeros=0.0, max_documents=12):
+    """Grades that depend on the first four features, and noise."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, max_documents + 1, n_queries)
+    X = rng.normal(size=(sizes.sum(), n_features)).astype(np.float32)
+    X[rng.random(X.shape) < zeros] = 0.0
+    signal = X[:, :4] @ np.array([2.0, -1.5, 1.0, 0.5])[:n_features] + rng.normal(size=len(X))
+    y = np.digitize(signal, [-1.0, 1.5, 3.0]).astype(np.float64)
+    return Problem(X, y, sizes, rng.integers(1, 4, n_queries) / 2.0)

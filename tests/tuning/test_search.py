@@ -1,0 +1,362 @@
+"""`tune` against a plain loop of refits over lambdas, sizes, folds and queries."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.dataset import Dataset
+from dranking.data.scaling import scaled
+from dranking.engine.cluster import open_executor
+from dranking.engine.progress import reporting
+from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.tuning.folds import QueryKFold
+from tests.rankers.problems import random_problem
+from tests.reference import tuning as reference
+from tests.reference.greedy import centred_queries, ridge_weights
+
+LAMBDAS = [0.5, 4.0, 32.0]
+SIZE = 4
+
+
+@pytest.fixture(autouse=True)
+def _picks_without_gain_are_fine():
+    """Small random problems have them; the warning has tests where it is raised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SelectionWarning)
+        yield
+
+
+def problem_of(seed=0, n_queries=14):
+    return random_problem(seed, n_queries=n_queries, n_features=6, max_documents=7)
+
+
+def part(problem, queries):
+    """(X, y, query_ptr, weights) of some queries, for the references."""
+    rows = queries[problem.qid]
+    query_ptr = np.concatenate(([0], np.cumsum(problem.sizes[queries])))
+    return problem.X[rows], problem.y[rows], query_ptr, problem.weights[queries]
+
+
+def everything(problem):
+    return part(problem, np.ones(len(problem.sizes), dtype=bool))
+
+
+def assert_grid(result, values, weights):
+    """The grid has the mean and error of `values[lambda][k - 1]`, lambda by lambda."""
+    keys = [(p["regularization"], p["n_features"]) for p in result.grid]
+    assert keys == [(value, k) for value in values for k in range(1, SIZE + 1)]
+    for point in result.grid:
+        of_queries = values[point["regularization"]][point["n_features"] - 1]
+        mean, error = reference.mean_and_error(of_queries, weights)
+        assert point["score"] == pytest.approx(mean, rel=1e-10)
+        assert point["standard_error"] == pytest.approx(error, rel=1e-8)
+
+
+def assert_best(result):
+    """The best score; ties to the smallest lambda, then to the fewest features."""
+    best = max(
+        result.grid, key=lambda p: (round(p["score"], 11), -p["regularization"], -p["n_features"])
+    )
+    assert result.best == {k: best[k] for k in ("regularization", "n_features", "score")}
+
+
+@pytest.mark.parametrize("measure", ["map", "ndcg@3"])
+@pytest.mark.parametrize("convention", ["letor4", "standard"])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_validation_is_a_refit_for_every_lambda_and_size(measure, convention, layout):
+    train, validation = problem_of(1), problem_of(2)
+    result = dr.tune(
+        train.dataset(layout, max_documents=20),
+        validation=validation.dataset(layout, max_documents=9),
+        regularizations=LAMBDAS[::-1],
+        max_features=SIZE,
+        measure=measure,
+        convention=convention,
+    )
+    values = {
+        value: reference.greedy_values(
+            everything(train), everything(validation), value, SIZE, measure, convention
+        )
+        for value in LAMBDAS
+    }
+    assert_grid(result, values, validation.weights)
+    assert_best(result)
+
+
+@pytest.mark.parametrize("max_documents", [1, 10_000])
+def test_cross_validation_holds_every_query_out_once(max_documents):
+    problem = problem_of(3)
+    n_queries = len(problem.sizes)
+    result = dr.tune(
+        problem.dataset(max_documents=max_documents),
+        folds=3,
+        seed=5,
+        regularizations=LAMBDAS,
+        max_features=SIZE,
+        convention="letor4",
+    )
+    fold = QueryKFold(3, seed=5).assign(n_queries)
+    values = {value: [[None] * n_queries for _ in range(SIZE)] for value in LAMBDAS}
+    for index in range(3):
+        train, held_out = part(problem, fold != index), part(problem, fold == index)
+        for value in LAMBDAS:
+            found = reference.greedy_values(train, held_out, value, SIZE, "map", "letor4")
+            for k, of_queries in enumerate(found):
+                for query, v in zip(np.flatnonzero(fold == index), of_queries, strict=True):
+                    values[value][k][query] = v
+    assert_grid(result, values, problem.weights)
+    assert_best(result)
+
+
+def test_rankrls_has_every_feature():
+    train, validation = problem_of(1), problem_of(2)
+    result = dr.tune(
+        train.dataset(),
+        validation=validation.dataset(),
+        model="rankrls",
+        regularizations=LAMBDAS,
+        convention="letor4",
+    )
+    queries = centred_queries(*everything(train))
+    for value, point in zip(LAMBDAS, result.grid, strict=True):
+        weights = ridge_weights(queries, range(6), value)
+        values = reference.query_values(everything(validation), range(6), weights, "map", "letor4")
+        mean, error = reference.mean_and_error(values, validation.weights)
+        assert (point["regularization"], point["n_features"]) == (value, 6)
+        assert point["score"] == pytest.approx(mean, rel=1e-10)
+        assert point["standard_error"] == pytest.approx(error, rel=1e-8)
+    assert_best(result)
+    assert result.selected == tuple(range(6))
+
+
+def test_the_model_is_trained_on_all_training_data_with_the_values_chosen():
+    problem = problem_of(4, n_queries=20)
+    data = problem.dataset()
+    result = dr.tune(data, folds=4, regularizations=LAMBDAS, max_features=SIZE)
+    selected = list(result.selected)
+    assert len(selected) == result.best["n_features"]
+    queries = centred_queries(*everything(problem))
+    weights = ridge_weights(queries, selected, result.best["regularization"])
+    names = [data.feature_names[i] for i in selected]
+    found = dict(zip(result.model.feature_names, result.model.weights, strict=True))
+    assert found == pytest.approx(dict(zip(names, weights, strict=True)), rel=1e-9)
+
+
+def test_scores_are_those_of_evaluating_the_model_even_with_ties():
+    # Few distinct values: models tie documents often, and file order decides.
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(160, 5)).astype(np.float32)
+    y = ((X[:, 1] + X[:, 3] + rng.integers(0, 3, size=160)) // 3).astype(float)
+    train, validation = (
+        dr.from_arrays(X[rows], y[rows], np.repeat(np.arange(10), 8))
+        for rows in (slice(80), slice(80, 160))
+    )
+    for size in range(1, 6):
+        result = dr.tune(
+            train,
+            validation=validation,
+            regularizations=[2.0],
+            max_features=size,
+            convention="letor4",
+        )
+        ranker = dr.GreedyRankRLS(n_features=size, regularization=2.0).fit(train)
+        score = dr.evaluate(ranker.to_model(), validation, ["map"], "letor4").metrics["map"]
+        assert result.grid[-1]["score"] == pytest.approx(score, abs=1e-14)
+
+
+def test_a_measure_of_error_is_best_where_smallest():
+    result = dr.tune(
+        problem_of(1).dataset(),
+        validation=problem_of(2).dataset(),
+        regularizations=LAMBDAS,
+        measure="pairwise_error",
+    )
+    assert result.best["score"] == pytest.approx(min(p["score"] for p in result.grid))
+
+
+def test_rule_and_penalty_reach_the_choice():
+    def sizes(**options):
+        return dr.tune(
+            problem_of(1).dataset(),
+            validation=problem_of(2).dataset(),
+            regularizations=LAMBDAS,
+            **options,
+        ).best["n_features"]
+
+    assert sizes() > 1
+    assert sizes(rule="one-standard-error") < sizes()
+    assert sizes(feature_penalty=1.0) == 1
+
+
+class CountedDataset(Dataset):
+    """Another data set that notes what is read of it; like a stored one, it knows its digests."""
+
+    def __init__(self, source):
+        self._source = source
+        self.feature_names, self.blocks = source.feature_names, source.blocks
+        self.reads = []
+
+    def block(self, index, columns=None):
+        self.reads.append((index, None if columns is None else columns.tolist()))
+        return self._source.block(index, columns)
+
+    def _block_digests(self):
+        return self._source._block_digests()
+
+
+def test_validation_data_is_read_once_and_only_what_some_model_has():
+    train = problem_of(1).dataset()
+    validation = CountedDataset(problem_of(2).dataset(max_documents=9))
+    dr.tune(train, validation=validation, regularizations=[2.0], max_features=2)
+    selected = sorted(dr.GreedyRankRLS(n_features=2, regularization=2.0).fit(train).selected_)
+    assert sorted(validation.reads) == [(b, selected) for b in range(validation.n_blocks)]
+
+
+def test_training_data_is_read_once_for_the_grid_and_once_for_the_model():
+    train = CountedDataset(problem_of(1).dataset(max_documents=9))
+    dr.tune(train, validation=problem_of(2).dataset(), regularizations=LAMBDAS)
+    assert sorted(train.reads) == sorted(2 * [(b, None) for b in range(train.n_blocks)])
+
+
+def test_validation_data_is_scaled_as_the_training_data_was():
+    standard = scaled(problem_of(1).dataset(), "standard")
+    raw = problem_of(2).dataset()
+    same = raw.transformed(standard.transforms)
+    results = [
+        dr.tune(standard, validation=data, regularizations=[1.0], max_features=SIZE)
+        for data in (raw, same)
+    ]
+    assert results[0].grid == results[1].grid
+    assert results[0].model.transforms
+
+
+def test_json_is_the_contract():
+    result = dr.tune(
+        problem_of(1).dataset(),
+        validation=problem_of(2).dataset(),
+        regularizations=[1.0, 1.0, 2.0],
+        max_features=2,
+    )
+    content = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert set(content) == {"best", "selected", "grid"}
+    assert set(content["best"]) == {"regularization", "n_features", "score"}
+    assert content["selected"] == list(result.selected)
+    assert [(p["regularization"], p["n_features"]) for p in content["grid"]] == [
+        (1.0, 1), (1.0, 2), (2.0, 1), (2.0, 2),
+    ]  # fmt: skip
+    assert all(0 < p["score"] <= 1 and p["standard_error"] > 0 for p in content["grid"])
+
+
+def test_one_validation_query_has_no_standard_error():
+    result = dr.tune(
+        problem_of(1).dataset(),
+        validation=dr.from_arrays(np.eye(6)[:3], [2, 0, 1], [1, 1, 1]),
+        regularizations=[1.0],
+        max_features=1,
+    )
+    assert np.isnan(result.grid[0]["standard_error"])
+    assert result.as_json()["grid"][0]["standard_error"] is None
+    assert json.loads(result.model.to_json())["provenance"]["metrics"]["standard_errors"] == {
+        "map": None
+    }
+
+
+def test_table():
+    result = dr.tune(problem_of(1).dataset(), folds=2, regularizations=[1.0], max_features=3)
+    table = result.to_table()
+    assert table.column_names == ["regularization", "n_features", "score", "standard_error"]
+    assert table.to_pylist() == list(result.grid)
+
+
+def test_the_model_says_how_it_was_chosen():
+    validation = problem_of(2).dataset()
+    options = {"regularizations": [1.0, 2.0], "max_features": 2, "convention": "letor4"}
+    result = dr.tune(problem_of(1).dataset(), validation=validation, **options)
+    provenance = result.model.provenance
+    assert provenance["tuning"] == {
+        "rule": "best",
+        "feature_penalty": 0.0,
+        "regularizations": [1.0, 2.0],
+        "max_features": 2,
+        "validation": {"fingerprint": validation.fingerprint, "n_queries": 14},
+    }
+    assert provenance["metrics"]["data"] == "validation"
+    assert provenance["metrics"]["convention"] == "letor4"
+    assert provenance["metrics"]["means"] == {"map": result.best["score"]}
+
+    result = dr.tune(problem_of(1).dataset(), folds=3, seed=7, **options)
+    assert result.model.provenance["tuning"]["folds"] == 3
+    assert result.model.provenance["tuning"]["seed"] == 7
+    assert result.model.provenance["metrics"]["data"] == "held-out folds"
+
+
+def test_progress_is_reported():
+    seen = []
+    with reporting(lambda stage, done, total, facts: seen.append((stage, done, total))):
+        dr.tune(problem_of(1).dataset(), folds=3, regularizations=[1.0], max_features=2)
+    assert [(done, total) for stage, done, total in seen if stage == "tune"] == [
+        (1, 3), (2, 3), (3, 3),
+    ]  # fmt: skip
+    assert ("select", 2, 2) in seen
+    assert ("validate", 1, 1) in seen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regularizations": []}, "no regularization to try"),
+        ({"regularizations": [1.0, 0.0]}, "regularization is 0.0; it must be"),
+        ({"regularizations": [float("nan")]}, "regularization is nan"),
+        ({"max_features": 0}, "max_features is 0; the data has 6 features, so choose 1 to 6"),
+        ({"max_features": 7}, "max_features is 7"),
+        ({"model": "lasso"}, "no model 'lasso' to tune; choose from greedy-rankrls, rankrls"),
+        ({"model": "rankrls", "max_features": 3}, "rankrls has all features"),
+        ({"model": "rankrls", "rule": "one-standard-error"}, "rankrls has all features"),
+        ({"model": "rankrls", "feature_penalty": 0.1}, "rankrls has all features"),
+        ({"rule": "first"}, "no rule 'first'"),
+        ({"feature_penalty": -1.0}, "feature_penalty is -1.0"),
+        ({"measure": "mapp"}, "no measure 'mapp'"),
+        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
+        ({"folds": None}, "neither was given"),
+        ({"validation": problem_of(2).dataset()}, "both was given"),
+        ({"folds": 1}, "1 folds cannot be made of 14 queries"),
+        ({"folds": 15}, "15 folds cannot be made"),
+        ({"seed": -1}, "seed of the folds is -1"),
+    ],
+)
+def test_wrong_calls_fail_before_anything_is_read(options, message):
+    train = CountedDataset(problem_of(1).dataset())
+    with pytest.raises(UsageError, match=message):
+        dr.tune(train, **{"regularizations": [1.0], "folds": 2, **options})
+    assert not train.reads
+
+
+def test_validation_data_without_relevant_documents():
+    nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], [1, 1, 1])
+    with pytest.raises(DataError, match=r"no validation query counts for map under the standard"):
+        dr.tune(problem_of(1).dataset(), validation=nothing, regularizations=[1.0])
+
+
+def test_validation_data_that_lacks_features():
+    narrow = dr.from_arrays(np.ones((2, 2)), [0, 1], [1, 1])
+    with pytest.raises(DataError, match=r"lacks 4 of the 6 features needed"):
+        dr.tune(problem_of(1).dataset(), validation=narrow, regularizations=[1.0])
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_worker_processes_give_the_same_bits(tmp_path):
+    data = dr.write_dataset(
+        (problem_of(1, n_queries=40).dataset(max_documents=20).block(b) for b in range(5)),
+        tmp_path / "d.zarr",
+    )
+    options = {"folds": 2, "regularizations": LAMBDAS, "max_features": SIZE}
+    expected = dr.tune(data, executor="threads", **options)
+    with open_executor("local", {"n_workers": 2}) as executor:
+        found = dr.tune(data, executor=executor, **options)
+    assert found.as_json() == expected.as_json()
+    assert found.model == expected.model
