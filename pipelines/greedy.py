@@ -4,8 +4,8 @@
         --output run --scheduler cluster/local.py
 
 Writes to the output folder: the data sets, model.json, curves.svg, per_query.parquet and
-result.json, which is printed as well. Data sets stored there by an earlier run are used again; all
-else is computed anew and replaced.
+result.json, which is printed as well. What an earlier run left there is replaced. Dataset
+directories and parquet are used where they lie; text is ingested.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -21,8 +22,9 @@ import typer
 from dranking.cli.numbers import Grid, parse_grid
 from dranking.cli.output import note, print_json, progress_shown
 from dranking.data.atomic import atomic_write
+from dranking.data.dataset import Dataset
 from dranking.data.ingest import ingest
-from dranking.data.store import StoredDataset
+from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
 from dranking.errors import DrankingError
@@ -94,12 +96,12 @@ def grid(text: str) -> Grid:
         raise argparse.ArgumentTypeError(error.message) from error
 
 
-def stored(files: list[Path], path: Path) -> StoredDataset:
-    """The data set at a path, ingested now unless an earlier run did."""
-    if path.exists():
-        note(f"using {path} of an earlier run; remove it to ingest again.")
-        return StoredDataset(path)
-    dataset, _ = ingest(files, path, progress=lambda n: report(f"ingest {path.name}", n, None))
+def stored(files: list[Path], path: Path) -> Dataset:
+    """The data set in some files: in place, or ingested to a path if they are text."""
+    if data_form(files) != "text":
+        return open_dataset(files)
+    count = partial(report, f"ingest {path.name}", total=None)
+    dataset, _ = ingest(files, path, overwrite=True, progress=count)
     return dataset
 
 

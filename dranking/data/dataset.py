@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -146,8 +147,14 @@ class QuerySubset(Dataset):
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of the blocks after the selection (reads all of them when not in memory)."""
-        return tuple(self.block(b).info for b in range(self._source.n_blocks))
+        """Sizes of the blocks after the selection; reads features of sparse data alone."""
+        return tuple(self._info(b) for b in range(self._source.n_blocks))
+
+    def _info(self, index: int) -> BlockInfo:
+        if self.is_sparse:
+            return self.block(index).info
+        info = self.block(index, np.empty(0, dtype=np.intp)).info
+        return replace(info, n_values=info.n_documents * self.n_features)
 
     @property
     def n_blocks(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,8 @@ from sklearn.exceptions import NotFittedError
 import dranking
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import QueryMinMax, Standard
-from dranking.engine.collections import as_dataset
-from dranking.errors import UsageError
-from dranking.rankers.linear import LinearModel, linear_scores
+from dranking.errors import DataError, UsageError
+from dranking.rankers.linear import LinearModel, table_scores
 
 
 class LinearRanker(BaseEstimator):  # type: ignore[misc]
@@ -41,7 +41,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A data set (columns by name), or an array of the training data's columns in order.
+            A data set or a table (columns by name; it may have more, in any order), or an array of
+            the training data's columns in order.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -53,17 +54,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if isinstance(X, Dataset):
             return self.to_model().predict(X, executor=executor)
-        features = as_dataset(X, None, qid=np.zeros(np.shape(X)[0], dtype=np.int64))
-        if features.n_features != self.n_features_in_:
-            raise UsageError(
-                f"X has {features.n_features} columns; {type(self).__name__} was fitted on "
-                f"{self.n_features_in_}."
-            )
-        return np.concatenate(
-            [
-                linear_scores(features.block(b).features, self.coef_)
-                for b in range(features.n_blocks)
-            ]
+        return table_scores(
+            X, self.feature_names_, self.coef_, self._transforms, type(self).__name__
         )
 
     def to_model(self) -> LinearModel:
@@ -76,7 +68,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
-                "parameters": self.get_params(),
+                "parameters": {name: _plain(v) for name, v in self.get_params().items()},
                 **self._fit_facts(),
                 "data": self._data_facts,
                 "versions": {
@@ -86,6 +78,12 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
                 },
             },
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
 
     def _fit_facts(self) -> dict[str, Any]:
         """What the fit found beside the weights, for the model's provenance."""
@@ -109,7 +107,36 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
 
-def check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: Any) -> None:
     """Raise UsageError unless `value` is a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise UsageError(f"{name} is {value}; it must be a finite number above 0.")
+    if not (_is(value, Real) and np.isfinite(value) and value > 0):
+        raise UsageError(f"{name} is {value!r}; it must be a finite number above 0.")
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Raise UsageError unless `value` is a whole number."""
+    if not _is(value, Integral):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number.")
+
+
+def check_training_data(dataset: Dataset) -> None:
+    """Raise DataError if there is nothing to learn from."""
+    if not dataset.n_features:
+        raise DataError(
+            f"the data has 0 feature(s) (shape=({dataset.n_documents}, 0)) while a minimum of 1 "
+            "is required."
+        )
+    if dataset.n_unlabelled == dataset.n_documents:
+        raise DataError(
+            f"there is no labelled document among {dataset.n_documents}: "
+            "training needs the relevance of some."
+        )
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as Python's, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value

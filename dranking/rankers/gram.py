@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import Task
@@ -105,3 +106,37 @@ def fetch_rows(
 def row_totals(kept: BlockRows) -> Array:
     """(J, n_features) sums of the rows fetched last."""
     return kept.totals
+
+
+def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
+    """(A + lambda I)^-1 b, for features of any scales.
+
+    Where lambda is lost in the rounding of A, features that copy each other leave directions that
+    are nothing but rounding; those get no weight.
+
+    Parameters
+    ----------
+    gram
+        (t, t) float64 A, symmetric.
+    products
+        (t,) float64 b.
+    regularization
+        lambda > 0.
+    """
+    shifted = gram.copy()
+    shifted[np.diag_indices_from(shifted)] += regularization
+    # A unit diagonal: what is lost then does not depend on the features' units.
+    scale = 1.0 / np.sqrt(np.diag(shifted))
+    shifted *= scale
+    shifted *= scale[:, None]
+    rounding = len(scale) * np.finfo(np.float64).eps
+    factor, failed = linalg.lapack.dpotrf(shifted, lower=True)
+    weights: Array
+    if not failed and np.diag(factor).min() ** 2 > rounding:
+        weights = scale * linalg.lapack.dpotrs(factor, scale * products, lower=True)[0]
+        return weights
+    values, vectors = linalg.eigh(shifted)
+    kept = values > rounding * values[-1]
+    values, vectors = values[kept], vectors[:, kept]
+    weights = scale * (vectors @ ((vectors.T @ (scale * products)) / values))
+    return weights

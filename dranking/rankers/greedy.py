@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
@@ -25,8 +24,13 @@ from dranking.errors import SelectionWarning, UsageError
 from dranking.kernels import lqo
 from dranking.kernels.dense_gram import Moments
 from dranking.kernels.lqo import BlockState, Pick
-from dranking.rankers.estimator import LinearRanker, check_positive
-from dranking.rankers.gram import BlockRows, GramRows
+from dranking.rankers.estimator import (
+    LinearRanker,
+    check_positive,
+    check_training_data,
+    check_whole,
+)
+from dranking.rankers.gram import BlockRows, GramRows, ridge_weights
 
 Array = NDArray[np.float64]
 
@@ -267,7 +271,7 @@ class _Search:
         scores = self._sum_scores()
         path.selected.append(feature)
         path.lqo_error.append(float(scores[-1]))
-        path.weights.append(_ridge_weights(pick, gram.products, path.regularization))
+        path.weights.append(_weights(pick, gram.products, path.regularization))
 
 
 def _rows_to_fetch(
@@ -322,13 +326,10 @@ def block_scores(state: BlockState) -> Array:
     return state.scores
 
 
-def _ridge_weights(pick: Pick, products: Array, regularization: float) -> Array:
+def _weights(pick: Pick, products: Array, regularization: float) -> Array:
     """w_S = (A[S, S] + lambda I)^-1 b[S]."""
     gram = pick.total_rows[:, pick.selected]
-    gram = (gram + gram.T) / 2
-    gram[np.diag_indices_from(gram)] += regularization
-    weights: Array = linalg.solve(gram, products[pick.selected], assume_a="pos")
-    return weights
+    return ridge_weights((gram + gram.T) / 2, products[pick.selected], regularization)
 
 
 def _check(
@@ -336,6 +337,9 @@ def _check(
 ) -> None:
     for value in regularizations:
         check_positive("regularization", value)
+    check_whole("n_features", n_features)
+    check_whole("prefetch", prefetch)
+    check_training_data(dataset)
     if not 1 <= n_features <= dataset.n_features:
         raise UsageError(
             f"n_features is {n_features}; the data has {dataset.n_features} features, "
@@ -347,11 +351,11 @@ def _check(
 
 def _warn_of_picks_without_gain(path: SelectionPath) -> None:
     if path.without_gain:
-        first = path.without_gain[0]
+        best = int(np.argmin([path.initial_error, *path.lqo_error]))
         warnings.warn(
             f"{len(path.without_gain)} of {len(path.selected)} features were selected without "
-            f"lowering the leave-query-out error, the first of them in round {first + 1}; "
-            f"n_features={first} would do better by that measure.",
+            f"lowering the leave-query-out error, the first of them in round "
+            f"{path.without_gain[0] + 1}; the error is smallest with {best} of them.",
             SelectionWarning,
             stacklevel=3,
         )

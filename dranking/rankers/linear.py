@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,12 @@ from dranking.data.atomic import atomic_write
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
+from dranking.engine.collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
+
+Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
 
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 256 * 2**20
@@ -57,8 +60,8 @@ class LinearModel(BaseModel):
         if len(set(self.feature_names)) != n:
             raise ValueError("feature_names has a name twice")
         for transform in self.transforms:
-            if isinstance(transform, Standard) and len(transform.scale) != n:
-                raise ValueError(f"transforms: standard has {len(transform.scale)} scales, not {n}")
+            if isinstance(transform, Standard):
+                _check_standard(transform, n)
         return self
 
     def predict(self, data: Any, *, executor: Any = None) -> NDArray[np.float64]:
@@ -67,8 +70,9 @@ class LinearModel(BaseModel):
         Parameters
         ----------
         data
-            A data set, whose columns are found by name (it may have more, in any order), or an
-            array (n_documents, len(feature_names)) of this model's features, raw.
+            A data set or a table (pandas, pyarrow), whose columns are found by name: it may have
+            more, in any order. Or an array (n_documents, len(feature_names)) of this model's
+            features in order.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -84,26 +88,13 @@ class LinearModel(BaseModel):
         if isinstance(data, Dataset):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
             return np.concatenate(parts) if parts else np.empty(0)
-        features = data if sparse.issparse(data) else np.asarray(data, dtype=np.float32)
-        if features.ndim != 2 or features.shape[1] != len(self.weights):
-            raise DataError(
-                f"the array has shape {features.shape}; "
-                f"the model needs {len(self.weights)} columns: {', '.join(self.feature_names[:10])}"
-            )
-        if self.transforms:
-            raise DataError(
-                "the model scales its features, which needs to know the queries: "
-                "pass a data set instead of an array."
-            )
-        return linear_scores(features, np.array(self.weights))
+        return table_scores(data, self.feature_names, np.array(self.weights), self.transforms)
 
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None
     ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
         """Blocks with only the columns used, and their scores, in order, memory bounded."""
-        columns = dataset.columns_of(self.feature_names)
-        present = tuple(t.restricted(columns) for t in dataset.transforms)
-        missing = missing_transforms(self.transforms, present)
+        columns, missing = locate_features(self.feature_names, self.transforms, dataset)
         yield from map_blocks(
             score_block,
             dataset,
@@ -163,6 +154,65 @@ def load_model(path: str | os.PathLike[str]) -> LinearModel:
         raise DataError(f"{file}: {problems}.") from error
 
 
+def table_scores(
+    X: Any,
+    names: Sequence[str],
+    weights: NDArray[np.float64],
+    transforms: Sequence[QueryMinMax | Standard] = (),
+    model: str = "the model",
+) -> NDArray[np.float64]:
+    """Scores of rows in memory: a table's columns are found by name, an array's are `names`.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, values cannot be features, or the features need scaling.
+    """
+    if np.ndim(X) == 1:
+        raise DataError(
+            f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
+            "X[None, :] is one document."
+        )
+    n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+    rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64))
+    columns = rows.columns_of(names) if hasattr(X, "columns") else None
+    if columns is None and rows.n_features != len(names):
+        raise DataError(
+            f"X has {rows.n_features} features, but {model} is expecting {len(names)} features "
+            f"as input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+        )
+    if transforms:
+        raise DataError(
+            f"{model} scales its features, which takes whole queries: pass a data set instead of "
+            "an array or a table (dranking.from_arrays makes one)."
+        )
+    return np.concatenate(
+        [linear_scores(rows.block(b, columns).features, weights) for b in range(rows.n_blocks)]
+    )
+
+
+def locate_features(
+    names: Sequence[str], transforms: Transforms, dataset: Dataset
+) -> tuple[NDArray[np.intp], Transforms]:
+    """Where the named features are in a data set, and the scalings that its values still lack.
+
+    Parameters
+    ----------
+    names
+        Features, in the order wanted.
+    transforms
+        Scalings they need, restricted to them.
+
+    Raises
+    ------
+    DataError
+        If features are missing, or the data was scaled in another way.
+    """
+    columns = dataset.columns_of(names)
+    present = tuple(t.restricted(columns) for t in dataset.transforms)
+    return columns, missing_transforms(transforms, present)
+
+
 def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """X w in float64, summed column by column in order.
 
@@ -187,3 +237,15 @@ def score_block(
     for transform in transforms:
         block = transform.apply(block)
     return block, linear_scores(block.features, weights)
+
+
+def _check_standard(transform: Standard, n_features: int) -> None:
+    scale = np.array(transform.scale)
+    mean = np.zeros(n_features) if transform.mean is None else np.array(transform.mean)
+    if len(scale) != n_features or len(mean) != n_features:
+        raise ValueError(
+            f"transforms: standard has {len(scale)} scales and {len(mean)} means for "
+            f"{n_features} features"
+        )
+    if not (np.isfinite(scale).all() and (scale > 0).all() and np.isfinite(mean).all()):
+        raise ValueError("transforms: standard needs finite means and finite scales above 0")

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import get_executor, with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import block_gram
-from dranking.rankers.estimator import LinearRanker, check_positive
+from dranking.rankers.estimator import LinearRanker, check_positive, check_training_data
+from dranking.rankers.gram import ridge_weights
 
 Array = NDArray[np.float64]
 
@@ -91,16 +91,14 @@ class NormalEquations:
     """
 
     def __init__(self, tiles: Tiles) -> None:
+        check_training_data(tiles.dataset)
         parts = tiles.map_blocks(partial(with_one_blas_thread, normal_equations), name="gram")
         self.gram, self.products, label_norm = tiles.sum(parts, tuple, "gram")
         self.label_norm = float(label_norm)
 
     def solve(self, regularization: float) -> Array:
         """(A + lambda I)^-1 b."""
-        shifted = self.gram.copy()
-        shifted[np.diag_indices_from(shifted)] += regularization
-        weights: Array = linalg.solve(shifted, self.products, assume_a="pos")
-        return weights
+        return ridge_weights(self.gram, self.products, regularization)
 
 
 def normal_equations(block: QueryBlock) -> tuple[Array, Array, float]:

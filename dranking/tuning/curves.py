@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dranking.data.atomic import AnyPath, atomic_path
+from dranking.data.atomic import AnyPath, atomic_path, check_output_file
 from dranking.errors import UsageError
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.search import TuningResult
@@ -81,15 +81,24 @@ def save_figure(figure: Figure, path: AnyPath, *, overwrite: bool = False) -> No
     UsageError
         If the ending names no format, or the file exists and `overwrite` is false.
     """
+    form = check_figure(path, overwrite)
+    with atomic_path(path, overwrite=overwrite) as temporary:
+        figure.savefig(temporary, format=form)
+
+
+def check_figure(path: AnyPath, overwrite: bool = False) -> str:
+    """The format that the ending of a figure's name says; refuses, before any work, as it would."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
     form = Path(path).suffix[1:].lower()
-    known = figure.canvas.get_supported_filetypes()
+    known = FigureCanvasBase.get_supported_filetypes()
     if form not in known:
         raise UsageError(
             f"{path}: the ending of a figure's name says its format; choose from "
             f"{', '.join(sorted(known))}."
         )
-    with atomic_path(path, overwrite=overwrite) as temporary:
-        figure.savefig(temporary, format=form)
+    check_output_file(path, overwrite)
+    return form
 
 
 def measure_label(measure: str) -> str:

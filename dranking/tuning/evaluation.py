@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import QueryMinMax, Standard, missing_transforms
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
@@ -21,11 +20,9 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear import LinearModel, score_block
+from dranking.rankers.linear import LinearModel, Transforms, locate_features, score_block
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
-
-Transforms = tuple[QueryMinMax | Standard, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,28 +117,6 @@ def evaluate(
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")
     return Evaluation(per_query)
-
-
-def locate_features(
-    names: Sequence[str], transforms: Transforms, dataset: Dataset
-) -> tuple[NDArray[np.intp], Transforms]:
-    """Where the named features are in a data set, and the scalings that its values still lack.
-
-    Parameters
-    ----------
-    names
-        Features, in the order wanted.
-    transforms
-        Scalings they need, restricted to them.
-
-    Raises
-    ------
-    DataError
-        If features are missing, or the data was scaled in another way.
-    """
-    columns = dataset.columns_of(names)
-    present = tuple(t.restricted(columns) for t in dataset.transforms)
-    return columns, missing_transforms(transforms, present)
 
 
 def evaluate_block(

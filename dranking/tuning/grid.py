@@ -14,9 +14,8 @@ from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
-from dranking.rankers.linear import linear_scores
+from dranking.rankers.linear import Transforms, linear_scores, locate_features
 from dranking.tuning.choice import GridPoint
-from dranking.tuning.evaluation import Transforms, locate_features
 
 Array = NDArray[np.float64]
 

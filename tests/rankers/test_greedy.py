@@ -18,9 +18,8 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import SelectionWarning
 from dranking.rankers.greedy import select_paths
 from tests.rankers.problems import Problem, random_problem, ranking_problems
+from tests.reference.algorithm1 import algorithm_1, algorithm_1_blocked
 from tests.reference.greedy import (
-    algorithm_1,
-    algorithm_1_blocked,
     centred_queries,
     held_out_error,
     naive_scores,

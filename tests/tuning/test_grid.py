@@ -1,10 +1,13 @@
-"""Means and standard errors from sums."""
+"""Measures of many models in one pass, and means and standard errors from sums."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dranking.tuning.grid import mean_and_error, query_sums
+import dranking as dr
+from dranking.metrics.conventions import get_convention
+from dranking.rankers.linear import LinearModel
+from dranking.tuning.grid import Criterion, ModelPath, block_sums, mean_and_error, query_sums
 from tests.reference import tuning as reference
 
 VALUES = np.array([0.2, 0.9, 0.4, 0.4, 1.0, 0.0])
@@ -52,3 +55,16 @@ def test_no_query_and_one_query():
     mean, error = from_sums([0.3], [2.0])
     assert mean == pytest.approx(0.3)
     assert np.isnan(error)
+
+
+def test_a_model_of_the_grid_ties_documents_as_its_file_does():
+    # (0.1 + 0.2) + 0.3 is the fourth weight; (0.3 + 0.2) + 0.1, in selection order, is below it.
+    weights = np.array([0.1, 0.2, 0.3, (0.1 + 0.2) + 0.3])
+    data = dr.from_arrays([[1, 1, 1, 0], [0, 0, 0, 1]], [1, 0], [7, 7])
+    model = LinearModel(feature_names=("f1", "f2", "f3", "f4"), weights=tuple(weights))
+    expected = dr.evaluate(model, data, ["map"], "letor4").metrics["map"]
+    selected = np.array([2, 1, 0, 3])
+    path = ModelPath(1.0, selected, [weights[selected]])
+    sums = block_sums(data.block(0), [path], (), Criterion("map", get_convention("letor4")))
+    means, _ = mean_and_error(sums)
+    assert means[0] == expected == 1.0

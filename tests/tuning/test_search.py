@@ -223,8 +223,11 @@ def test_training_data_is_read_once_for_the_grid_and_once_for_the_model():
 
 
 def test_validation_data_is_scaled_as_the_training_data_was():
-    standard = scaled(problem_of(1).dataset(), "standard")
-    raw = problem_of(2).dataset()
+    def stretched(seed):
+        problem = problem_of(seed)
+        return problem._replace(X=problem.X * np.float32(4.0) ** np.arange(-3, 3)).dataset()
+
+    standard, raw = scaled(stretched(1), "standard"), stretched(2)
     same = raw.transformed(standard.transforms)
     results = [
         dr.tune(standard, validation=data, regularizations=[1.0], max_features=SIZE)

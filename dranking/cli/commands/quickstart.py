@@ -30,8 +30,8 @@ def quickstart(
     An image is a query, other images are its documents, a feature is the squared difference of one
     pixel, and images of the same digit are relevant.
     """
-    from dranking.data.atomic import atomic_path
     from dranking.rankers.greedy import select_paths
+    from dranking.tuning.curves import save_figure
     from dranking.tuning.search import tune
 
     output.mkdir(parents=True, exist_ok=True)
@@ -56,10 +56,8 @@ def quickstart(
         rows = _compare(path, tuned, train, test)
         curve = _curve(path, train, test)
     euclidean = rows[-1]["ndcg@10"]
-    with atomic_path(output / "pixels.png", overwrite=True) as temporary:
-        _draw(path, tuned.best["n_features"], curve, euclidean).savefig(
-            temporary, format="png", dpi=150
-        )
+    figure = _draw(path, tuned.best["n_features"], curve, euclidean)
+    save_figure(figure, output / "pixels.png", overwrite=True)
     result = {"output": str(output), "best": tuned.best, "test": rows}
     if as_json:
         print_json(result)
@@ -141,7 +139,7 @@ def _draw(path: Any, chosen: int, curve: list[float], euclidean: float) -> Any:
     """The pixels in the order of their selection, and NDCG against the number of features."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure = Figure(figsize=(10, 4.2), dpi=150, layout="constrained")
     pixels, scores = figure.subplots(1, 2, width_ratios=(1, 1.4))
     order = np.full(N_PIXELS, np.nan)
     order[path.selected[:chosen]] = np.arange(1, chosen + 1)

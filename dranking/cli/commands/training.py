@@ -117,9 +117,12 @@ def tune(
     """Choose lambda and the number of features, and write the model trained with them."""
     from dranking.data.open import open_dataset
     from dranking.engine.cluster import open_executor
+    from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    if figure is not None:
+        check_figure(figure, overwrite)
     with progress_shown(), open_executor(scheduler) as executor:
         result = search(
             open_dataset(train_data),
@@ -137,9 +140,7 @@ def tune(
         )
     result.model.save(output, overwrite=overwrite)
     if figure is not None:
-        from dranking.tuning.curves import plot_curves
-
-        plot_curves(result).savefig(figure)
+        save_figure(plot_curves(result), figure, overwrite=overwrite)
     if as_json:
         print_json(result.as_json())
         return
@@ -181,11 +182,14 @@ def train(
 
 def _print_tuned(result: Any, metric: str) -> None:
     """The best setting of each lambda, the chosen one marked."""
+    from dranking.metrics.measures import higher_is_better
+
     best = result.best
+    sign = 1 if higher_is_better(result.measure) else -1
     rows = []
     for value in dict.fromkeys(row["regularization"] for row in result.grid):
         of_lambda = [row for row in result.grid if row["regularization"] == value]
-        top = max(of_lambda, key=lambda row: row["score"])
+        top = max(of_lambda, key=lambda row: sign * row["score"])
         chosen = "chosen" if value == best["regularization"] else ""
         if chosen:
             top = next(r for r in of_lambda if r["n_features"] == best["n_features"])

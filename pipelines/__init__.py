@@ -1,0 +1,1 @@
+"""Runnable pipelines: wiring only; the work is done by the library."""

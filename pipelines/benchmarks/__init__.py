@@ -1,0 +1,1 @@
+"""Benchmarks against other tools: ``python -m pipelines.benchmarks.NAME --json [--quick]``."""

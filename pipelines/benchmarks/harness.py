@@ -1,0 +1,275 @@
+"""What the benchmarks share: interleaved timing, peak memory, figures, and how they are printed.
+
+A benchmark is a function from its options to figures, run by `main`:
+
+    def measure(options: argparse.Namespace) -> list[Figure]:
+        times = interleaved({"ours": ours, "peer": peer})
+        return [figure("speed", times["peer"] / times["ours"], "x", peer="peer", at_least=3)]
+
+    if __name__ == "__main__":
+        main(measure, parser("Speed of this against that."))
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import importlib.metadata
+import multiprocessing
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dranking.cli.output import note, print_json, print_table
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = ("dranking", "numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A quantity measured several times.
+
+    Attributes
+    ----------
+    values
+        In the order measured. Samples from the same `interleaved` call belong together round by
+        round, and so divide: what slows the machine down in one round slows both sides.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle value."""
+        return statistics.median(self.values)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value."""
+        return min(self.values), max(self.values)
+
+    def __truediv__(self, other: Sample) -> Sample:
+        return Sample(tuple(a / b for a, b in zip(self.values, other.values, strict=True)))
+
+    def __rtruediv__(self, amount: float) -> Sample:
+        return Sample(tuple(amount / value for value in self.values))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a benchmark's result.
+
+    Attributes
+    ----------
+    name, value, unit
+        What was measured; the value is a median where there is a range.
+    peer
+        What it was measured against.
+    target, holds
+        The value wanted and whether it was reached; None where nothing was promised.
+    range
+        The least and the greatest of the values measured.
+    skipped
+        Why there is no value.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    peer: str | None = None
+    target: float | None = None
+    holds: bool | None = None
+    range: tuple[float, float] | None = None
+    skipped: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's keys, and the range or the reason for skipping where there is one."""
+        optional = {"range", "skipped"}
+        fields = asdict(self).items()
+        return {name: x for name, x in fields if name not in optional or x is not None}
+
+
+def figure(
+    name: str,
+    value: float | Sample,
+    unit: str,
+    *,
+    peer: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Figure:
+    """A figure that was measured; `at_least` or `at_most` is its target."""
+    middle, spread = (value.median, value.range) if isinstance(value, Sample) else (value, None)
+    target = at_least if at_most is None else at_most
+    holds = None
+    if at_least is not None:
+        holds = middle >= at_least
+    elif at_most is not None:
+        holds = middle <= at_most
+    return Figure(name, middle, unit, peer, target, holds, spread)
+
+
+def skipped(
+    name: str, unit: str, why: str, *, peer: str | None = None, target: float | None = None
+) -> Figure:
+    """A figure that could not be measured here."""
+    return Figure(name, None, unit, peer, target, skipped=why)
+
+
+def interleaved(
+    alternatives: Mapping[str, Callable[[], object]], repeats: int = 5, *, warm_up: bool = True
+) -> dict[str, Sample]:
+    """Time alternatives in turn, round after round.
+
+    Parameters
+    ----------
+    alternatives
+        What to call, by name; results are dropped.
+    repeats
+        Number of rounds.
+    warm_up
+        Whether each is called once before, so that compiling and first reads are not timed.
+
+    Returns
+    -------
+    Wall seconds of each call, by name.
+    """
+    if warm_up:
+        for name, call in alternatives.items():
+            note(f"warming up: {name}")
+            call()
+    seconds: dict[str, list[float]] = {name: [] for name in alternatives}
+    for round_number in range(1, repeats + 1):
+        for name, call in alternatives.items():
+            seconds[name].append(_seconds(call))
+            note(f"round {round_number} of {repeats}: {name} {seconds[name][-1]:.3f} s")
+    return {name: Sample(tuple(values)) for name, values in seconds.items()}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def peak_memory(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
+    """Memory that ``run(load())`` takes at its peak, in bytes above what `load` left behind.
+
+    Both run in a fresh process, so they must be functions of a module (or partials of them).
+    `load` should also run something small, or compiling counts as the run's memory.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+        return pool.submit(_peak_of, load, run).result()
+
+
+def _peak_of(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
+    data = load()
+    _give_back_memory()
+    before = _resident("VmRSS")
+    # Linux: forget the peak that loading reached.
+    Path("/proc/self/clear_refs").write_text("5")
+    run(data)
+    return _resident("VmHWM") - before
+
+
+def _give_back_memory() -> None:
+    """Return freed memory to the system, or the run would use it again without being seen."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # musl has no malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _resident(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return 1024 * int(line.split()[1])
+    raise OSError(f"/proc/self/status has no {field}; peak memory is measured on Linux only.")
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores this process may use, memory in bytes, and versions."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    if package == "dranking":  # also where it is not installed
+        from dranking import __version__
+
+        return __version__
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options every benchmark has; a benchmark adds its own."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--json", action="store_true", help="print one JSON object")
+    options.add_argument("--quick", action="store_true", help="smaller data, for a first look")
+    options.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get("DRANKING_DATA", REPOSITORY.parent / "shared" / "data"),
+        metavar="DIR",
+        help="folder of the public data sets (default: DRANKING_DATA, or ../shared/data)",
+    )
+    return options
+
+
+def main(
+    measure: Callable[[argparse.Namespace], Sequence[Figure]],
+    options: argparse.ArgumentParser,
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """Parse the arguments, measure, and print the figures."""
+    parsed = options.parse_args(arguments)
+    figures = measure(parsed)
+    if parsed.json:
+        print_json({"machine": machine(), "figures": [item.as_json() for item in figures]})
+    else:
+        _print_readable(figures)
+
+
+def _print_readable(figures: Sequence[Figure]) -> None:
+    facts = machine()
+    title = f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_bytes'] / 2**30:.0f} GiB"
+    columns = ("figure", "value", "unit", "least to greatest", "peer", "target", "holds")
+    print_table(title, columns, [_row(item) for item in figures])
+    for item in figures:
+        if item.skipped:
+            print(f"{item.name}: skipped, {item.skipped}", file=sys.stdout)
+
+
+def _row(item: Figure) -> tuple[str, ...]:
+    holds = {True: "yes", False: "NO", None: ""}[item.holds]
+    spread = "" if item.range is None else f"{item.range[0]:.4g} to {item.range[1]:.4g}"
+    value = "skipped" if item.value is None else f"{item.value:.4g}"
+    target = "" if item.target is None else f"{item.target:g}"
+    return item.name, value, item.unit, spread, item.peer or "", target, holds
