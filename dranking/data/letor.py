@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from dranking.data.blocks import (
     QueryBlock,
     block_boundaries,
 )
-from dranking.data.letor_minima import FeatureMinima
+from dranking.data.letor_minima import FeatureMinima, fill_missing
 from dranking.data.letor_queries import SeenQueries
 from dranking.data.letor_regroup import Regrouper
 from dranking.data.letor_rows import BlockForm, RowBuffer, make_block
@@ -33,6 +33,16 @@ from dranking.data.open import NullPolicy
 from dranking.data.text_source import CHUNK_BYTES, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.kernels.tokenizer import TokenTable
+
+
+class _WidestRow(NamedTuple):
+    """The largest feature index of the rows of a file so far, and the first line that has it.
+
+    The line is 0 where there are no rows.
+    """
+
+    width: int
+    line: int
 
 
 class LetorReader:
@@ -106,7 +116,7 @@ class LetorReader:
         """
         features = _padded(block.features, self.n_features)
         if self._null == "minimum":
-            features = _filled(features, self.minima)
+            features = fill_missing(features, self.minima)
         empty = pa.array([""] * block.n_documents)
         return replace(
             block,
@@ -147,10 +157,10 @@ class LetorReader:
 
     def _read_chunks(self, rows: RowBuffer, seen: SeenQueries | None) -> Iterator[None]:
         """Append chunk after chunk of all files to the rows."""
-        widths: list[int] = []
+        widest: list[_WidestRow] = []
         for file, path in enumerate(self._paths):
             rows.begin_file()
-            width, n_documents = 0, 0
+            widest.append(_WidestRow(0, 0))
             for text in line_chunks(path, self._chunk_bytes):
                 row, query = rows.n_rows, rows.n_queries
                 flaws = rows.append(text, self._announced)
@@ -160,21 +170,27 @@ class LetorReader:
                 if flaws:
                     flaw = min(flaws, key=lambda flaw: flaw.line)
                     raise DataError(f"{path}:{flaw.line}: {flaw.message}")
-                n_documents += len(new_rows)
-                width = max(width, rows.table.widths[row : rows.n_rows].max(initial=0))
+                widest[-1] = _widest_row(rows.table, new_rows, widest[-1])
                 yield
-            if not n_documents:
-                raise DataError(f"{path}: holds no documents; leave the file out.")
-            widths.append(int(width))
-            self._check_widths(widths)
+            self._check_file_end(widest)
 
-    def _check_widths(self, widths: list[int]) -> None:
-        """Compare the last file with the first."""
-        if self._announced is None and widths[-1] != widths[0]:
+    def _check_file_end(self, widest: list[_WidestRow]) -> None:
+        """Check a file that was read to its end, and compare it with the first."""
+        first_path, path = self._paths[0], self._paths[len(widest) - 1]
+        first, last = widest[0], widest[-1]
+        if last.line == 0:
+            raise DataError(f"{path}: holds no documents; leave the file out, or give another.")
+        if self._announced is None and last.width == 0:
             raise DataError(
-                f"{self._paths[len(widths) - 1]} has {widths[-1]} features, but {self._paths[0]} "
-                f"has {widths[0]}. If features that a file does not name are meant as zero, pass "
-                f"--n-features {max(widths)}."
+                f"{path}: holds no features; if all of them are meant as zero, say how many there "
+                "are (--n-features)."
+            )
+        if self._announced is None and last.width != first.width:
+            raise DataError(
+                f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
+                f"that of {first_path} is {first.width} (line {first.line}). If features that a "
+                f"file does not name are meant as zero, pass --n-features "
+                f"{max(first.width, last.width)}."
             )
 
     def _blocks(self, table: TokenTable, borders: Sequence[int]) -> Iterator[QueryBlock]:
@@ -271,6 +287,14 @@ def read_letor(
     )
 
 
+def _widest_row(table: TokenTable, rows: range, so_far: _WidestRow) -> _WidestRow:
+    widths = table.widths[rows.start : rows.stop]
+    if not len(widths) or (so_far.line and widths.max() <= so_far.width):
+        return so_far
+    at = int(widths.argmax())
+    return _WidestRow(int(widths[at]), int(table.lines[rows.start + at]))
+
+
 def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
     """The features with columns of zeros behind; the same object if there are enough."""
     n_documents, width = features.shape
@@ -281,17 +305,3 @@ def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
     padded = features.copy()
     padded.resize((n_documents, n_features))
     return padded
-
-
-def _filled(features: FeatureMatrix, minima: NDArray[np.float32]) -> FeatureMatrix:
-    """The features with the minima instead of NaN; the same object if there is none."""
-    values = features if isinstance(features, np.ndarray) else features.data
-    missing = np.isnan(values)
-    if not missing.any():
-        return features
-    if isinstance(features, np.ndarray):
-        return np.where(missing, minima, features)
-    filled = features.copy()
-    filled.data[missing] = minima[features.indices[missing]]
-    filled.eliminate_zeros()
-    return filled

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels import tokenizer
-from dranking.kernels.tokenizer import TokenTable
 
 _FORM = "A line reads: <relevance> qid:<id> <index>:<value> ... # comment"
 _SHOWN_BYTES = 60
@@ -68,39 +67,6 @@ def syntax_flaw(code: int, text: NDArray[np.uint8], position: int, line: int) ->
         The number of the line it stopped in.
     """
     return Flaw(line, _MESSAGES[code].format(word=_word(text, position)))
-
-
-def convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> Flaw | None:
-    """Convert the numbers that the tokenizer left over, in place.
-
-    Parameters
-    ----------
-    text
-        (n_bytes,) uint8 that the tokenizer read.
-    table
-        Its `slow` entries say what to convert; `values` and `relevance` are written.
-    n_slow
-        Number of such entries.
-
-    Returns
-    -------
-    The first number that is out of range, if there is one.
-    """
-    for slot, start, stop, line in table.slow[:n_slow].tolist():
-        token = text[start:stop].tobytes().decode("ascii")
-        number = float(token)
-        if slot < 0:
-            table.relevance[-1 - slot] = number
-            if np.isinf(number):
-                return syntax_flaw(tokenizer.BAD_RELEVANCE, text, start, line)
-            if number < 0 and number != -1:
-                return syntax_flaw(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
-        else:
-            with np.errstate(over="ignore"):
-                table.values[slot] = np.float32(number)
-            if np.isinf(table.values[slot]):
-                return syntax_flaw(tokenizer.VALUE_RANGE, text, start, line)
-    return None
 
 
 def width_flaw(widths: NDArray[np.int32], lines: NDArray[np.int64], n_features: int) -> Flaw | None:

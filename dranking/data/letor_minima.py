@@ -40,3 +40,29 @@ class FeatureMinima:
         padded = np.zeros(n_features, dtype=np.float32)
         padded[: len(self._least)] = np.nan_to_num(self._least, nan=0.0)
         return padded
+
+
+def fill_missing(features: FeatureMatrix, minima: NDArray[np.float32]) -> FeatureMatrix:
+    """Put the minima in the place of missing values.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, dense or CSR, NaN where missing; left as it is.
+    minima
+        (n_features,) float32.
+
+    Returns
+    -------
+    The features with the minima instead of NaN; the same object if there is none.
+    """
+    values = features if isinstance(features, np.ndarray) else features.data
+    missing = np.isnan(values)
+    if not missing.any():
+        return features
+    if isinstance(features, np.ndarray):
+        return np.where(missing, minima, features)
+    filled = features.copy()
+    filled.data[missing] = minima[features.indices[missing]]
+    filled.eliminate_zeros()
+    return filled

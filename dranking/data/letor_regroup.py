@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from types import TracebackType
 from typing import IO, Any, Self
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import block_boundaries
 from dranking.data.letor_queries import query_keys
-from dranking.data.letor_rows import RowBuffer
+from dranking.data.letor_rows import RowBuffer, empty_table
 from dranking.errors import UsageError
 from dranking.kernels.tokenizer import TokenTable
 
@@ -24,7 +24,7 @@ class Regrouper:
     """Takes rows in any order; gives them back by query, in the order of first appearance.
 
     Within a query the order stays. Values, comments and document ids wait in unnamed temporary
-    files, which are gone with the process however it ends; some 45 bytes per row and 150 per query
+    files, which are gone with the process however it ends; some 90 bytes per row and 150 per query
     are kept in memory.
     """
 
@@ -33,8 +33,6 @@ class Regrouper:
         self._ordinals: dict[bytes, int] = {}
         self._queries: list[NDArray[np.int64]] = []
         self._relevance: list[NDArray[np.float64]] = []
-        self._lines: list[NDArray[np.int64]] = []
-        self._widths: list[NDArray[np.int32]] = []
         self._values = _Spill(self._files, np.float32, np.int32)
         self._comments = _Spill(self._files, np.uint8)
         self._docs = _Spill(self._files, np.uint8)
@@ -48,7 +46,9 @@ class Regrouper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._files.close()
+        # Closing writes what is left to write, and fails again where the disk is full.
+        with suppress(OSError):
+            self._files.close()
 
     def take(self, rows: RowBuffer) -> None:
         """Take all rows out of a buffer.
@@ -66,18 +66,17 @@ class Regrouper:
         sizes = np.diff(table.query_ptr[: n_queries + 1])
         self._queries.append(np.repeat(np.array(ordinals, dtype=np.int64), sizes))
         self._relevance.append(table.relevance[:n_rows].copy())
-        self._lines.append(table.lines[:n_rows].copy())
-        self._widths.append(table.widths[:n_rows].copy())
         self._values.write(table.value_ptr[: n_rows + 1], table.values, table.columns)
         self._comments.write(table.comment_ptr[: n_rows + 1], table.comment_bytes)
         self._docs.write(table.doc_ptr[: n_rows + 1], table.doc_bytes)
-        rows.drop(n_queries)
+        rows.clear()
 
     def tables(self, max_documents: int) -> Iterator[TokenTable]:
-        """Give the rows back, block by block, each block as a table of whole queries."""
-        queries = np.concatenate(self._queries)
-        relevance, lines = np.concatenate(self._relevance), np.concatenate(self._lines)
-        widths = np.concatenate(self._widths)
+        """Give the rows back, block by block, each block as a table of whole queries.
+
+        The tables have neither `lines` nor `widths`, which are of no use any more.
+        """
+        queries, relevance = np.concatenate(self._queries), np.concatenate(self._relevance)
         order = np.argsort(queries, kind="stable")
         ends = np.cumsum(np.bincount(queries))
         starts = np.concatenate(([0], ends))
@@ -87,10 +86,8 @@ class Regrouper:
             value_ptr, values, columns = self._values.read(rows)
             comment_ptr, comment_bytes = self._comments.read(rows)
             doc_ptr, doc_bytes = self._docs.read(rows)
-            yield TokenTable(
+            yield empty_table()._replace(
                 relevance=relevance[rows],
-                lines=lines[rows],
-                widths=widths[rows],
                 value_ptr=value_ptr,
                 values=values,
                 columns=columns,
@@ -101,7 +98,6 @@ class Regrouper:
                 comment_bytes=comment_bytes,
                 doc_ptr=doc_ptr,
                 doc_bytes=doc_bytes,
-                slow=np.empty((0, 4), dtype=np.int64),
             )
 
 
@@ -133,7 +129,7 @@ class _Spill:
                 file.write(array[: pointers[-1]].data)
                 file.flush()
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise UsageError(
                 f"{tempfile.gettempdir()} is full; regrouping keeps the data there meanwhile. "

@@ -7,16 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dranking.data.block_reader import canonical_csr
 from dranking.data.blocks import FeatureMatrix, QueryBlock
-from dranking.data.letor_flaws import (
-    Flaw,
-    convert_slow,
-    encoding_flaw,
-    syntax_flaw,
-    width_flaw,
-)
+from dranking.data.letor_flaws import Flaw, encoding_flaw, syntax_flaw, width_flaw
 from dranking.data.open import NullPolicy
 from dranking.errors import DataError
 from dranking.kernels import tokenizer
@@ -118,7 +112,7 @@ class RowBuffer:
         lines = table.lines[rows]
         first_lines = table.lines[table.query_ptr[query : self.n_queries]]
         flaws = [
-            convert_slow(text, table, int(counts[tokenizer.SLOW])),
+            _convert_slow(text, table, int(counts[tokenizer.SLOW])),
             width_flaw(table.widths[rows], lines, n_features) if n_features is not None else None,
             encoding_flaw(
                 table.qid_ptr[query : self.n_queries + 1], table.qid_bytes, first_lines, "query id"
@@ -134,6 +128,8 @@ class RowBuffer:
 
     def drop(self, n_queries: int) -> None:
         """Forget the first queries and their rows; the rest moves to the front."""
+        if n_queries == 0:
+            return  # nothing moves, and a query of many chunks comes here at every one of them
         table, counts = self.table, self._counts
         n_rows = int(table.query_ptr[n_queries])
         n_values = int(table.value_ptr[n_rows])
@@ -192,6 +188,24 @@ def empty_table() -> TokenTable:
     )
 
 
+def _convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> Flaw | None:
+    """Convert the numbers that the tokenizer left over; return the first that is out of range."""
+    for slot, start, stop, line in table.slow[:n_slow].tolist():
+        number = float(text[start:stop].tobytes())
+        if slot < 0:
+            table.relevance[-1 - slot] = number
+            if np.isinf(number):
+                return syntax_flaw(tokenizer.BAD_RELEVANCE, text, start, line)
+            if number < 0 and number != -1:
+                return syntax_flaw(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
+        else:
+            with np.errstate(over="ignore"):
+                table.values[slot] = np.float32(number)
+            if np.isinf(table.values[slot]):
+                return syntax_flaw(tokenizer.VALUE_RANGE, text, start, line)
+    return None
+
+
 def make_block(table: TokenTable, first: int, last: int, form: BlockForm) -> QueryBlock:
     """Copy queries `first` to `last` - 1 of a table into a block.
 
@@ -241,10 +255,11 @@ def _features(table: TokenTable, start: int, stop: int, form: BlockForm) -> Feat
         dense = np.zeros(shape, dtype=np.float32)
         scatter_rows(pointers, table.columns, table.values, dense)
         return dense
-    values = slice(int(pointers[0]), int(pointers[-1]))
-    parts = (table.values[values].copy(), table.columns[values].copy(), pointers - pointers[0])
-    features = sparse.csr_array(parts, shape=shape)
-    features.eliminate_zeros()
+    stored = slice(int(pointers[0]), int(pointers[-1]))
+    features = canonical_csr(
+        table.values[stored].copy(), table.columns[stored].copy(), pointers - pointers[0], shape
+    )
+    features.eliminate_zeros()  # -0, which only dense blocks keep
     return features
 
 

@@ -6,17 +6,14 @@ with an error bound, and its float32 is sure when both ends of the bound round t
 monotone, so the correctly rounded float64 rounds to it too. About one long decimal in 10**7 stays
 unsure and is left to the caller.
 
-Text is uint8 and ends in a newline, which is where every scan stops at the latest. Helpers of hot
-loops have a single way out: only then does Numba inline them without counting references.
+Text is as in `dranking.kernels.words`.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
-
-TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, DOT, ZERO, COLON, EQUALS = b"\t\n\r #+-.0:="
-LOWER_E, UPPER_E = b"eE"
+from dranking.kernels.words import DOT, LOWER_E, MINUS, PLUS, UPPER_E, ZERO, ends_word
 
 POWERS = np.array([float(f"1e{e}") for e in range(81)])
 MAX_EXACT_MANTISSA = 2**53
@@ -115,15 +112,3 @@ def scale(mantissa: int, exponent: int) -> float:
     if exponent < 0:
         return mantissa / float(POWERS[-exponent])
     return mantissa * float(POWERS[exponent])
-
-
-@kernel
-def is_blank(byte: int) -> bool:
-    """Whether a byte separates words within a line."""
-    return byte == SPACE or byte == TAB or byte == RETURN
-
-
-@kernel
-def ends_word(byte: int) -> bool:
-    """Whether a byte ends a word."""
-    return is_blank(byte) or byte == NEWLINE or byte == HASH

@@ -100,7 +100,7 @@ def add_scores(state: Array, error: float, scores: Array) -> None:
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     for i in range(len(scores)):
-        a = r[i] / s[i]
+        a = np.divide(r[i], s[i])  # `/` checks for zero each time, and s is at least lambda
         scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
 
 

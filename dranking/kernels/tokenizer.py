@@ -15,22 +15,30 @@ from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.decimals import (
-    COLON,
-    DOT,
-    EQUALS,
-    HASH,
     MAX_EXACT_MANTISSA,
     MAX_EXACT_POWER,
-    MINUS,
-    NEWLINE,
     POWERS,
-    RETURN,
-    ends_word,
-    is_blank,
     round_to_float32,
     scale,
     scan_decimal,
     scan_digits,
+)
+from dranking.kernels.words import (
+    COLON,
+    DOT,
+    EQUALS,
+    HASH,
+    MINUS,
+    NEWLINE,
+    RETURN,
+    append_bytes,
+    ends_word,
+    is_alphanumeric,
+    is_blank,
+    line_end,
+    matches,
+    skip_blanks,
+    word_end,
 )
 
 # What stopped the tokenizer (its return value).
@@ -136,11 +144,11 @@ def tokenize(
     """
     line_start = 0
     while line_start < len(text):
-        start = _skip_blanks(text, line_start)
+        start = skip_blanks(text, line_start)
         if text[start] == NEWLINE:
             stop = start
         elif text[start] == HASH:
-            stop = _line_end(text, start)
+            stop = line_end(text, start)
         else:
             code, stop = _read_row(text, start, table, counts, null)
             if code != OK:
@@ -163,27 +171,27 @@ def _read_row(
     elif code != OK:
         return code, start
     table.relevance[row] = relevance
-    start = _skip_blanks(text, stop)
-    if not _matches(text, start, _QID) or ends_word(text[start + len(_QID)]):
+    start = skip_blanks(text, stop)
+    if not matches(text, start, _QID) or ends_word(text[start + len(_QID)]):
         return NO_QID, start
     qid_start = start + len(_QID)
-    qid_stop = _word_end(text, qid_start)
+    qid_stop = word_end(text, qid_start)
     code, stop, width, n_values = _read_features(
         text, qid_stop, table.values, table.columns, table.slow, counts, null
     )
     if code != OK:
         return code, stop
-    line_end = _line_end(text, stop)
-    start, stop = _comment_range(text, stop, line_end)
+    newline = line_end(text, stop)
+    start, stop = _comment_range(text, stop, newline)
     filled = table.comment_ptr[row]
-    table.comment_ptr[row + 1] = _append(text, start, stop, table.comment_bytes, filled)
+    table.comment_ptr[row + 1] = append_bytes(text, start, stop, table.comment_bytes, filled)
     start, stop = _find_doc_id(text, start, stop)
     filled = table.doc_ptr[row]
-    table.doc_ptr[row + 1] = _append(text, start, stop, table.doc_bytes, filled)
+    table.doc_ptr[row + 1] = append_bytes(text, start, stop, table.doc_bytes, filled)
     query = counts[QUERIES]
     if not _is_last_query(text, qid_start, qid_stop, table.qid_ptr, table.qid_bytes, query):
         filled = table.qid_ptr[query]
-        table.qid_ptr[query + 1] = _append(text, qid_start, qid_stop, table.qid_bytes, filled)
+        table.qid_ptr[query + 1] = append_bytes(text, qid_start, qid_stop, table.qid_bytes, filled)
         table.query_ptr[query] = row
         query += 1
     table.query_ptr[query] = row + 1
@@ -193,7 +201,7 @@ def _read_row(
     counts[ROWS] = row + 1
     counts[VALUES] = n_values
     counts[QUERIES] = query
-    return OK, line_end
+    return OK, newline
 
 
 @kernel
@@ -234,7 +242,7 @@ def _read_features(
     filled = counts[VALUES]
     last = 0
     while True:
-        start = _skip_blanks(text, position)
+        start = skip_blanks(text, position)
         position, index = scan_digits(text, start, 0)
         if text[position] != COLON or index <= last or index > MAX_INDEX:
             break
@@ -284,7 +292,7 @@ def _read_value(text: NDArray[np.uint8], start: int, null: int) -> tuple[int, in
         if not sure:
             return SLOW_NUMBER, stop, np.float32(np.nan)
         return (VALUE_RANGE if value == np.inf else OK), stop, value
-    if not _matches(text, start, _NULL) or not ends_word(text[start + len(_NULL)]):
+    if not matches(text, start, _NULL) or not ends_word(text[start + len(_NULL)]):
         return BAD_VALUE, start, np.float32(0)
     stop = start + len(_NULL)
     if null == NULL_IS_ERROR:
@@ -306,22 +314,22 @@ def _add_slow(
 
 
 @kernel
-def _comment_range(text: NDArray[np.uint8], start: int, line_end: int) -> tuple[int, int]:
+def _comment_range(text: NDArray[np.uint8], start: int, newline: int) -> tuple[int, int]:
     """Where the comment is, if there is one behind the features."""
-    if start == line_end:
+    if start == newline:
         return start, start
-    return start + 1, line_end - 1 if text[line_end - 1] == RETURN else line_end
+    return start + 1, newline - 1 if text[newline - 1] == RETURN else newline
 
 
 @kernel
 def _find_doc_id(text: NDArray[np.uint8], start: int, stop: int) -> tuple[int, int]:
     """Find the first word behind ``docid =`` in `text[start:stop]`; an empty range if none."""
     for position in range(start, stop):
-        if text[position] != _DOCID[0] or not _matches(text, position, _DOCID):
+        if text[position] != _DOCID[0] or not matches(text, position, _DOCID):
             continue
-        equals = _skip_blanks(text, position + len(_DOCID))
-        if text[equals] == EQUALS and not _is_word(text[position - 1]):
-            first = _skip_blanks(text, equals + 1)
+        equals = skip_blanks(text, position + len(_DOCID))
+        if text[equals] == EQUALS and not is_alphanumeric(text[position - 1]):
+            first = skip_blanks(text, equals + 1)
             last = first
             while text[last] != NEWLINE and not is_blank(text[last]):
                 last += 1
@@ -346,54 +354,6 @@ def _is_last_query(
         if qid_bytes[previous + offset] != text[start + offset]:
             return False
     return True
-
-
-@kernel
-def _append(
-    text: NDArray[np.uint8], start: int, stop: int, out: NDArray[np.uint8], filled: int
-) -> int:
-    """Copy `text[start:stop]` behind what `out` holds; return how much it then holds."""
-    for position in range(start, stop):
-        out[filled] = text[position]
-        filled += 1
-    return filled
-
-
-@kernel
-def _matches(text: NDArray[np.uint8], position: int, word: NDArray[np.uint8]) -> bool:
-    """Whether `word` stands at a position; the newline that ends the text stops it."""
-    for at in range(len(word)):
-        if text[position + at] != word[at]:
-            return False
-    return True
-
-
-@kernel
-def _skip_blanks(text: NDArray[np.uint8], position: int) -> int:
-    while is_blank(text[position]):
-        position += 1
-    return position
-
-
-@kernel
-def _word_end(text: NDArray[np.uint8], position: int) -> int:
-    while not ends_word(text[position]):
-        position += 1
-    return position
-
-
-@kernel
-def _line_end(text: NDArray[np.uint8], position: int) -> int:
-    while text[position] != NEWLINE:
-        position += 1
-    return position
-
-
-@kernel
-def _is_word(byte: int) -> bool:
-    """Whether a byte is a letter, a digit or an underscore of ASCII."""
-    letter = byte | 32  # lower case
-    return 97 <= letter <= 122 or 48 <= byte <= 57 or byte == 95
 
 
 @kernel

@@ -34,7 +34,7 @@ from dranking.rankers.gram import BlockRows, GramRows, ridge_weights
 
 Array = NDArray[np.float64]
 
-SURPLUS_ROWS = 8
+SURPLUS_ROWS = 12
 """Gram rows kept beyond those of the selected features: what prefetching may guess wrong."""
 
 
@@ -215,13 +215,21 @@ def select_paths(
         if wanted:
             gram.fetch(wanted)
         for search in searches:
-            search.add(search.best)
+            search.add(int(search.best_first[0]))
         report("select", done + 1, n_features, passes=gram.n_passes, lambdas=len(searches))
     return [search.path for search in searches], gram.n_passes
 
 
 class _Search:
-    """The rounds of one path: its candidates' scores, and the state of every block."""
+    """The rounds of one path, and the state of every block.
+
+    Attributes
+    ----------
+    path
+        What was selected so far.
+    best_first
+        The other features by their leave-query-out error if added, ties by index.
+    """
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
         self._tiles = tiles
@@ -230,23 +238,15 @@ class _Search:
         self._states = tiles.map_values(
             initial_state, gram.moments, Literal(start), name="initial-state"
         )
-        scores = self._sum_scores()
-        self.path = SelectionPath(regularization, initial_error=float(scores[-1]))
+        self.path = SelectionPath(regularization, initial_error=0.0)
+        self.path.initial_error = self._score_candidates()
 
-    def _sum_scores(self) -> Array:
-        scores: Array = self._tiles.sum(self._states, block_scores, "scores")
-        self._scores = scores[:-1]
-        return scores
-
-    def best_first(self) -> NDArray[np.intp]:
-        """Candidates by their score, ties by index; selected features are none."""
-        candidates = np.setdiff1d(np.arange(len(self._scores)), self.path.selected)
-        return candidates[np.argsort(self._scores[candidates], kind="stable")]
-
-    @property
-    def best(self) -> int:
-        """The candidate with the smallest leave-query-out error."""
-        return int(self.best_first()[0])
+    def _score_candidates(self) -> float:
+        """Rank the candidates anew; returns the present error."""
+        scores = self._tiles.sum(self._states, block_scores, "scores")
+        candidates = np.setdiff1d(np.arange(len(scores) - 1), self.path.selected)
+        self.best_first = candidates[np.argsort(scores[candidates], kind="stable")]
+        return float(scores[-1])
 
     def add(self, feature: int) -> None:
         """Select a feature whose Gram row is there, and score the others anew."""
@@ -268,9 +268,8 @@ class _Search:
             Literal(in_place),
             name="update",
         )
-        scores = self._sum_scores()
         path.selected.append(feature)
-        path.lqo_error.append(float(scores[-1]))
+        path.lqo_error.append(self._score_candidates())
         path.weights.append(_weights(pick, gram.products, path.regularization))
 
 
@@ -282,7 +281,7 @@ def _rows_to_fetch(
     Nothing is fetched while every pick has its row. Room for the picks of the rounds left is
     never given to runners-up.
     """
-    picks = list(dict.fromkeys(search.best for search in searches))
+    picks = list(dict.fromkeys(int(search.best_first[0]) for search in searches))
     needed = [f for f in picks if f not in gram.slots]
     if not needed:
         return []
@@ -291,7 +290,7 @@ def _rows_to_fetch(
     room = gram.n_free - reserved
     runners_up = [
         int(f)
-        for rank in zip(*(search.best_first()[:prefetch] for search in searches), strict=True)
+        for rank in zip(*(search.best_first[:prefetch] for search in searches), strict=True)
         for f in rank
     ]
     wanted = dict.fromkeys(needed + [f for f in runners_up if f not in gram.slots])

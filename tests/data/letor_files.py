@@ -49,7 +49,7 @@ def rows(draw, qid, numbers=NUMBERS, max_features=6):
 
 @st.composite
 def texts(draw, numbers=NUMBERS, adjacent=True):
-    """Lines of one to some files, as a list of bytes; at least one row."""
+    """The text of a file with at least one row."""
     qids = draw(st.lists(QIDS, min_size=1, max_size=8, unique=adjacent))
     lines = []
     for qid in qids:

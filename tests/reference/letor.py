@@ -87,9 +87,10 @@ def add_value(row, word, place, null):
 
 def read_rows(files, *, n_features=None, null="error", regroup=False):
     """Rows of several files, given as (name, bytes); raises FlawError at the first flaw."""
-    rows, spans, widths = [], {}, []
+    rows, spans, widest = [], {}, []  # widest: of each file, the largest index and its first line
     for name, text in files:
         n_before = len(rows)
+        widest.append((0, 0))
         lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         for number, line in enumerate(lines, start=1):
             place = f"{name}:{number}"
@@ -102,14 +103,31 @@ def read_rows(files, *, n_features=None, null="error", regroup=False):
                 raise FlawError(place, f"query {row.qid} appears again")
             spans.setdefault(row.qid, []).append(row)
             rows.append(row)
+            if row.width > widest[-1][0]:
+                widest[-1] = (row.width, number)
         if len(rows) == n_before:
             raise FlawError(name, "no documents")
-        widths.append(max(row.width for row in rows[n_before:]))
-        if n_features is None and widths[-1] != widths[0]:
-            raise FlawError(name, f"--n-features {max(widths)}")
+        if n_features is None:
+            check_widths(name, widest)
     if regroup:
         rows = [row for group in spans.values() for row in group]
     return rows
+
+
+def rows_or_flaw(files, options):
+    """The rows and None, or None and the first flaw."""
+    try:
+        return read_rows(files, **options), None
+    except FlawError as flaw:
+        return None, flaw
+
+
+def check_widths(name, widest):
+    (first, _), (last, line) = widest[0], widest[-1]
+    if last == 0:
+        raise FlawError(name, "no features")
+    if last != first:
+        raise FlawError(f"{name}:{line}", f"--n-features {max(first, last)}")
 
 
 def split_queries(rows):
@@ -137,6 +155,7 @@ def split_blocks(rows, max_documents):
 
 def dense(rows, width):
     """(n_rows, width) float32."""
+    rows = list(rows)
     matrix = np.zeros((len(rows), width), dtype=np.float32)
     for number, row in enumerate(rows):
         for index, value in row.values.items():

@@ -1,0 +1,130 @@
+"""Reading LETOR text: throughput against scikit-learn, and memory against the size of the file.
+
+    python -m pipelines.benchmarks.ingest --json [--quick]
+
+The text is MQ2008 (LETOR 4.0), repeated with new query ids up to 200 MB; where it is not at hand,
+text that looks like it. Ours gives dense float32 blocks with document ids and comments,
+scikit-learn one float64 CSR matrix without them. All read from the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from dranking.data.ingest import ingest
+from dranking.data.letor import read_letor
+from pipelines.benchmarks.harness import (
+    Figure,
+    figure,
+    interleaved,
+    main,
+    parser,
+    peak_memory,
+)
+
+MEGABYTE = 10**6
+SIZE = 200 * MEGABYTE
+QUICK_SIZE = 60 * MEGABYTE
+SMALLER = 4  # times; the smaller file, too, holds more than a block (some 10 MB of text)
+PEER = "scikit-learn load_svmlight_file(query_id=True)"
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    parts = sorted((options.data / "letor" / "MQ2008").glob("S[1-5].txt"))
+    text = b"".join(part.read_bytes() for part in parts) or synthetic_text()
+    name = "MQ2008" if parts else "synthetic text"
+    size = QUICK_SIZE if options.quick else SIZE
+    with tempfile.TemporaryDirectory() as folder:
+        large, small = Path(folder, "large.txt"), Path(folder, "small.txt")
+        write_repeated(text, large, size)
+        write_repeated(text, small, size // SMALLER)
+        name = f"{name}, {large.stat().st_size / MEGABYTE:.0f} MB"
+        return throughput(name, large) + memory(name, small, large)
+
+
+def throughput(name: str, path: Path) -> list[Figure]:
+    """Megabytes per second of every reader, and how many times faster ours is."""
+    seconds = interleaved(
+        {
+            "reader": partial(read_all, path),
+            "scikit-learn": partial(read_sklearn, path),
+            "ingest": partial(ingest, path, path.with_suffix(".zarr"), overwrite=True),
+        }
+    )
+    megabytes = path.stat().st_size / MEGABYTE
+    speedup = seconds["scikit-learn"] / seconds["reader"]
+    return [
+        figure(f"read {name}: speed-up", speedup, "x", peer=PEER, at_least=3),
+        figure(f"read {name}", megabytes / seconds["reader"], "MB/s"),
+        figure(f"read {name}: scikit-learn", megabytes / seconds["scikit-learn"], "MB/s"),
+        figure(f"ingest {name} to a dataset directory", megabytes / seconds["ingest"], "MB/s"),
+    ]
+
+
+def memory(name: str, small: Path, large: Path) -> list[Figure]:
+    """Peak memory of reading a file, and how little a larger file raises it."""
+    peaks = {path: peak_memory(partial(warm_up, path), read_all) for path in (small, large)}
+    return [
+        figure(f"read {name}: peak memory", peaks[large] / MEGABYTE, "MB"),
+        figure(
+            f"read {name}: peak memory against a file {SMALLER} times smaller",
+            peaks[large] / peaks[small],
+            "x",
+            at_most=1.2,  # not bounded by the block would be SMALLER
+        ),
+    ]
+
+
+def warm_up(path: Path) -> Path:
+    """Compile the reader; return the path."""
+    tiny = path.with_name("tiny.txt")
+    tiny.write_bytes(b"0 qid:1 1:1 # comment\n")
+    read_all(tiny)
+    return path
+
+
+def read_all(path: Path) -> int:
+    """Read every block and keep none; return the number of documents."""
+    return sum(block.n_documents for block in read_letor(path))
+
+
+def read_sklearn(path: Path) -> int:
+    from sklearn.datasets import load_svmlight_file
+
+    features, _, _ = load_svmlight_file(str(path), query_id=True)
+    return int(features.shape[0])
+
+
+def write_repeated(text: bytes, path: Path, size: int) -> None:
+    """Write copies of a text up to a size, the queries of each with ids of their own."""
+    with path.open("wb") as file:
+        for copy in count(1):
+            part = text.replace(b" qid:", b" qid:%d" % copy)
+            room = size - file.tell()
+            if len(part) > room:
+                file.write(part[: part.rfind(b"\n", 0, room) + 1])
+                return
+            file.write(part)
+
+
+def synthetic_text(n_queries: int = 600, n_features: int = 46) -> bytes:
+    """Text with the look of MQ2008: many zeros, six decimals, a comment with a document id."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for query in range(10_000, 10_000 + n_queries):
+        values = rng.random((20, n_features)) * (rng.random((20, n_features)) < 0.6)
+        for document, row in enumerate(values):
+            words = " ".join(f"{index}:{value:.6f}" for index, value in enumerate(row, start=1))
+            comment = f"docid = GX{query}-{document} inc = 1 prob = {row[0]:.6f}"
+            lines.append(f"{document % 3} qid:{query} {words} #{comment}\n")
+    return "".join(lines).encode()
+
+
+if __name__ == "__main__":
+    main(measure, parser(__doc__.split("\n", 1)[0]))
