@@ -14,7 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, Protocol, TypeAlias
 
+import psutil
+
 from dranking.errors import TryAgainError, UsageError
+
+MEMORY_SHARE = 0.7
+"""Of the memory that is there; the rest is for the process itself and what passes through."""
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
 
@@ -28,10 +33,17 @@ class Executor(Protocol):
         Tasks that can run at the same time.
     in_process
         Whether tasks share this process's memory, and so may change in place what they alone use.
+    memory_bytes
+        What a job may take by default: most of the memory that is there for it.
     """
 
     n_slots: int
     in_process: bool
+
+    @property
+    def memory_bytes(self) -> int:
+        """As above."""
+        ...
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start `function(*args)`, futures among the arguments replaced by their results."""
@@ -50,6 +62,11 @@ class ThreadExecutor:
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_slots = n_threads or _available_cores()
         self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="dranking")
+
+    @property
+    def memory_bytes(self) -> int:
+        """Most of what this machine has available now."""
+        return int(MEMORY_SHARE * psutil.virtual_memory().available)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task. The queue is first in, first out: what it waits for has started before."""
@@ -76,6 +93,12 @@ class DaskExecutor:
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
+
+    @property
+    def memory_bytes(self) -> int:
+        """Most of the memory limits of the workers, taken together."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return int(MEMORY_SHARE * sum(worker["memory_limit"] for worker in workers))
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task under a key that begins with `name`."""

@@ -10,9 +10,10 @@ import numpy as np
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.greedy import GreedyRankRLS, select_paths
+from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.rankrls import NormalEquations, RankRLS
+from dranking.rankers.selection import SelectionRules, select_paths
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import ModelPath
 
@@ -38,7 +39,7 @@ def greedy_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """Greedy selections up to a size, all lambdas in lockstep."""
-    paths, _ = select_paths(train, lambdas, size, executor=executor)
+    paths = select_paths(train, lambdas, SelectionRules(size), executor=executor).paths
     return [
         ModelPath(p.regularization, np.array(p.selected, dtype=np.intp), p.weights) for p in paths
     ]
