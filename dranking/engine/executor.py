@@ -33,16 +33,17 @@ class Executor(Protocol):
         Tasks that can run at the same time.
     in_process
         Whether tasks share this process's memory, and so may change in place what they alone use.
-    memory_bytes
-        What a job may take by default: most of the memory that is there for it.
+    memory_limit
+        Bytes that a job may take, or None: then it is most of what is there.
     """
 
     n_slots: int
     in_process: bool
+    memory_limit: int | None
 
     @property
     def memory_bytes(self) -> int:
-        """As above."""
+        """Bytes that a job may take."""
         ...
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
@@ -58,6 +59,7 @@ class ThreadExecutor:
     """Threads of this process, one per core by default."""
 
     in_process = True
+    memory_limit: int | None = None
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_slots = n_threads or _available_cores()
@@ -65,7 +67,9 @@ class ThreadExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """Most of what this machine has available now."""
+        """The limit, or most of what this machine has available now."""
+        if self.memory_limit is not None:
+            return self.memory_limit
         return int(MEMORY_SHARE * psutil.virtual_memory().available)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
@@ -86,6 +90,7 @@ class DaskExecutor:
     """The workers of a Dask cluster, through a `distributed.Client`."""
 
     in_process = False
+    memory_limit: int | None = None
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -96,7 +101,9 @@ class DaskExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """Most of the memory limits of the workers, taken together."""
+        """The limit, or most of those of the workers, taken together."""
+        if self.memory_limit is not None:
+            return self.memory_limit
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         return int(MEMORY_SHARE * sum(worker["memory_limit"] for worker in workers))
 

@@ -38,7 +38,7 @@ class Tiles:
         Where tasks run.
     resident
         Read a block once and keep it where it was read; else every pass reads it from storage,
-        the next one while this one is worked on.
+        the next one while this one is worked on. Data in memory is resident anyway.
     """
 
     def __init__(self, dataset: Dataset, executor: Executor, *, resident: bool = True) -> None:
@@ -46,7 +46,7 @@ class Tiles:
         self.executor = executor
         self._ranges = tile_ranges(dataset, executor.n_slots)
         self._data: list[Task] = []
-        if resident:
+        if resident or dataset.in_memory:
             self._data = [self._load(start, end) for start, end in self._ranges]
 
     def _load(self, start: int, end: int) -> Task:

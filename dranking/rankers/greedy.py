@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.atomic import AnyPath
+from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
 from dranking.errors import SelectionWarning
 from dranking.rankers.estimator import LinearRanker
@@ -36,9 +37,10 @@ class GreedyRankRLS(LinearRanker):
     regularization
         lambda > 0.
     start
-        Features to begin with, in this order: forced in, or the selection of an earlier fit.
+        Features to begin with, in this order, by index or name: forced in, or the selection of
+        an earlier fit.
     forbidden
-        Features never to select.
+        Features never to select, by index or name.
     patience
         End after so many rounds in succession without a new smallest error, and leave these
         rounds out; `n_features` is then the most there can be. None means never.
@@ -89,8 +91,8 @@ class GreedyRankRLS(LinearRanker):
         n_features: int = 10,
         regularization: float = 1.0,
         *,
-        start: Sequence[int] = (),
-        forbidden: Sequence[int] = (),
+        start: Sequence[int | str] = (),
+        forbidden: Sequence[int | str] = (),
         patience: int | None = None,
         prefetch: int = 8,
         memory_limit: int | str | None = None,
@@ -139,7 +141,11 @@ class GreedyRankRLS(LinearRanker):
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         rules = SelectionRules(
-            self.n_features, self.start, self.forbidden, self.patience, self.prefetch
+            self.n_features,
+            start=feature_indices(dataset, self.start),
+            forbidden=feature_indices(dataset, self.forbidden),
+            patience=self.patience,
+            prefetch=self.prefetch,
         )
         found = select_paths(
             dataset,
@@ -164,6 +170,14 @@ class GreedyRankRLS(LinearRanker):
             "lqo_error": self.lqo_error_.tolist(),
             "picks_without_gain": [self.selected_[r] for r in self.path_.without_gain],
         }
+
+
+def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
+    """Indices of features that are given by index or by name."""
+    return [
+        int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
+        for feature in features
+    ]
 
 
 def _warn_of_picks_without_gain(path: SelectionPath) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.memory import format_bytes, limit_in_bytes
+from dranking.engine.memory import format_bytes, parse_memory
 from dranking.errors import UsageError
 
 SURPLUS_ROWS = 8
@@ -100,7 +100,7 @@ def plan_memory(
     UsageError
         If even the state of one path does not fit.
     """
-    available = limit_in_bytes(limit, executor)
+    available = executor.memory_bytes if limit is None else parse_memory(limit)
     needs = Needs(dataset, size, executor)
     streamable = [True] if dataset.in_memory else [True, False]
     for keep_rows in (True, False):

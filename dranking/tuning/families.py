@@ -59,7 +59,7 @@ def full_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """RankRLS on all features, one model for each lambda, from one pass over the data."""
-    normal = NormalEquations(Tiles(train, executor))
+    normal = NormalEquations(Tiles(train, executor, resident=False))
     everything = np.arange(size, dtype=np.intp)
     return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
 

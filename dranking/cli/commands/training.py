@@ -13,11 +13,13 @@ from dranking.cli.options import (
     Convention,
     Data,
     Json,
+    MemoryLimit,
     Output,
     Overwrite,
     Regularization,
     Regularizations,
     Scheduler,
+    names_in,
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
@@ -48,6 +50,21 @@ def select(
     n_features: Annotated[int, typer.Option(help="How many features to select.")],
     output: Output,
     regularization: Regularization = 1.0,
+    start: Annotated[
+        str, typer.Option(help="Names of features to begin with, comma-separated.")
+    ] = "",
+    forbid: Annotated[
+        str, typer.Option(help="Names of features never to select, comma-separated.")
+    ] = "",
+    patience: Annotated[
+        int | None,
+        typer.Option(help="End after so many rounds without a new smallest error, without them."),
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the picks here after each round, and go on from them."),
+    ] = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -58,8 +75,15 @@ def select(
     from dranking.rankers.greedy import GreedyRankRLS
 
     check_output_file(output, overwrite)
-    with progress_shown(), open_executor(scheduler) as executor:
-        ranker = GreedyRankRLS(n_features=n_features, regularization=regularization)
+    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+        ranker = GreedyRankRLS(
+            n_features=n_features,
+            regularization=regularization,
+            start=names_in(start),
+            forbidden=names_in(forbid),
+            patience=patience,
+            checkpoint=checkpoint,
+        )
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
     names = [ranker.feature_names_[i] for i in ranker.selected_]
@@ -110,6 +134,7 @@ def tune(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
+    memory_limit: MemoryLimit = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -123,7 +148,7 @@ def tune(
     check_output_file(output, overwrite)
     if figure is not None:
         check_figure(figure, overwrite)
-    with progress_shown(), open_executor(scheduler) as executor:
+    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
         result = search(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),
