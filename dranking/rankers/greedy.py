@@ -18,7 +18,8 @@ from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
 from dranking.errors import SelectionWarning
 from dranking.rankers.estimator import LinearRanker
-from dranking.rankers.selection import SelectionPath, SelectionRules, select_paths
+from dranking.rankers.path import SelectionPath, SelectionRules
+from dranking.rankers.selection import select_paths
 
 Array = NDArray[np.float64]
 

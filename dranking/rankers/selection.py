@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,128 +14,20 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Literal, Tiles
-from dranking.errors import UsageError
-from dranking.kernels import lqo
-from dranking.kernels.dense_gram import Moments
-from dranking.kernels.lqo import BlockState, Pick
 from dranking.rankers.checkpoint import SelectionCheckpoint, SelectionJob
-from dranking.rankers.estimator import check_positive, check_training_data, check_whole
+from dranking.rankers.estimator import check_positive, check_training_data
 from dranking.rankers.gram import GramRows, TotalMoments, ridge_weights
+from dranking.rankers.lqo_state import (
+    HeldOutMeasure,
+    add_feature,
+    block_scores,
+    initial_state,
+    measure_block,
+)
 from dranking.rankers.memory import plan_memory
+from dranking.rankers.path import Selection, SelectionPath, SelectionRules
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class SelectionRules:
-    """What a selection may pick, and when it ends.
-
-    Attributes
-    ----------
-    n_features
-        Features to select.
-    start
-        Features that every path begins with, in this order.
-    forbidden
-        Features that are never picked.
-    patience
-        End a path after so many rounds in succession without a new smallest error, and drop
-        them; None means never.
-    prefetch
-        Gram rows fetched in one pass: those of the best candidates.
-    """
-
-    n_features: int
-    start: Sequence[int] = ()
-    forbidden: Sequence[int] = ()
-    patience: int | None = None
-    prefetch: int = 8
-
-    def check(self, dataset: Dataset) -> None:
-        """Raise UsageError unless the data has what is asked."""
-        for name in ("n_features", "prefetch"):
-            check_whole(name, getattr(self, name))
-        n = dataset.n_features
-        for feature in chain(self.start, self.forbidden):
-            check_whole("a feature of start or forbidden", feature)
-            if not 0 <= feature < n:
-                raise UsageError(f"feature {feature} is not there; the data has 0 to {n - 1}.")
-        if len(set(self.start)) < len(self.start) or set(self.start) & set(self.forbidden):
-            raise UsageError("start names a feature twice, or one that is forbidden.")
-        allowed = n - len(set(self.forbidden))
-        if not max(1, len(self.start)) <= self.n_features <= allowed:
-            raise UsageError(
-                f"n_features is {self.n_features}; the data has {n} features, so choose "
-                f"{max(1, len(self.start))} to {allowed}."
-            )
-        if self.prefetch < 1:
-            raise UsageError(f"prefetch is {self.prefetch}; at least 1 row is fetched in a pass.")
-        if self.patience is not None:
-            check_whole("patience", self.patience)
-            if self.patience < 1:
-                raise UsageError(f"patience is {self.patience}; at least 1 round is waited.")
-
-
-@dataclass
-class SelectionPath:
-    """The features selected for one lambda, in order, and the models of every size.
-
-    Attributes
-    ----------
-    regularization
-        lambda.
-    selected
-        0-based feature indices in selection order.
-    lqo_error
-        Leave-query-out squared error after each round, summed over queries.
-    initial_error
-        The same with no feature: the labels' own centred norm.
-    weights
-        One array per round: the weights of the features selected so far, in selection order.
-    """
-
-    regularization: float
-    initial_error: float
-    selected: list[int] = field(default_factory=list)
-    lqo_error: list[float] = field(default_factory=list)
-    weights: list[Array] = field(default_factory=list)
-
-    @property
-    def without_gain(self) -> list[int]:
-        """Rounds (0-based) whose pick did not lower the error."""
-        errors = [self.initial_error, *self.lqo_error]
-        return [r for r, (before, after) in enumerate(pairwise(errors)) if not after < before]
-
-    @property
-    def best_size(self) -> int:
-        """The smallest number of features, at least 1, with the smallest error."""
-        return int(np.argmin(self.lqo_error)) + 1
-
-    def first(self, size: int) -> SelectionPath:
-        """The path up to `size` features."""
-        return SelectionPath(
-            self.regularization,
-            self.initial_error,
-            self.selected[:size],
-            self.lqo_error[:size],
-            self.weights[:size],
-        )
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What a selection found.
-
-    Attributes
-    ----------
-    paths
-        One for each lambda.
-    n_passes
-        Passes over the data.
-    """
-
-    paths: list[SelectionPath]
-    n_passes: int
 
 
 def select_paths(
@@ -144,6 +35,7 @@ def select_paths(
     regularizations: Sequence[float],
     rules: SelectionRules,
     *,
+    measure: HeldOutMeasure | None = None,
     memory_limit: int | str | None = None,
     checkpoint: AnyPath | None = None,
     executor: Any = None,
@@ -158,6 +50,10 @@ def select_paths(
         lambda > 0, one for each path.
     rules
         What is selected.
+    measure
+        From a block and the (size, n_documents) scores that its documents get, while their query
+        is held out, from the models of every size, to an array that adds up over blocks. Takes
+        one more pass.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
         Within it the data and its Gram rows are kept, or read and computed again; the result is
@@ -210,7 +106,12 @@ def select_paths(
             passes = n_passes + gram.n_passes
             report("select", done, rules.n_features, passes=passes, lambdas=len(searches))
         n_passes += gram.n_passes
-        paths += [search.result for search in searches]
+        for search in searches:
+            path = search.result
+            if measure is not None:
+                path.held_out = search.measure_held_out(path.selected, measure)
+                n_passes += 1
+            paths.append(path)
     return Selection(paths, n_passes)
 
 
@@ -238,7 +139,7 @@ class _Search:
     ) -> None:
         self._tiles = tiles
         self._gram = gram
-        self._products = moments.products
+        self._moments = moments
         self._rules = rules
         self._planned = list(planned[: rules.n_features])
         self._allowed = np.setdiff1d(np.arange(len(moments.products)), rules.forbidden)
@@ -302,8 +203,24 @@ class _Search:
         path.lqo_error.append(float(scores[-1]))
         between = total_rows[:, selected]
         path.weights.append(
-            ridge_weights((between + between.T) / 2, self._products[selected], path.regularization)
+            ridge_weights(
+                (between + between.T) / 2, self._moments.products[selected], path.regularization
+            )
         )
+
+    def measure_held_out(self, selected: Sequence[int], measure: HeldOutMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions over all blocks."""
+        parts = self._tiles.map_blocks(
+            measure_block,
+            self._states,
+            self._moments.blocks,
+            Literal(np.array(selected, dtype=np.int64)),
+            Literal(self._moments.products),
+            Literal(measure),
+            name="leave-query-out",
+        )
+        total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
+        return total
 
 
 def _rows_to_fetch(gram: GramRows, searches: Sequence[_Search], rules: SelectionRules) -> list[int]:
@@ -325,37 +242,3 @@ def _rows_to_fetch(gram: GramRows, searches: Sequence[_Search], rules: Selection
         [*needed, *(f for f in by_rank if f is not None and f not in gram.totals)]
     )
     return list(wanted)[: max(len(needed), min(rules.prefetch, room))]
-
-
-def initial_state(moments: Moments, start: tuple[Array, Array, float, int]) -> BlockState:
-    """State and scores of a block before the first round."""
-    total_diagonal, total_products, regularization, size = start
-    n_queries, n = moments.diagonal.shape
-    state = np.empty((n_queries, 4, n))
-    lqo.initial_state(
-        moments.diagonal, moments.products, total_diagonal, total_products, regularization, state
-    )
-    factors = np.empty((n_queries, size * (size + 1) // 2))
-    block = BlockState(state, moments.label_norms.copy(), factors, np.empty(n + 1))
-    lqo.score(block)
-    return block
-
-
-def add_feature(
-    before: BlockState,
-    rows: Array,
-    slots: NDArray[np.int64],
-    selected: NDArray[np.int64],
-    total_rows: Array,
-    regularization: float,
-    in_place: bool,
-) -> BlockState:
-    """State and scores of a block after one more round."""
-    after = before if in_place else BlockState(*(a.copy() for a in before))
-    lqo.update(after, rows, Pick(selected, slots, total_rows), regularization)
-    return after
-
-
-def block_scores(state: BlockState) -> Array:
-    """(n_features + 1,) scores of a block: every candidate's error, and the present one."""
-    return state.scores

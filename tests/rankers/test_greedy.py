@@ -16,7 +16,8 @@ import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import SelectionWarning
-from dranking.rankers.selection import SelectionRules, select_paths
+from dranking.rankers.path import SelectionRules
+from dranking.rankers.selection import select_paths
 from tests.rankers.problems import Problem, random_problem, ranking_problems
 from tests.reference.algorithm1 import algorithm_1, algorithm_1_blocked
 from tests.reference.greedy import (

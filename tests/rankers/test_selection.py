@@ -1,15 +1,20 @@
 """What bounds, interrupts or steers a selection changes nothing that it should not."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import dranking as dr
-from dranking.engine.executor import get_executor
+from dranking.data.memory import from_arrays
+from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.rankers import selection
 from dranking.rankers.memory import Needs, plan_memory
-from dranking.rankers.selection import SelectionRules, select_paths
+from dranking.rankers.path import SelectionRules
+from dranking.rankers.selection import select_paths
 from tests.rankers.problems import random_problem
-from tests.reference.greedy import centred_queries, naive_scores
+from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
 
 LAMBDAS = [0.01, 1.0, 30.0]
 SIZE = 6
@@ -196,3 +201,42 @@ def test_patience_on_paths_of_different_length():
 def test_rules_that_cannot_be(stored, rules, message):
     with pytest.raises(dr.UsageError, match=message):
         select_paths(stored[1], [1.0], SelectionRules(2, **rules))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_leave_query_out_predictions_are_those_of_refits(layout):
+    problem = random_problem(7, n_queries=15, n_features=6)
+    dataset = problem.dataset(layout, max_documents=30)
+    seen = []
+
+    def measure(block, scores):
+        seen.append((block, scores))
+        return np.array([block.n_documents])
+
+    rules = SelectionRules(4)
+    [path] = select_paths(dataset, [0.5], rules, measure=measure, executor=ThreadExecutor(1)).paths
+    X, y, query_ptr, weights = problem.labelled()
+    assert path.held_out.tolist() == [len(y)]
+    scores = np.concatenate([scores for _, scores in seen], axis=1)
+    queries = centred_queries(X, y, query_ptr, weights)
+    for size in range(1, 5):
+        S = path.selected[:size]
+        for q, (first, last) in enumerate(pairwise(query_ptr)):
+            others = queries[:q] + queries[q + 1 :]
+            expected = X[first:last][:, S] @ ridge_weights(others, S, 0.5)
+            np.testing.assert_allclose(
+                scores[size - 1, first:last], expected, rtol=1e-9, atol=1e-12
+            )
+
+
+def test_equal_documents_tie_exactly_while_held_out():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(60, 9)), 2, axis=0).astype(np.float32)
+    y = rng.integers(0, 3, len(X)).astype(float)
+    dataset = from_arrays(X, y, qid=np.repeat(np.arange(12), 10))
+
+    def measure(block, scores):
+        np.testing.assert_array_equal(scores[:, ::2], scores[:, 1::2])
+        return np.ones(1)
+
+    select_paths(dataset, [1.0], SelectionRules(7), measure=measure)

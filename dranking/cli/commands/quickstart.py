@@ -30,7 +30,8 @@ def quickstart(
     An image is a query, other images are its documents, a feature is the squared difference of one
     pixel, and images of the same digit are relevant.
     """
-    from dranking.rankers.selection import SelectionRules, select_paths
+    from dranking.rankers.path import SelectionRules
+    from dranking.rankers.selection import select_paths
     from dranking.tuning.curves import save_figure
     from dranking.tuning.search import tune
 

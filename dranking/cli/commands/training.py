@@ -23,6 +23,7 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
+from dranking.errors import UsageError
 
 
 class TuneModel(StrEnum):
@@ -115,7 +116,7 @@ def tune(
     output: Output,
     regularization: Regularizations,
     validation: Annotated[
-        Path | None, typer.Option(help="Validation data; else give --folds.")
+        Path | None, typer.Option(help="Validation data; or give --folds or --criterion.")
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
@@ -125,6 +126,10 @@ def tune(
         int | None, typer.Option(help="Largest number of features to try; all if left out.")
     ] = None,
     metric: Annotated[str, typer.Option(help="What to choose by: map, ndcg@10, ...")] = "map",
+    criterion: Annotated[
+        str | None,
+        typer.Option(help="Instead of validation data and metric: lqo-map, lqo-ndcg@10, ..."),
+    ] = None,
     convention: Convention = "standard",
     rule: Annotated[Rule, typer.Option(help="Which setting to choose.")] = Rule.best,
     feature_penalty: Annotated[
@@ -146,6 +151,8 @@ def tune(
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    if criterion is not None:
+        metric = _left_out_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
     with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
@@ -153,6 +160,7 @@ def tune(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),
             folds=folds,
+            leave_query_out=criterion is not None,
             model=model.value,
             regularizations=regularization,
             max_features=max_features,
@@ -203,6 +211,14 @@ def train(
         print_json(facts)
     else:
         print_table(f"{output}", ["", "value"], list(facts.items()))
+
+
+def _left_out_metric(criterion: str) -> str:
+    """The metric of a criterion such as lqo-map."""
+    prefix, dash, metric = criterion.partition("-")
+    if prefix != "lqo" or not dash:
+        raise UsageError(f"--criterion {criterion!r} is not lqo-METRIC, such as lqo-map.")
+    return metric
 
 
 def _print_tuned(result: Any, metric: str) -> None:
