@@ -40,6 +40,13 @@ Regularizations: TypeAlias = Annotated[
         help="lambdas to try: 2^0..2^10, or 0.1,1,10.",
     ),
 ]
+MemoryLimit: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory to take, such as 8GB; data beyond it is read in each pass. Most of what is "
+        "there if left out."
+    ),
+]
 Convention: TypeAlias = Annotated[str, typer.Option(help="standard, letor4, letor3, mslr or trec.")]
 Metrics: TypeAlias = Annotated[
     str,
@@ -48,6 +55,6 @@ Metrics: TypeAlias = Annotated[
 DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"
 
 
-def metric_names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
     """The names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -235,6 +235,8 @@ def _block_table(block: QueryBlock, schema: pa.Schema) -> pa.Table:
         RELEVANCE: pa.array(block.relevance, mask=np.isnan(block.relevance)),
         WEIGHT: pa.array(block.weights[query]),
     }
-    arrays = [columns[name].cast(schema.field(name).type) for name in RESERVED if name in schema.names]
+    arrays = [
+        columns[name].cast(schema.field(name).type) for name in RESERVED if name in schema.names
+    ]
     arrays += [pa.array(np.ascontiguousarray(values)) for values in block.features.T]
     return pa.Table.from_arrays(arrays, schema=schema)

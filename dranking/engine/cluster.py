@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dranking.engine.executor import DaskExecutor, Executor, ThreadExecutor
+from dranking.engine.memory import parse_memory
 from dranking.errors import TryAgainError, UsageError
 
 CONNECT_SECONDS = 30
@@ -16,7 +17,10 @@ CONNECT_SECONDS = 30
 
 @contextmanager
 def open_executor(
-    scheduler: str = "threads", options: Mapping[str, Any] | None = None
+    scheduler: str = "threads",
+    options: Mapping[str, Any] | None = None,
+    *,
+    memory_limit: int | str | None = None,
 ) -> Iterator[Executor]:
     """An executor for the time of a job; what was started for it is stopped afterwards.
 
@@ -28,6 +32,9 @@ def open_executor(
         `make_cluster(options)` that returns a Dask cluster.
     options
         For `make_cluster`, and for "local": n_workers, threads_per_worker, memory_limit.
+    memory_limit
+        Bytes that jobs may take over all workers, or text such as "8GB"; None means most of what
+        is there.
 
     Raises
     ------
@@ -36,7 +43,14 @@ def open_executor(
     TryAgainError
         If the cluster cannot be reached.
     """
-    options = dict(options or {})
+    limit = None if memory_limit is None else parse_memory(memory_limit)
+    with _executor(scheduler, dict(options or {})) as executor:
+        executor.memory_limit = limit
+        yield executor
+
+
+@contextmanager
+def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
     if scheduler == "threads":
         yield ThreadExecutor()
     elif scheduler == "local":

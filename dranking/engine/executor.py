@@ -14,7 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, Protocol, TypeAlias
 
+import psutil
+
 from dranking.errors import TryAgainError, UsageError
+
+MEMORY_SHARE = 0.7
+"""Of the memory that is there; the rest is for the process itself and what passes through."""
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
 
@@ -28,10 +33,18 @@ class Executor(Protocol):
         Tasks that can run at the same time.
     in_process
         Whether tasks share this process's memory, and so may change in place what they alone use.
+    memory_limit
+        Bytes that a job may take, or None: then it is most of what is there.
     """
 
     n_slots: int
     in_process: bool
+    memory_limit: int | None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that a job may take."""
+        ...
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start `function(*args)`, futures among the arguments replaced by their results."""
@@ -46,10 +59,18 @@ class ThreadExecutor:
     """Threads of this process, one per core by default."""
 
     in_process = True
+    memory_limit: int | None = None
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_slots = n_threads or _available_cores()
         self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="dranking")
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit, or most of what this machine has available now."""
+        if self.memory_limit is not None:
+            return self.memory_limit
+        return int(MEMORY_SHARE * psutil.virtual_memory().available)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task. The queue is first in, first out: what it waits for has started before."""
@@ -69,6 +90,7 @@ class DaskExecutor:
     """The workers of a Dask cluster, through a `distributed.Client`."""
 
     in_process = False
+    memory_limit: int | None = None
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -76,6 +98,14 @@ class DaskExecutor:
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit, or most of those of the workers, taken together."""
+        if self.memory_limit is not None:
+            return self.memory_limit
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return int(MEMORY_SHARE * sum(worker["memory_limit"] for worker in workers))
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task under a key that begins with `name`."""

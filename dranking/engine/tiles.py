@@ -7,8 +7,10 @@ the same in every bit for any tile size, worker count, placement or order of com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -31,16 +33,21 @@ class Tiles:
     Parameters
     ----------
     dataset
-        Read by the tasks; a block is read once and kept by the executor.
+        Read by the tasks.
     executor
         Where tasks run.
+    resident
+        Read a block once and keep it where it was read; else every pass reads it from storage,
+        the next one while this one is worked on. Data in memory is resident anyway.
     """
 
-    def __init__(self, dataset: Dataset, executor: Executor) -> None:
+    def __init__(self, dataset: Dataset, executor: Executor, *, resident: bool = True) -> None:
         self.dataset = dataset
         self.executor = executor
         self._ranges = tile_ranges(dataset, executor.n_slots)
-        self._data = [self._load(start, end) for start, end in self._ranges]
+        self._data: list[Task] = []
+        if resident or dataset.in_memory:
+            self._data = [self._load(start, end) for start, end in self._ranges]
 
     def _load(self, start: int, end: int) -> Task:
         """Read a tile where it will stay: from storage, or from the blocks of this process."""
@@ -63,13 +70,16 @@ class Tiles:
         name
             What the task does, for progress and dashboards.
         """
-        return self._map(partial(_map_with_data, function), [self._data, *values], name)
+        if self._data:
+            return self._map(partial(map_values, function), [self._data, *values], name)
+        streamed = partial(map_streamed, function, self.dataset)
+        return self._map(streamed, [self._ranges, *values], name)
 
     def map_values(
         self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
     ) -> list[Task]:
         """Run `function(*values)` for every block, without its data; like `map_blocks`."""
-        return self._map(partial(_map_values, function), list(values), name)
+        return self._map(partial(map_values, function), list(values), name)
 
     def sum(self, tiles: Sequence[Task], function: BlockFunction, name: str) -> Any:
         """Sum `function(value)` over all blocks in the fixed tree and wait for it.
@@ -96,7 +106,7 @@ class Tiles:
         return [value for tile in self.executor.gather(tiles) for value in tile]
 
     def _map(
-        self, function: BlockFunction, values: list[Sequence[Task] | Literal], name: str
+        self, function: BlockFunction, values: list[Sequence[Any] | Literal], name: str
     ) -> list[Task]:
         return [
             self.executor.submit(
@@ -158,11 +168,28 @@ def _sum_partials(*partials: Any) -> Any:
     return tree_sum(partials)
 
 
-def _map_with_data(function: BlockFunction, blocks: list[QueryBlock], *values: Any) -> list[Any]:
-    return _map_values(function, blocks, *values)
-
-
-def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
+def map_values(function: BlockFunction, *values: Any) -> list[Any]:
+    """Run `function` on the items of each block; a `Literal` is the same for all of them."""
     n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
     columns = [[v.value] * n_blocks if isinstance(v, Literal) else v for v in values]
     return [function(*row) for row in zip(*columns, strict=True)]
+
+
+def map_streamed(
+    function: BlockFunction, dataset: Dataset, blocks: tuple[int, int], *values: Any
+) -> list[Any]:
+    """Run `function` on blocks as they are read, and on what `values` have for each."""
+    columns = [repeat(v.value) if isinstance(v, Literal) else v for v in values]
+    rows = zip(read_ahead(dataset, *blocks), *columns, strict=False)
+    return [function(block, *row) for block, *row in rows]
+
+
+def read_ahead(dataset: Dataset, start: int, end: int) -> Iterator[QueryBlock]:
+    """Blocks start to end, labelled documents only, the next one read while one is in use."""
+    with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
+        coming = reader.submit(dataset.block, start)
+        for following in range(start + 1, end + 1):
+            block = coming.result()
+            if following < end:
+                coming = reader.submit(dataset.block, following)
+            yield block.labelled()

@@ -253,3 +253,54 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
             r[i] -= rho * r_f
         add_scores(state[q], errors[q], scores[:n])
         scores[n] += errors[q]
+
+
+@kernel
+def held_out_weights(factors: Array, left_out: Array, weights: Array) -> None:
+    """Overwrite `weights` with those of every query held out, for every size of the selection.
+
+    Parameters
+    ----------
+    factors
+        (n_queries, at least t (t + 1) / 2) packed Cholesky factors of M_q[S, S].
+    left_out
+        (n_queries, t) c_q[S], the products b[S] without the query's own.
+    weights
+        (n_queries, t, t): row j holds the weights of the first j + 1 features, fitted to all
+        queries but q; what is behind them stays.
+    """
+    for q in range(len(factors)):
+        eliminated = left_out[q].copy()
+        solve_lower(factors[q], eliminated)
+        for j in range(len(eliminated)):
+            # The factor of the first features is the corner of the factor of all.
+            weights[q, j, : j + 1] = eliminated[: j + 1]
+            solve_upper(factors[q], weights[q, j, : j + 1])
+
+
+@kernel
+def held_out_scores(
+    features: NDArray[np.float32],
+    query_ptr: NDArray[np.int64],
+    weights: Array,
+    scores: Array,
+) -> None:
+    """Overwrite `scores` (t, n_documents) with what documents score while their query is held out.
+
+    Each score is summed document by document in the order of selection, so that equal documents
+    tie exactly.
+
+    Parameters
+    ----------
+    features
+        (n_documents, t) columns of S, in its order.
+    weights
+        (n_queries, t, t) as of `held_out_weights`.
+    """
+    for q in range(len(query_ptr) - 1):
+        for d in range(query_ptr[q], query_ptr[q + 1]):
+            for size in range(len(scores)):
+                total = 0.0
+                for j in range(size + 1):
+                    total += weights[q, size, j] * features[d, j]
+                scores[size, d] = total

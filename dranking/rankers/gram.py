@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,52 +26,118 @@ class BlockRows(NamedTuple):
     totals: Array
 
 
-class GramRows:
-    """The Gram rows A_q[i, :] fetched so far, and their sums A[i, :] over all queries.
-
-    Rows stay where the data is; only their sums travel. Each fetch is one pass over X.
+class TotalMoments:
+    """What is known of A_q and b_q before any Gram row, from one pass over X.
 
     Attributes
     ----------
+    blocks
+        The moments of every block, where the data is.
     diagonal, products
         (n_features,) diag A and b.
     label_norm
         y.y, the error of ranking at random.
+    """
+
+    def __init__(self, tiles: Tiles) -> None:
+        self.blocks = tiles.map_blocks(block_moments, name="moments")
+        self.diagonal, self.products, self.label_norm = tiles.sum(
+            self.blocks, sum_moments, "moments"
+        )
+
+
+class GramRows:
+    """The Gram rows A_q[i, :] fetched so far, and their sums A[i, :] over all queries.
+
+    Rows stay where the data is, or are computed anew where they are needed; only their sums
+    travel. Each fetch is one pass over X.
+
+    Parameters
+    ----------
+    tiles, moments
+        The data.
+    capacity
+        Rows to fetch at most.
+    keep
+        Whether rows are kept; else each use of them is one more pass.
+
+    Attributes
+    ----------
+    capacity, n_features
+        Rows to fetch at most, and all there are.
     totals
         Feature -> A[i, :] (n_features,), for the features fetched.
     n_passes
-        Passes over X so far, that for the moments included.
+        Passes over X so far.
     """
 
-    def __init__(self, tiles: Tiles, capacity: int) -> None:
+    def __init__(
+        self, tiles: Tiles, moments: TotalMoments, capacity: int, *, keep: bool = True
+    ) -> None:
         self._tiles = tiles
-        self.moments = tiles.map_blocks(block_moments, name="moments")
-        self.diagonal, self.products, self.label_norm = tiles.sum(
-            self.moments, sum_moments, "moments"
-        )
-        self.rows: list[Task] = tiles.map_blocks(empty_rows, Literal(capacity), name="rows")
+        self._keep = keep
+        self._rows: list[Task] = []
+        if keep:
+            self._rows = tiles.map_values(
+                room_for_rows, moments.blocks, Literal(capacity), name="rows"
+            )
+        self._slots: dict[int, int] = {}
         self.capacity = capacity
-        self.slots: dict[int, int] = {}
+        self.n_features = tiles.dataset.n_features
         self.totals: dict[int, Array] = {}
-        self.n_passes = 1
+        self.n_passes = 0
 
     @property
     def n_free(self) -> int:
-        """Rows that can still be kept."""
-        return self.capacity - len(self.slots)
+        """Rows that can still be fetched."""
+        return self.capacity - len(self.totals)
 
     def fetch(self, features: Sequence[int]) -> None:
         """Compute the rows of features that are not there yet, in one pass over X."""
-        start = len(self.slots)
-        wanted = np.array(features, dtype=np.int64)
-        slots = np.arange(start, start + len(wanted), dtype=np.int64)
-        self.rows = self._tiles.map_blocks(
-            fetch_rows, self.rows, Literal(wanted), Literal(slots), name="gram-rows"
-        )
-        totals = self._tiles.sum(self.rows, row_totals, "gram-rows")
-        self.slots.update(zip(features, slots.tolist(), strict=True))
+        start = len(self.totals)
+        slots = range(start, start + len(features))
+        wanted = Literal(np.array(features, dtype=np.int64))
+        if self._keep:
+            self._rows = self._tiles.map_blocks(
+                fetch_rows, self._rows, wanted, Literal(np.array(slots)), name="gram-rows"
+            )
+            totals = self._tiles.sum(self._rows, row_totals, "gram-rows")
+        else:
+            sums = self._tiles.map_blocks(fresh_totals, wanted, name="gram-rows")
+            totals = self._tiles.sum(sums, np.asarray, "gram-rows")
+        self._slots.update(zip(features, slots, strict=True))
         self.totals.update(zip(features, totals, strict=True))
         self.n_passes += 1
+
+    def map_with_rows(
+        self,
+        function: Callable[..., Any],
+        states: list[Task],
+        features: NDArray[np.int64],
+        *values: Any,
+    ) -> list[Task]:
+        """Run `function(state, rows, slots, features, *values)` for every block.
+
+        The row of the j-th of `features` (all fetched) for query q is `rows[q, slots[j], :]`.
+        """
+        literals = [Literal(value) for value in (features, *values)]
+        if self._keep:
+            slots = np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
+            return self._tiles.map_values(
+                partial(with_kept_rows, function),
+                states,
+                self._rows,
+                Literal(slots),
+                *literals,
+                name="update",
+            )
+        self.n_passes += 1
+        return self._tiles.map_blocks(
+            partial(with_fresh_rows, function),
+            states,
+            *literals,
+            name="update",
+        )
 
 
 def block_moments(block: QueryBlock) -> Moments:
@@ -83,10 +150,10 @@ def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
     return moments.diagonal.sum(axis=0), moments.products.sum(axis=0), moments.label_norms.sum()
 
 
-def empty_rows(block: QueryBlock, capacity: int) -> BlockRows:
-    """Room for Gram rows; memory is taken as they are written."""
-    n = block.n_features
-    return BlockRows(np.empty((block.n_queries, capacity, n)), np.empty((0, n)))
+def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
+    """Room for the Gram rows of a block; memory is taken as they are written."""
+    n_queries, n_features = moments.diagonal.shape
+    return _room(n_queries, n_features, capacity)
 
 
 def fetch_rows(
@@ -106,6 +173,39 @@ def fetch_rows(
 def row_totals(kept: BlockRows) -> Array:
     """(J, n_features) sums of the rows fetched last."""
     return kept.totals
+
+
+def fresh_totals(block: QueryBlock, wanted: NDArray[np.int64]) -> Array:
+    """(J, n_features) sums of rows that are not kept."""
+    return _fresh_rows(block, wanted).totals
+
+
+def with_kept_rows(
+    function: Callable[..., Any], state: Any, kept: BlockRows, slots: Any, *values: Any
+) -> Any:
+    """Run `function(state, rows, slots, *values)` on rows that were kept."""
+    return function(state, kept.rows, slots, *values)
+
+
+def with_fresh_rows(
+    function: Callable[..., Any],
+    block: QueryBlock,
+    state: Any,
+    features: NDArray[np.int64],
+    *values: Any,
+) -> Any:
+    """Run `function(state, rows, slots, features, *values)` on rows computed for it."""
+    rows = _fresh_rows(block, features).rows
+    return function(state, rows, np.arange(len(features)), features, *values)
+
+
+def _fresh_rows(block: QueryBlock, wanted: NDArray[np.int64]) -> BlockRows:
+    room = _room(block.n_queries, block.n_features, len(wanted))
+    return fetch_rows(block, room, wanted, np.arange(len(wanted)))
+
+
+def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
+    return BlockRows(np.empty((n_queries, capacity, n_features)), np.empty((0, n_features)))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

@@ -67,7 +67,7 @@ class RankRLS(LinearRanker):
         """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
         check_positive("regularization", self.regularization)
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
-        normal = NormalEquations(Tiles(dataset, get_executor(executor)))
+        normal = NormalEquations(Tiles(dataset, get_executor(executor), resident=False))
         coef = normal.solve(self.regularization)
         self.objective_ = normal.label_norm - float(normal.products @ coef)
         self._set_weights(dataset, coef)

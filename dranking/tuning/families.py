@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.greedy import GreedyRankRLS, select_paths
+from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.linear import LinearModel
+from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.rankrls import NormalEquations, RankRLS
+from dranking.rankers.selection import select_paths
 from dranking.tuning.choice import GridPoint
-from dranking.tuning.grid import ModelPath
+from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 
 ModelName: TypeAlias = Literal["greedy-rankrls", "rankrls"]
 
@@ -38,9 +42,32 @@ def greedy_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """Greedy selections up to a size, all lambdas in lockstep."""
-    paths, _ = select_paths(train, lambdas, size, executor=executor)
+    return _model_paths(select_paths(train, lambdas, SelectionRules(size), executor=executor))
+
+
+def leave_query_out_paths(
+    train: Dataset, lambdas: Sequence[float], size: int, criterion: Criterion, executor: Executor
+) -> tuple[list[ModelPath], Array]:
+    """Greedy selections, and the sums of `validation_sums` of their leave-query-out predictions."""
+    found = select_paths(
+        train,
+        lambdas,
+        SelectionRules(size),
+        measure=partial(held_out_sums, criterion),
+        executor=executor,
+    )
+    return _model_paths(found), np.concatenate([path.held_out for path in found.paths], axis=1)
+
+
+def held_out_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:
+    """(N_SUMS, n_models) sums over the queries of a block, of (n_models, n_documents) scores."""
+    return np.stack([score_sums(block, row, criterion) for row in scores], axis=1)
+
+
+def _model_paths(found: Selection) -> list[ModelPath]:
     return [
-        ModelPath(p.regularization, np.array(p.selected, dtype=np.intp), p.weights) for p in paths
+        ModelPath(path.regularization, np.array(path.selected, dtype=np.intp), path.weights)
+        for path in found.paths
     ]
 
 
@@ -58,7 +85,7 @@ def full_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """RankRLS on all features, one model for each lambda, from one pass over the data."""
-    normal = NormalEquations(Tiles(train, executor))
+    normal = NormalEquations(Tiles(train, executor, resident=False))
     everything = np.arange(size, dtype=np.intp)
     return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
 

@@ -102,15 +102,20 @@ def block_sums(
         block = transform.apply(block)
     columns = block.features.tocsc() if block.is_sparse else np.asfortranarray(block.features)
     models = ((path.selected, weights) for path in paths for weights in path.weights)
-    measure, convention = criterion
     sums = []
     for selected, weights in models:
         # The order in which a model file lists its features: the same sums, so the same ties.
         order = np.argsort(selected[: len(weights)])
         scores = linear_scores(columns[:, selected[order]], weights[order])
-        values = evaluate_queries(block, scores, [measure], convention)[measure]
-        sums.append(query_sums(values, block.weights))
+        sums.append(score_sums(block, scores, criterion))
     return np.stack(sums, axis=1)
+
+
+def score_sums(block: QueryBlock, scores: Array, criterion: Criterion) -> Array:
+    """(N_SUMS,) of a block whose documents have these scores."""
+    measure, convention = criterion
+    values = evaluate_queries(block, scores, [measure], convention)[measure]
+    return query_sums(values, block.weights)
 
 
 def query_sums(values: Array, weights: Array) -> Array:

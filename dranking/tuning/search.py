@@ -19,9 +19,15 @@ from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.rankers.estimator import check_positive
 from dranking.rankers.linear import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
-from dranking.tuning.families import FAMILIES, ModelName
+from dranking.tuning.families import FAMILIES, ModelName, leave_query_out_paths
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
+
+MEASURED_ON = {
+    "validation": "validation",
+    "folds": "held-out folds",
+    "leave_query_out": "leave-query-out predictions",
+}
 
 
 class Best(TypedDict):
@@ -77,6 +83,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     regularizations: Iterable[float],
     validation: Dataset | None = None,
     folds: int | None = None,
+    leave_query_out: bool = False,
     model: ModelName = "greedy-rankrls",
     max_features: int | None = None,
     measure: str = "map",
@@ -102,6 +109,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     folds
         Without validation data: cross-validate over so many folds of training queries. Every query
         is held out once; a score is the mean over all of them.
+    leave_query_out
+        Without validation data: measure the predictions that each query gets from the weights
+        fitted to all others, which the selection knows already. The features are those selected
+        with all queries, so the scores flatter a little. For ``greedy-rankrls``.
     model
         ``greedy-rankrls`` tries 1 to `max_features` features, ``rankrls`` has all of them.
     max_features
@@ -118,7 +129,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Raises
     ------
     UsageError
-        If a parameter is out of range, or not exactly one of `validation` and `folds` is given.
+        If a parameter is out of range, or not exactly one of `validation`, `folds` and
+        `leave_query_out` is given.
     DataError
         If data is wrong, or no validation query counts for the measure.
     """
@@ -128,15 +140,20 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     if model == "rankrls":
         _check_nothing_about_size(train, size, rule, feature_penalty)
     criterion = Criterion(get_measure(measure).name, get_convention(convention))
-    splits = _splits(train, validation, folds, seed)
+    _check_one_way(validation, folds, leave_query_out, model)
     run = get_executor(executor)
 
     family = FAMILIES[model]
     parts: list[Array] = []
-    for training, held_out in splits:
-        paths = family.paths(training, lambdas, size, run)
-        parts.append(validation_sums(paths, training, held_out, criterion, run))
-        report("tune", len(parts), len(splits))
+    if leave_query_out:
+        paths, sums = leave_query_out_paths(train, lambdas, size, criterion, run)
+        parts.append(sums)
+    else:
+        splits = _splits(train, validation, folds, seed)
+        for training, held_out in splits:
+            paths = family.paths(training, lambdas, size, run)
+            parts.append(validation_sums(paths, training, held_out, criterion, run))
+            report("tune", len(parts), len(splits))
     grid = grid_points(paths, np.sum(parts, axis=0))
     _check_scores(grid, criterion)
     point = choose(grid, rule, feature_penalty, higher_is_better(criterion.measure))
@@ -147,7 +164,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         "feature_penalty": feature_penalty,
         "regularizations": lambdas,
         "max_features": size,
-        **_validation_facts(validation, folds, seed),
+        **_validation_facts(validation, folds, seed, leave_query_out),
     }
     return TuningResult(
         best=Best(
@@ -167,15 +184,23 @@ def _splits(
     train: Dataset, validation: Dataset | None, folds: int | None, seed: int
 ) -> list[tuple[Dataset, Dataset]]:
     """Pairs of training data and data held out."""
-    if validation is not None and folds is None:
+    if validation is not None:
         return [(train, validation)]
-    if validation is None and folds is not None:
-        masks = QueryKFold(folds, seed).split(train.n_queries)
-        return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
-    given = "neither" if folds is None else "both"
-    raise UsageError(
-        f"tuning needs either validation data or a number of folds; {given} was given."
-    )
+    masks = QueryKFold(folds or 0, seed).split(train.n_queries)
+    return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
+
+
+def _check_one_way(
+    validation: Dataset | None, folds: int | None, leave_query_out: bool, model: str
+) -> None:
+    n_ways = (validation is not None) + (folds is not None) + leave_query_out
+    if n_ways != 1:
+        raise UsageError(
+            "tuning needs one of validation data, a number of folds, and leave-query-out "
+            f"predictions; {n_ways} of them were given."
+        )
+    if leave_query_out and model != "greedy-rankrls":
+        raise UsageError(f"leave-query-out predictions choose greedy-rankrls, not {model}.")
 
 
 def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
@@ -217,7 +242,11 @@ def _check_scores(grid: Sequence[GridPoint], criterion: Criterion) -> None:
         )
 
 
-def _validation_facts(validation: Dataset | None, folds: int | None, seed: int) -> dict[str, Any]:
+def _validation_facts(
+    validation: Dataset | None, folds: int | None, seed: int, leave_query_out: bool
+) -> dict[str, Any]:
+    if leave_query_out:
+        return {"leave_query_out": True}
     if validation is None:
         return {"folds": folds, "seed": seed}
     facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
@@ -229,7 +258,7 @@ def _with_provenance(
 ) -> LinearModel:
     """The model with how it was chosen, and its validation score."""
     metrics = {
-        "data": "validation" if "validation" in search else "held-out folds",
+        "data": next(name for key, name in MEASURED_ON.items() if key in search),
         "convention": criterion.convention.name,
         "means": {criterion.measure: point["score"]},
         "standard_errors": {criterion.measure: _number_or_none(point["standard_error"])},

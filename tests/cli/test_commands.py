@@ -260,3 +260,35 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "dranking", "info", "--json"], capture_output=True, check=True
     )
     assert json.loads(done.stdout)["dranking"]
+
+
+def test_select_is_steered_and_goes_on_from_a_checkpoint(
+    dranking: Call, letor: Write, tmp_path: Path
+) -> None:
+    data, checkpoint = letor(), tmp_path / "picks.json"
+    arguments = ("select", data, "--n-features", 3, "--start", "f6", "--forbid", "f2,f1")
+    results = []
+    for name in "ab":
+        code, out, _ = dranking(
+            *arguments, "-o", tmp_path / name, "--checkpoint", checkpoint, "--json"
+        )
+        assert code == 0
+        results.append(json.loads(out))
+        assert checkpoint.exists()
+    assert results[0] == results[1]
+    assert results[0]["names"][0] == "f6"
+    assert not {"f1", "f2"} & set(results[0]["names"])
+    code, _, err = dranking(*arguments, "-o", tmp_path / "c", "--forbid", "f9")
+    assert code == 3
+    assert "f9" in err
+
+
+def test_a_memory_limit(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    data = tmp_path / "d.zarr"
+    dranking("ingest", letor(), "-o", data)
+    for command in (("select", "--n-features", 2), ("tune", "--folds", 2, "--regularization", "1")):
+        call = (command[0], data, *command[1:], "-o", tmp_path / f"{command[0]}.json")
+        code, _, err = dranking(*call, "--memory-limit", "2kB")
+        assert code == 2
+        assert "needs at least" in err
+        assert dranking(*call, "--memory-limit", "1GB")[0] == 0

@@ -16,7 +16,8 @@ import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import SelectionWarning
-from dranking.rankers.greedy import select_paths
+from dranking.rankers.path import SelectionRules
+from dranking.rankers.selection import select_paths
 from tests.rankers.problems import Problem, random_problem, ranking_problems
 from tests.reference.algorithm1 import algorithm_1, algorithm_1_blocked
 from tests.reference.greedy import (
@@ -30,8 +31,9 @@ from tests.reference.greedy import (
 LAYOUTS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "CSR": sparse.csr_array}
 
 
-def select(dataset, n_features, regularization=1.0, **options):
-    [path], _ = select_paths(dataset, [regularization], n_features, **options)
+def select(dataset, n_features, regularization=1.0, executor=None, **rules):
+    rules = SelectionRules(n_features, **rules)
+    [path] = select_paths(dataset, [regularization], rules, executor=executor).paths
     return path
 
 
@@ -177,19 +179,20 @@ def test_rows_kept_stay_within_their_bound(prefetch):
     y = base[:, 0] + X[:, 40:].sum(axis=1)
     dataset = from_arrays(X.astype(np.float32), y, qid=np.repeat(np.arange(30), 10))
     queries = centred_queries(X.astype(np.float32), y, np.arange(0, 301, 10))
-    paths, n_passes = select_paths(dataset, [0.5, 2.0], 20, prefetch)
-    for path in paths:
+    found = select_paths(dataset, [0.5, 2.0], SelectionRules(20, prefetch=prefetch))
+    for path in found.paths:
         assert len(set(path.selected)) == 20
         t = 8
         scores = naive_scores(queries, path.selected[:t], path.regularization)
         assert path.selected[t] == min(scores, key=lambda i: scores[i])
-    assert n_passes <= 1 + 40
+    assert found.n_passes <= 1 + 40
 
 
 def test_one_pass_fetches_all_rows_when_prefetch_allows():
     dataset = random_problem(10, n_features=8).dataset()
-    assert select_paths(dataset, [1.0], 8, prefetch=8)[1] == 2
-    assert select_paths(dataset, [1.0], 8, prefetch=1)[1] == 9
+    for prefetch, n_passes in ((8, 2), (1, 9)):
+        rules = SelectionRules(8, prefetch=prefetch)
+        assert select_paths(dataset, [1.0], rules).n_passes == n_passes
 
 
 def test_layouts_agree():
@@ -202,11 +205,11 @@ def test_layouts_agree():
 def test_many_lambdas_at_once_equal_single_runs_in_every_bit():
     dataset = random_problem(12, n_features=16).dataset(max_documents=40)
     grid = [2.0**e for e in (-5, 10, 0, 3, 0)]
-    paths, n_passes = select_paths(dataset, grid, 7, prefetch=4)
-    for value, path in zip(grid, paths, strict=True):
+    found = select_paths(dataset, grid, SelectionRules(7, prefetch=4))
+    for value, path in zip(grid, found.paths, strict=True):
         assert path.regularization == value
         assert_same_bits(path, select(dataset, 7, value, prefetch=4))
-    assert n_passes < 1 + 7 * len(grid)
+    assert found.n_passes < 1 + 7 * len(grid)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -17,6 +17,7 @@ from dranking.tuning.folds import QueryKFold
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
 from tests.reference.greedy import centred_queries, ridge_weights
+from tests.reference.metrics import evaluate
 
 LAMBDAS = [0.5, 4.0, 32.0]
 SIZE = 4
@@ -324,8 +325,8 @@ def test_progress_is_reported():
         ({"feature_penalty": -1.0}, "feature_penalty is -1.0"),
         ({"measure": "mapp"}, "no measure 'mapp'"),
         ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
-        ({"folds": None}, "neither was given"),
-        ({"validation": problem_of(2).dataset()}, "both was given"),
+        ({"folds": None}, "0 of them were given"),
+        ({"validation": problem_of(2).dataset()}, "2 of them were given"),
         ({"folds": 1}, "1 folds cannot be made of 14 queries"),
         ({"folds": 15}, "15 folds cannot be made"),
         ({"seed": -1}, "seed of the folds is -1"),
@@ -363,3 +364,35 @@ def test_worker_processes_give_the_same_bits(tmp_path):
         found = dr.tune(data, executor=executor, **options)
     assert found.as_json() == expected.as_json()
     assert found.model == expected.model
+
+
+def test_leave_query_out_scores_are_those_of_refits():
+    problem = problem_of(4)
+    result = dr.tune(
+        problem.dataset(),
+        regularizations=LAMBDAS,
+        max_features=SIZE,
+        leave_query_out=True,
+        measure="map",
+        convention="letor4",
+    )
+    X, y, query_ptr, weights = problem.labelled()
+    queries = centred_queries(X, y, query_ptr, weights)
+    for point in result.grid:
+        value, size = point["regularization"], point["n_features"]
+        selected = dr.GreedyRankRLS(size, value).fit(problem.dataset()).selected_
+        total = 0.0
+        for q in range(len(queries)):
+            rows = slice(query_ptr[q], query_ptr[q + 1])
+            refit = ridge_weights(queries[:q] + queries[q + 1 :], selected, value)
+            scores = X[rows][:, selected].astype(float) @ refit
+            total += weights[q] * evaluate("map", y[rows], scores, "letor4")
+        assert point["score"] == pytest.approx(total / weights.sum(), rel=1e-12)
+    assert result.model.provenance["metrics"]["data"] == "leave-query-out predictions"
+
+
+def test_leave_query_out_is_for_greedy_rankrls():
+    with pytest.raises(UsageError, match="not rankrls"):
+        dr.tune(
+            problem_of().dataset(), regularizations=[1.0], leave_query_out=True, model="rankrls"
+        )

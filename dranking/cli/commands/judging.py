@@ -16,7 +16,7 @@ from dranking.cli.options import (
     Output,
     Overwrite,
     Scheduler,
-    metric_names,
+    names_in,
 )
 from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
@@ -50,7 +50,7 @@ def evaluate(
         result = measure(
             load_model(model),
             open_dataset(data),
-            metric_names(metrics),
+            names_in(metrics),
             convention,
             executor=executor,
         )
@@ -153,5 +153,5 @@ def _per_query(path: Path, data: Path | None, metrics: str, convention: str, sch
         raise UsageError(f"{path} is a model: name the judged data to compare on, A B DATA.")
     with open_executor(scheduler) as executor:
         model, dataset = load_model(path), open_dataset(data)
-        names = metric_names(metrics)
+        names = names_in(metrics)
         return measure(model, dataset, names, convention, executor=executor).per_query

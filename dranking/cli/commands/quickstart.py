@@ -30,7 +30,8 @@ def quickstart(
     An image is a query, other images are its documents, a feature is the squared difference of one
     pixel, and images of the same digit are relevant.
     """
-    from dranking.rankers.greedy import select_paths
+    from dranking.rankers.path import SelectionRules
+    from dranking.rankers.selection import select_paths
     from dranking.tuning.curves import save_figure
     from dranking.tuning.search import tune
 
@@ -52,7 +53,7 @@ def quickstart(
         )
         tuned.model.save(output / "model.json", overwrite=True)
         value = tuned.best["regularization"]
-        [path], _ = select_paths(train, [value], N_PIXELS)
+        [path] = select_paths(train, [value], SelectionRules(N_PIXELS)).paths
         rows = _compare(path, tuned, train, test)
         curve = _curve(path, train, test)
     euclidean = rows[-1]["ndcg@10"]

@@ -13,14 +13,17 @@ from dranking.cli.options import (
     Convention,
     Data,
     Json,
+    MemoryLimit,
     Output,
     Overwrite,
     Regularization,
     Regularizations,
     Scheduler,
+    names_in,
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
+from dranking.errors import UsageError
 
 
 class TuneModel(StrEnum):
@@ -48,6 +51,21 @@ def select(
     n_features: Annotated[int, typer.Option(help="How many features to select.")],
     output: Output,
     regularization: Regularization = 1.0,
+    start: Annotated[
+        str, typer.Option(help="Names of features to begin with, comma-separated.")
+    ] = "",
+    forbid: Annotated[
+        str, typer.Option(help="Names of features never to select, comma-separated.")
+    ] = "",
+    patience: Annotated[
+        int | None,
+        typer.Option(help="End after so many rounds without a new smallest error, without them."),
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the picks here after each round, and go on from them."),
+    ] = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -58,8 +76,15 @@ def select(
     from dranking.rankers.greedy import GreedyRankRLS
 
     check_output_file(output, overwrite)
-    with progress_shown(), open_executor(scheduler) as executor:
-        ranker = GreedyRankRLS(n_features=n_features, regularization=regularization)
+    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+        ranker = GreedyRankRLS(
+            n_features=n_features,
+            regularization=regularization,
+            start=names_in(start),
+            forbidden=names_in(forbid),
+            patience=patience,
+            checkpoint=checkpoint,
+        )
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
     names = [ranker.feature_names_[i] for i in ranker.selected_]
@@ -91,7 +116,7 @@ def tune(
     output: Output,
     regularization: Regularizations,
     validation: Annotated[
-        Path | None, typer.Option(help="Validation data; else give --folds.")
+        Path | None, typer.Option(help="Validation data; or give --folds or --criterion.")
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
@@ -101,6 +126,10 @@ def tune(
         int | None, typer.Option(help="Largest number of features to try; all if left out.")
     ] = None,
     metric: Annotated[str, typer.Option(help="What to choose by: map, ndcg@10, ...")] = "map",
+    criterion: Annotated[
+        str | None,
+        typer.Option(help="Instead of validation data and metric: lqo-map, lqo-ndcg@10, ..."),
+    ] = None,
     convention: Convention = "standard",
     rule: Annotated[Rule, typer.Option(help="Which setting to choose.")] = Rule.best,
     feature_penalty: Annotated[
@@ -110,6 +139,7 @@ def tune(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
+    memory_limit: MemoryLimit = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -121,13 +151,16 @@ def tune(
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    if criterion is not None:
+        metric = _left_out_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    with progress_shown(), open_executor(scheduler) as executor:
+    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
         result = search(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),
             folds=folds,
+            leave_query_out=criterion is not None,
             model=model.value,
             regularizations=regularization,
             max_features=max_features,
@@ -178,6 +211,14 @@ def train(
         print_json(facts)
     else:
         print_table(f"{output}", ["", "value"], list(facts.items()))
+
+
+def _left_out_metric(criterion: str) -> str:
+    """The metric of a criterion such as lqo-map."""
+    prefix, dash, metric = criterion.partition("-")
+    if prefix != "lqo" or not dash:
+        raise UsageError(f"--criterion {criterion!r} is not lqo-METRIC, such as lqo-map.")
+    return metric
 
 
 def _print_tuned(result: Any, metric: str) -> None:

@@ -1,0 +1,131 @@
+"""What a greedy selection is asked, and the paths it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.dataset import Dataset
+from dranking.errors import UsageError
+from dranking.rankers.estimator import check_whole
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SelectionRules:
+    """What a selection may pick, and when it ends.
+
+    Attributes
+    ----------
+    n_features
+        Features to select.
+    start
+        Features that every path begins with, in this order.
+    forbidden
+        Features that are never picked.
+    patience
+        End a path after so many rounds in succession without a new smallest error, and drop
+        them; None means never.
+    prefetch
+        Gram rows fetched in one pass: those of the best candidates.
+    """
+
+    n_features: int
+    start: Sequence[int] = ()
+    forbidden: Sequence[int] = ()
+    patience: int | None = None
+    prefetch: int = 8
+
+    def check(self, dataset: Dataset) -> None:
+        """Raise UsageError unless the data has what is asked."""
+        for name in ("n_features", "prefetch"):
+            check_whole(name, getattr(self, name))
+        n = dataset.n_features
+        for feature in chain(self.start, self.forbidden):
+            check_whole("a feature of start or forbidden", feature)
+            if not 0 <= feature < n:
+                raise UsageError(f"feature {feature} is not there; the data has 0 to {n - 1}.")
+        if len(set(self.start)) < len(self.start) or set(self.start) & set(self.forbidden):
+            raise UsageError("start names a feature twice, or one that is forbidden.")
+        allowed = n - len(set(self.forbidden))
+        if not max(1, len(self.start)) <= self.n_features <= allowed:
+            raise UsageError(
+                f"n_features is {self.n_features}; the data has {n} features, so choose "
+                f"{max(1, len(self.start))} to {allowed}."
+            )
+        if self.prefetch < 1:
+            raise UsageError(f"prefetch is {self.prefetch}; at least 1 row is fetched in a pass.")
+        if self.patience is not None:
+            check_whole("patience", self.patience)
+            if self.patience < 1:
+                raise UsageError(f"patience is {self.patience}; at least 1 round is waited.")
+
+
+@dataclass
+class SelectionPath:
+    """The features selected for one lambda, in order, and the models of every size.
+
+    Attributes
+    ----------
+    regularization
+        lambda.
+    selected
+        0-based feature indices in selection order.
+    lqo_error
+        Leave-query-out squared error after each round, summed over queries.
+    initial_error
+        The same with no feature: the labels' own centred norm.
+    weights
+        One array per round: the weights of the features selected so far, in selection order.
+    held_out
+        What the `measure` of `select_paths` gave, summed over all blocks; None without one.
+    """
+
+    regularization: float
+    initial_error: float
+    selected: list[int] = field(default_factory=list)
+    lqo_error: list[float] = field(default_factory=list)
+    weights: list[Array] = field(default_factory=list)
+    held_out: Array | None = None
+
+    @property
+    def without_gain(self) -> list[int]:
+        """Rounds (0-based) whose pick did not lower the error."""
+        errors = [self.initial_error, *self.lqo_error]
+        return [r for r, (before, after) in enumerate(pairwise(errors)) if not after < before]
+
+    @property
+    def best_size(self) -> int:
+        """The smallest number of features, at least 1, with the smallest error."""
+        return int(np.argmin(self.lqo_error)) + 1
+
+    def first(self, size: int) -> SelectionPath:
+        """The path up to `size` features."""
+        return SelectionPath(
+            self.regularization,
+            self.initial_error,
+            self.selected[:size],
+            self.lqo_error[:size],
+            self.weights[:size],
+        )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a selection found.
+
+    Attributes
+    ----------
+    paths
+        One for each lambda.
+    n_passes
+        Passes over the data.
+    """
+
+    paths: list[SelectionPath]
+    n_passes: int
