@@ -19,6 +19,7 @@ class QueryScan:
         self._starts: list[NDArray[np.int64]] = []
         self._flagged: list[NDArray[np.int64]] = []
         self._n_rows = 0
+        self._last: pa.Scalar | None = None
 
     def add(self, ids: pa.Array, flags: NDArray[np.bool_] | None = None) -> None:
         """Take the next rows.

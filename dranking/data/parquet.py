@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -94,8 +95,11 @@ class ParquetDataset(Dataset):
             self._files.read(start, stop, self._layout.to_read(features)),
             self._layout,
             features,
-            lambda row: self._files.place(start + row),
+            partial(self._place, start),
         )
+
+    def _place(self, start: int, row: int) -> str:
+        return self._files.place(start + row)
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order; reads the id column only."""
@@ -124,7 +128,7 @@ class ParquetDataset(Dataset):
         queries = QueryScan()
         for start, table in self._files.scan([roles.qid, *([relevance] if relevance else [])]):
             ids = as_ids(table.column(roles.qid), roles.qid, as_string=self._layout.qid_is_text)
-            check_no_null(ids, roles.qid, lambda row, start=start: self._files.place(start + row))
+            check_no_null(ids, roles.qid, partial(self._place, start))
             missing = None
             if relevance:
                 missing = np.isnan(arrow_numbers(table.column(relevance)).astype(np.float64))
@@ -134,9 +138,9 @@ class ParquetDataset(Dataset):
     def _has_large_doc_ids(self) -> bool:
         """Whether a document id is an integer beyond int64."""
         name = self._layout.roles.doc_id
-        unsigned = name is not None and any(
-            schema.field(name).type == pa.uint64() for schema in self._files.schemas()
-        )
+        if name is None:
+            return False
+        unsigned = any(schema.field(name).type == pa.uint64() for schema in self._files.schemas())
         return unsigned and any(
             pa.types.is_string(as_ids(table.column(name), DOC_ID).type)
             for _, table in self._files.scan([name])

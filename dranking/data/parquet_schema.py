@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
@@ -91,7 +92,9 @@ def recorded_transforms(files: ParquetFiles, feature_names: Sequence[str]) -> Tr
             f"{path}: its values are scaled, but column {unknown[0]!r} was added afterwards; name "
             "the features with feature_columns=, without it."
         )
-    columns = [position[name] for name in feature_names] if transforms else []
+    if not transforms:
+        return ()
+    columns = np.array([position[name] for name in feature_names], dtype=np.intp)
     return tuple(transform.restricted(columns) for transform in transforms)
 
 

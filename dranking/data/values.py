@@ -81,7 +81,7 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
         If they are not one-dimensional or not numbers.
     """
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(np.float64).filled(np.nan)
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         if np.ndim(values) != 1:
             raise DataError(f"{name} has shape {np.shape(values)}; it must be one number per row.")

@@ -138,5 +138,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number as Python's, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A parameter with Python's numbers for NumPy's, which JSON can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value

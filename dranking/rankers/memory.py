@@ -9,7 +9,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
 from dranking.errors import UsageError
 
-SURPLUS_ROWS = 8
+SURPLUS_ROWS = 12
 """Gram rows kept beyond those of the selected features: what prefetching may guess wrong."""
 
 BLOCKS_IN_FLIGHT = 3
