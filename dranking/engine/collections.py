@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
@@ -38,7 +39,7 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
     if _is_dask(X) and hasattr(X, "npartitions") and hasattr(X, "columns") and qid is None:
-        return from_table(X.compute())
+        return from_table(_collected(X))
     X, y, qid, query_weights = (_computed(v) for v in (X, y, qid, query_weights))
     return from_arrays(X, y, qid, query_weights=query_weights)
 
@@ -100,6 +101,13 @@ def to_dask_dataframe(dataset: Dataset) -> Any:
 def _is_dask(value: Any) -> bool:
     dask = sys.modules.get("dask")
     return dask is not None and bool(dask.base.is_dask_collection(value))
+
+
+def _collected(frame: Any) -> pa.Table:
+    """A dask DataFrame as one table, partition by partition: never two copies of everything."""
+    parts = (frame.partitions[i].compute() for i in range(frame.npartitions))
+    tables = [pa.Table.from_pandas(part, preserve_index=False) for part in parts]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _computed(value: Any) -> Any:

@@ -109,8 +109,13 @@ class DaskExecutor:
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task under a key that begins with `name`."""
-        key = (name, self._run, next(self._numbers))
-        return self._client.submit(function, *args, key=f"{key[0]}-{key[1]}-{key[2]}", pure=False)
+        import dask
+
+        key = f"{name}-{self._run}-{next(self._numbers)}"
+        # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
+        # they can be sent again when a worker is lost.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+            return self._client.submit(function, *args, key=key, pure=False)
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
         """Wait for tasks and return their results in order.
