@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dranking.rankers.linear import LinearModel as LinearModel
     from dranking.rankers.linear import load_model as load_model
     from dranking.rankers.rankrls import RankRLS as RankRLS
+    from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -33,6 +34,7 @@ _HOME = {
     "GreedyRankRLS": "dranking.rankers.greedy",
     "LinearModel": "dranking.rankers.linear",
     "RankRLS": "dranking.rankers.rankrls",
+    "RankRLSCV": "dranking.rankers.rankrls_cv",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
     "compare": "dranking.metrics.compare",

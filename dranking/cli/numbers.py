@@ -26,8 +26,10 @@ def parse_number(text: str | float) -> float:
     return value
 
 
-def parse_grid(text: str) -> Grid:
+def parse_grid(text: str | Grid) -> Grid:
     """Numbers: a comma-separated list whose items may be ranges of powers, `2^0..2^10`."""
+    if isinstance(text, Grid):
+        return text
     values: list[float] = []
     for item in text.split(","):
         if ".." not in item:

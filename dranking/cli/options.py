@@ -47,6 +47,15 @@ MemoryLimit: TypeAlias = Annotated[
         "there if left out."
     ),
 ]
+RegularizationOrGrid: TypeAlias = Annotated[
+    Grid,
+    typer.Option(
+        "--regularization",
+        parser=parse_grid,
+        metavar="GRID",
+        help="lambda, as 8 or 2^3; or several, 2^-5..2^5.",
+    ),
+]
 Convention: TypeAlias = Annotated[str, typer.Option(help="standard, letor4, letor3, mslr or trec.")]
 Metrics: TypeAlias = Annotated[
     str,

@@ -251,7 +251,7 @@ def read_letor(
     An iterable of `QueryBlock`. Every value is ``np.float32(float(token))``; relevance -1 is NaN;
     ids are strings as they stand; `comments` is what stands behind ``#``, `doc_ids` the word
     behind ``docid =`` in it (empty for a document without, None if no document so far has one).
-    Memory is that of a block, not of the files, but for some 200 bytes per query.
+    Memory is that of a block, not of the files, but for some 400 bytes per query.
 
     Raises
     ------

@@ -20,7 +20,8 @@ class SeenQueries:
 
     Notes
     -----
-    Some 200 bytes per query, the one thing that grows with the data while it is streamed.
+    Some 200 bytes per query, and as many again when the table of them has just grown: the one
+    thing that grows with the data while it is streamed.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:

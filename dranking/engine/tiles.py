@@ -7,7 +7,7 @@ the same in every bit for any tile size, worker count, placement or order of com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
@@ -91,9 +91,28 @@ class Tiles:
         function
             From the value of a block to an array, or to a tuple of arrays summed one by one.
         """
-        partials = [
-            self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles
-        ]
+        return self._combine(
+            [self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles],
+            name,
+        )
+
+    def sum_blocks(self, function: BlockFunction, *values: Any, name: str) -> Any:
+        """Sum `function(block, *values)` over all blocks, one pass; like `sum` of `map_blocks`.
+
+        What single blocks give is not kept, so it may be large. `values` are the same for all
+        blocks; pass large ones as tasks.
+        """
+        if self._data:
+            task = partial(_sum_of_values, function)
+            sources: list[Any] = self._data
+        else:
+            task = partial(_sum_streamed, function, self.dataset)
+            sources = self._ranges
+        return self._combine(
+            [self.executor.submit(task, source, *values, name=name) for source in sources], name
+        )
+
+    def _combine(self, partials: list[Task], name: str) -> Any:
         while len(partials) > 1:
             partials = [
                 self.executor.submit(_sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
@@ -144,13 +163,22 @@ def _given(blocks: list[QueryBlock]) -> list[QueryBlock]:
     return blocks
 
 
-def tree_sum(values: Sequence[Any]) -> Any:
-    """Sum arrays, or tuples of arrays, in a binary tree over their positions."""
-    values = list(values)
-    while len(values) > 1:
-        pairs = [_add(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]
-        values = pairs + values[len(values) - len(values) % 2 :]
-    return values[0]
+def tree_sum(values: Iterable[Any]) -> Any:
+    """Sum arrays, or tuples of arrays, in a binary tree over their positions.
+
+    Neighbours are added as soon as both are there, so few partial sums are held at a time.
+    """
+    waiting: list[tuple[int, Any]] = []  # complete subtrees, the larger first, with their height
+    for value in values:
+        height = 0
+        while waiting and waiting[-1][0] == height:
+            value = _add(waiting.pop()[1], value)
+            height += 1
+        waiting.append((height, value))
+    total = waiting.pop()[1]
+    while waiting:
+        total = _add(waiting.pop()[1], total)
+    return total
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -162,6 +190,16 @@ def _add(left: Any, right: Any) -> Any:
 
 def _sum_tile(function: BlockFunction, values: list[Any]) -> Any:
     return tree_sum([function(value) for value in values])
+
+
+def _sum_of_values(function: BlockFunction, blocks: list[QueryBlock], *values: Any) -> Any:
+    return tree_sum(function(block, *values) for block in blocks)
+
+
+def _sum_streamed(
+    function: BlockFunction, dataset: Dataset, blocks: tuple[int, int], *values: Any
+) -> Any:
+    return tree_sum(function(block, *values) for block in read_ahead(dataset, *blocks))
 
 
 def _sum_partials(*partials: Any) -> Any:

@@ -1,5 +1,6 @@
 """Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,17 +111,63 @@ def block_gram(
     """
     n_features = features.shape[1]
     gram, products, norm = np.zeros((n_features, n_features)), np.zeros(n_features), 0.0
-    for first, last in strips_of_queries(query_ptr):
-        rows = slice(query_ptr[first], query_ptr[last])
-        sizes = np.diff(query_ptr[first : last + 1])
-        part = features[rows] if isinstance(features, np.ndarray) else features[rows].toarray()
-        root = np.sqrt(np.repeat(query_weights[first:last], sizes))
-        centred = _centred(part.astype(np.float64), sizes) * root[:, None]
-        labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root
+    for centred, labels, _ in centred_strips(features, relevance, query_ptr, query_weights):
         gram += centred.T @ centred
         products += centred.T @ labels
         norm += float(labels @ labels)
     return gram, products, norm
+
+
+def gram_product(
+    features: Any, query_ptr: NDArray[np.int64], query_weights: Array, vector: Array
+) -> Array:
+    """A v without A: the products of the centred rows of the block with `vector`, taken back.
+
+    Parameters
+    ----------
+    features, query_ptr, query_weights
+        As in `moments`.
+    vector
+        (n_features,) float64.
+    """
+    sizes = np.diff(query_ptr)
+    product = np.zeros(len(vector))
+    for first, last in strips_of_queries(query_ptr):
+        rows = features[query_ptr[first] : query_ptr[last]]
+        scores = rows.astype(np.float64) @ vector
+        centred = _centred(scores[:, None], sizes[first:last])[:, 0]
+        product += rows.T.astype(np.float64) @ (
+            centred * np.repeat(query_weights[first:last], sizes[first:last])
+        )
+    return product
+
+
+def centred_strips(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
+    """Strips of whole queries, centred in float64, times the roots of the query weights.
+
+    Yields
+    ------
+    rows
+        (n_documents, n_features).
+    labels
+        (n_documents,).
+    ptr
+        (n_queries + 1,) offsets of the strip's queries.
+    """
+    for first, last in strips_of_queries(query_ptr):
+        rows = slice(query_ptr[first], query_ptr[last])
+        ptr = query_ptr[first : last + 1] - query_ptr[first]
+        sizes = np.diff(ptr)
+        part = features[rows] if isinstance(features, np.ndarray) else features[rows].toarray()
+        root = np.sqrt(np.repeat(query_weights[first:last], sizes))
+        centred = _centred(part.astype(np.float64), sizes) * root[:, None]
+        labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root
+        yield centred, labels, ptr
 
 
 def strips_of_queries(

@@ -11,11 +11,10 @@ import numpy as np
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.tiles import Tiles
 from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.rankrls import NormalEquations, RankRLS
+from dranking.rankers.rankrls import RankRLS, normal_equations_of
 from dranking.rankers.selection import select_paths
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
@@ -85,7 +84,7 @@ def full_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """RankRLS on all features, one model for each lambda, from one pass over the data."""
-    normal = NormalEquations(Tiles(train, executor, resident=False))
+    normal = normal_equations_of(train, "auto", executor)
     everything = np.arange(size, dtype=np.intp)
     return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
 

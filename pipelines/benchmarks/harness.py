@@ -21,7 +21,6 @@ import multiprocessing
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -29,10 +28,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dranking import __version__
 from dranking.cli.output import note, print_json, print_table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("dranking", "numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,16 @@ def peak_memory(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
     """Memory that ``run(load())`` takes at its peak, in bytes above what `load` left behind.
 
     Both run in a fresh process, so they must be functions of a module (or partials of them).
-    `load` should also run something small, or compiling counts as the run's memory.
+    `load` should also run something small, or compiling counts as the run's memory. The system
+    counts in batches: a megabyte more or less means nothing.
+
+    Raises
+    ------
+    NotImplementedError
+        On systems other than Linux.
     """
+    if not Path("/proc/self/clear_refs").exists():
+        raise NotImplementedError("peak memory is measured on Linux only.")
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
         return pool.submit(_peak_of, load, run).result()
@@ -192,22 +200,28 @@ def _give_back_memory() -> None:
 
 
 def _resident(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"/proc/self/status has no {field}; peak memory is measured on Linux only.")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(field + ":"))
+    return 1024 * int(line.split()[1])
 
 
 def machine() -> dict[str, Any]:
     """Processor, cores this process may use, memory in bytes, and versions."""
     return {
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": _usable_cores(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.platform(),
         "python": platform.python_version(),
+        "dranking": __version__,
         **{name: _version(name) for name in PACKAGES},
     }
+
+
+def _usable_cores() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _cpu_model() -> str:
@@ -219,10 +233,6 @@ def _cpu_model() -> str:
 
 
 def _version(package: str) -> str | None:
-    if package == "dranking":  # also where it is not installed
-        from dranking import __version__
-
-        return __version__
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(package)
     return None
@@ -264,7 +274,7 @@ def _print_readable(figures: Sequence[Figure]) -> None:
     print_table(title, columns, [_row(item) for item in figures])
     for item in figures:
         if item.skipped:
-            print(f"{item.name}: skipped, {item.skipped}", file=sys.stdout)
+            print(f"{item.name}: skipped, {item.skipped}")
 
 
 def _row(item: Figure) -> tuple[str, ...]:

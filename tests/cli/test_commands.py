@@ -130,6 +130,16 @@ def test_train_prints_its_objective(dranking: Call, letor: Write, tmp_path: Path
     assert set(json.loads(out)) == {"model", "n_features", "objective", "seconds"}
 
 
+def test_train_chooses_among_lambdas(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    call = ("train", "rankrls", letor(), "--regularization", "2^-2..2^9", "--json")
+    code, out, _ = dranking(*call, "-o", tmp_path / "m.json")
+    assert code == 0
+    chosen = json.loads(out)["regularization"]
+    provenance = json.loads((tmp_path / "m.json").read_text())["provenance"]
+    errors = provenance["lqo_error"]
+    assert chosen == 2.0 ** (errors.index(min(errors)) - 2)
+
+
 def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:
     assert "numpy" in json.loads(dranking("info", "--json")[1])
     assert json.loads(dranking("info", letor(), "--json")[1])["n_queries"] == 12

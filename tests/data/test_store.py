@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dranking.data import store
-from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.store import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax, Standard

@@ -45,8 +45,8 @@ class PlainRankRLS(dr.RankRLS):
 
 
 class PlainGreedyRankRLS(dr.GreedyRankRLS):
-    def __init__(self, n_features=1, regularization=1.0, prefetch=8):
-        super().__init__(n_features, regularization, prefetch)
+    def __init__(self, n_features=1, regularization=1.0):
+        super().__init__(n_features, regularization)
 
     def fit(self, X, y=None):
         return super().fit(X, y, qid=three_queries(X))

@@ -30,8 +30,8 @@ def data(X, names=NAMES, sizes=(3, 2), **options):
     )
 
 
-@pytest.fixture
-def X():
+@pytest.fixture(name="X")
+def four_features():
     return np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
 
 
@@ -230,7 +230,7 @@ def test_data_scaled_otherwise_is_refused(X):
     standard = Standard(mean=(0.0, 0.0), scale=(1.0, 2.0))
     with pytest.raises(dr.DataError, match="scaled by query-minmax, but the model needs nothing"):
         model().predict(data(X).transformed([QueryMinMax()]))
-    with pytest.raises(dr.DataError, match="scaled by query-minmax, .* needs standard"):
+    with pytest.raises(dr.DataError, match=r"scaled by query-minmax, .* needs standard"):
         model(transforms=(standard,)).predict(data(X).transformed([QueryMinMax()]))
     with pytest.raises(dr.DataError, match="pass a data set"):
         model(transforms=(standard,)).predict(X[:, :2])
@@ -265,11 +265,27 @@ def test_a_fitted_ranker_and_its_stored_model_agree(ranker, scaling, tmp_path):
 def test_provenance_says_where_a_model_comes_from(tmp_path):
     problem = random_problem(4, n_features=4)
     dataset = problem.dataset()
-    ranker = dr.GreedyRankRLS(np.int64(2), regularization=np.float64(4.0), prefetch=np.int32(3))
+    ranker = dr.GreedyRankRLS(
+        np.int64(3),
+        regularization=np.float64(4.0),
+        start=np.array([2]),
+        forbidden=("f1",),
+        prefetch=np.int32(3),
+        checkpoint=tmp_path / "picks.json",
+    )
     ranker.fit(dataset).to_model().save(tmp_path / "m.json")
     provenance = dr.load_model(tmp_path / "m.json").provenance
     assert provenance["ranker"] == "GreedyRankRLS"
-    assert provenance["parameters"] == {"n_features": 2, "regularization": 4.0, "prefetch": 3}
+    assert provenance["parameters"] == {
+        "n_features": 3,
+        "regularization": 4.0,
+        "start": [2],
+        "forbidden": ["f1"],
+        "patience": None,
+        "prefetch": 3,
+        "memory_limit": None,
+        "checkpoint": str(tmp_path / "picks.json"),
+    }
     assert provenance["selected"] == ranker.selected_
     assert provenance["lqo_error"] == ranker.lqo_error_.tolist()
     assert provenance["picks_without_gain"] == []

@@ -9,9 +9,8 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.engine.tiles import Tiles
 from dranking.rankers.gram import ridge_weights
-from dranking.rankers.rankrls import NormalEquations
+from dranking.rankers.rankrls import DirectSolver
 from tests.rankers.problems import Problem, random_problem, ranking_problems
 from tests.reference.greedy import centred_queries
 from tests.reference.greedy import ridge_weights as refitted_weights
@@ -161,7 +160,7 @@ def test_features_of_very_different_scales():
 
 def test_many_lambdas_from_one_pass():
     dataset = random_problem(11).dataset()
-    normal = NormalEquations(Tiles(dataset, get_executor("threads")))
+    normal = DirectSolver(dataset, get_executor("threads"))
     for regularization in 2.0 ** np.arange(-15, 16, 5):
         np.testing.assert_array_equal(
             normal.solve(regularization), fit(dataset, regularization).coef_

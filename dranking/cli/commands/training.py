@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.numbers import Grid
 from dranking.cli.options import (
     Convention,
     Data,
@@ -17,6 +18,7 @@ from dranking.cli.options import (
     Output,
     Overwrite,
     Regularization,
+    RegularizationOrGrid,
     Regularizations,
     Scheduler,
     names_in,
@@ -185,20 +187,25 @@ def train(
     model: Annotated[TrainModel, typer.Argument(help="Which ranker.")],
     data: Data,
     output: Output,
-    regularization: Regularization = 1.0,
+    regularization: RegularizationOrGrid = Grid([1.0]),
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Train a ranker on all features."""
+    """Train a ranker on all features.
+
+    Of several lambdas, the one with the least exact leave-query-out error is taken.
+    """
     from dranking.data.open import open_dataset
     from dranking.engine.cluster import open_executor
     from dranking.rankers.rankrls import RankRLS
+    from dranking.rankers.rankrls_cv import RankRLSCV
 
     check_output_file(output, overwrite)
     started = time.perf_counter()
+    several = len(regularization) > 1
+    ranker = RankRLSCV(regularization) if several else RankRLS(regularization[0])
     with progress_shown(), open_executor(scheduler) as executor:
-        ranker = RankRLS(regularization=regularization)
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
     facts: dict[str, Any] = {
@@ -207,6 +214,8 @@ def train(
         "objective": ranker.objective_,
         "seconds": time.perf_counter() - started,
     }
+    if several:
+        facts["regularization"] = ranker.regularization_
     if as_json:
         print_json(facts)
     else:

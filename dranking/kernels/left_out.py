@@ -1,0 +1,77 @@
+"""Leave-query-out residuals of RankRLS on all features, for many lambdas at once.
+
+With A = V D V' over all queries, a query's centred rows Z = X_q V and beta = V'b, the weights for
+any lambda are omega = (D + lambda)^-1 beta in the basis V. Without the query they solve
+(D + lambda - Z'Z) omega_q = beta - Z'y_q, and by the Woodbury identity the residual of the query
+left out is p_q = (I - Z (D + lambda)^-1 Z')^-1 (y_q - Z omega). The smaller system is solved.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MAX_VALUES = 2**22
+"""Numbers of the systems solved together at most."""
+
+
+def left_out(
+    rows: Array, labels: Array, values: Array, products: Array, regularizations: Array
+) -> tuple[Array, Array]:
+    """Leave one query out, for every lambda.
+
+    Parameters
+    ----------
+    rows
+        (l, n) the query's centred features in the basis V, times the root of its weight.
+    labels
+        (l,) its centred relevance, times the same root.
+    values
+        (n,) D, at least 0.
+    products
+        (n,) beta.
+    regularizations
+        (n_lambdas,) above 0.
+
+    Returns
+    -------
+    residuals
+        (n_lambdas, l) p_q.
+    weights
+        (n_lambdas, n) omega_q, the weights without the query, in the basis V.
+    """
+    size = min(rows.shape)
+    step = max(1, MAX_VALUES // max(1, size * size))
+    solve = _by_documents if len(rows) <= rows.shape[1] else _by_features
+    parts = [
+        solve(rows, labels, values + regularizations[i : i + step, None], products)
+        for i in range(0, len(regularizations), step)
+    ]
+    residuals, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return residuals, weights
+
+
+def _by_documents(
+    rows: Array, labels: Array, shifted: Array, products: Array
+) -> tuple[Array, Array]:
+    """Solve (l, l) systems; `shifted` (n_lambdas, n) is D + lambda."""
+    weights = products / shifted
+    system = np.eye(len(rows)) - (rows / shifted[:, None, :]) @ rows.T
+    errors = labels - weights @ rows.T
+    residuals = _solved(system, errors)
+    return residuals, weights - (residuals @ rows) / shifted
+
+
+def _by_features(
+    rows: Array, labels: Array, shifted: Array, products: Array
+) -> tuple[Array, Array]:
+    """Solve (n, n) systems; `shifted` (n_lambdas, n) is D + lambda."""
+    system = shifted[:, :, None] * np.eye(rows.shape[1]) - rows.T @ rows
+    right = np.broadcast_to(products - rows.T @ labels, shifted.shape)
+    weights = _solved(system, right)
+    return labels - weights @ rows.T, weights
+
+
+def _solved(systems: Array, right: Array) -> Array:
+    """(n, m) solutions of n systems (n, m, m) with the right-hand sides (n, m)."""
+    return np.linalg.solve(systems, right[:, :, None])[:, :, 0].astype(np.float64, copy=False)
