@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dranking.data.ingest import ingest as ingest
     from dranking.data.memory import from_arrays as from_arrays
     from dranking.data.open import open_dataset as open_dataset
+    from dranking.data.parquet import write_parquet as write_parquet
     from dranking.data.store import write_dataset as write_dataset
     from dranking.engine.collections import to_dask_array as to_dask_array
     from dranking.engine.collections import to_dask_dataframe as to_dask_dataframe
@@ -47,6 +48,7 @@ _HOME = {
     "to_dask_dataframe": "dranking.engine.collections",
     "tune": "dranking.tuning.search",
     "write_dataset": "dranking.data.store",
+    "write_parquet": "dranking.data.parquet",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

@@ -224,17 +224,26 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
             if not is_number(field.type):
                 raise DataError(f"column {field.name!r} is {field.type}; features are numbers.")
         return table, tuple(table.column_names)
+    return _as_matrix(X), None
+
+
+def _as_matrix(X: Any) -> NDArray[Any]:
+    """A two-dimensional array of numbers; what is masked becomes NaN."""
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     array = np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has shape {array.shape}; it must be (n_documents, n_features).")
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"X is of type {array.dtype}; features are numbers.") from error
-    return array, None
+            raise DataError(
+                f"X holds what is no number ({error}); features are numbers."
+            ) from error
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"X is of type {array.dtype}; features are numbers.")
+    return array
 
 
 def _canonical(X: Any) -> Any:
