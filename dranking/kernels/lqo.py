@@ -193,6 +193,57 @@ def solve_upper(factor: Array, x: Array) -> None:
 
 
 @kernel
+def append_to_factor(factor: Array, column: Array, corner: float, least: float) -> float:
+    """Append a row to the packed Cholesky factor of M[S, S]: that of a feature f.
+
+    Parameters
+    ----------
+    column
+        (t,) M[S, f]; becomes beta = M[S, S]^-1 M[S, f].
+    corner, least
+        M[f, f], and the smallest pivot there can be.
+
+    Returns
+    -------
+    The pivot: the Schur complement of M at f.
+    """
+    t = len(column)
+    row = t * (t + 1) // 2
+    solve_lower(factor, column)
+    pivot = corner
+    for j in range(t):
+        factor[row + j] = column[j]
+        pivot -= column[j] * column[j]
+    pivot = max(pivot, least)
+    factor[row + t] = np.sqrt(pivot)
+    solve_upper(factor, column)
+    return pivot
+
+
+@kernel
+def advance_state(state: Array, m: Array, h: Array, f: int, regularization: float) -> float:
+    """Bring the state (4, n_features) of one query past the selection of f.
+
+    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S. Returns what the query's
+    error loses. (A function of its own because only so Numba vectorises the loop.)
+    """
+    s, r, u, v = state[0], state[1], state[2], state[3]
+    scale = 1.0 / m[f]
+    # z_f . z_f is taken from h, found with the factor: where features nearly copy each other, what
+    # the recursion for v knows of f has lost more digits than the two agree on.
+    r_f, u_f, v_f = r[f], u[f], max(h[f], 0.0)
+    a_f = r_f * scale
+    for i in range(len(m)):
+        rho = m[i] * scale
+        u[i] += a_f * (rho * v_f - h[i]) - rho * u_f
+        v[i] = max(v[i] + rho * (rho * v_f - 2.0 * h[i]), 0.0)
+        s[i] = max(s[i] - rho * m[i], regularization)
+        r[i] -= rho * r_f
+    lost: float = 2.0 * a_f * u_f - a_f * a_f * v_f
+    return lost
+
+
+@kernel
 def update(block: BlockState, rows: Array, pick: Pick, regularization: float) -> None:
     """Select a feature: one round of the greedy algorithm for every query of a block.
 
@@ -209,7 +260,6 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
     n = state.shape[2]
     t = len(selected) - 1
     f = selected[t]
-    pivot_row = t * (t + 1) // 2
     beta, delta = np.empty(t), np.empty(t)
     g, m, h = np.empty(n), np.empty(n), np.empty(n)
     total_f = total_rows[t]
@@ -218,21 +268,14 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
         kept, row_f, factor = rows[q], rows[q, slots[t]], block.factors[q]
         for j in range(t):
             beta[j] = total_rows[j, f] - kept[slots[j], f]
-        solve_lower(factor, beta)
-        pivot = total_f[f] - row_f[f] + regularization
-        for j in range(t):
-            factor[pivot_row + j] = beta[j]
-            pivot -= beta[j] * beta[j]
-        factor[pivot_row + t] = np.sqrt(max(pivot, regularization))
-        solve_upper(factor, beta)
+        corner = total_f[f] - row_f[f] + regularization
+        pivot = append_to_factor(factor, beta, corner, regularization)
 
         for i in range(n):
             g[i] = row_f[i]
             m[i] = total_f[i] - row_f[i]
         subtract_rows(beta, kept, slots, total_rows, g, m)
-        # The factor's own pivot, and z_f . z_f found with the factor: where features nearly copy
-        # each other, what the recursions know of f has lost more digits than they agree on.
-        m[f] = max(pivot, regularization)
+        m[f] = pivot  # the same to rounding, and the one that the factor holds
         for j in range(t):
             delta[j] = g[selected[j]]
         solve_lower(factor, delta)
@@ -240,17 +283,7 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
         h[:] = g
         subtract_left_out_rows(delta, kept, slots, total_rows, h)
 
-        s, r, u, v = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
-        scale = 1.0 / m[f]
-        r_f, u_f, v_f = r[f], u[f], max(h[f], 0.0)
-        a_f = r_f * scale
-        errors[q] -= 2.0 * a_f * u_f - a_f * a_f * v_f
-        for i in range(n):
-            rho = m[i] * scale
-            u[i] += a_f * (rho * v_f - h[i]) - rho * u_f
-            v[i] = max(v[i] + rho * (rho * v_f - 2.0 * h[i]), 0.0)
-            s[i] = max(s[i] - rho * m[i], regularization)
-            r[i] -= rho * r_f
+        errors[q] -= advance_state(state[q], m, h, f, regularization)
         add_scores(state[q], errors[q], scores[:n])
         scores[n] += errors[q]
 

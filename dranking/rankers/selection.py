@@ -74,6 +74,7 @@ def select_paths(
     """
     for value in regularizations:
         check_positive("regularization", value)
+    regularizations = [float(value) for value in regularizations]
     check_training_data(dataset)
     rules.check(dataset)
     run = get_executor(executor)

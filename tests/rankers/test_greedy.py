@@ -212,6 +212,14 @@ def test_many_lambdas_at_once_equal_single_runs_in_every_bit():
     assert found.n_passes < 1 + 7 * len(grid)
 
 
+@pytest.mark.parametrize("kind", [int, np.int64, np.float32])
+def test_the_type_of_lambda_changes_no_bit(kind):
+    dataset = random_problem(25).dataset()
+    found = select(dataset, 12, kind(3))
+    assert type(found.regularization) is float
+    assert_same_bits(found, select(dataset, 12, 3.0))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_tie_goes_to_the_lowest_index(layout):
     problem = random_problem(13, n_features=5)

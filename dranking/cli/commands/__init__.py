@@ -3,7 +3,8 @@
 from dranking.cli.commands.data import info, ingest
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
-from dranking.cli.commands.training import select, train, tune
+from dranking.cli.commands.selection import select, tune
+from dranking.cli.commands.training import train
 
 __all__ = [
     "compare",
