@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dranking.rankers.linear import load_model as load_model
     from dranking.rankers.rankrls import RankRLS as RankRLS
     from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
+    from dranking.rankers.ranksvm import RankLogistic as RankLogistic
+    from dranking.rankers.ranksvm import RankSVM as RankSVM
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -34,8 +36,10 @@ _HOME = {
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy",
     "LinearModel": "dranking.rankers.linear",
+    "RankLogistic": "dranking.rankers.ranksvm",
     "RankRLS": "dranking.rankers.rankrls",
     "RankRLSCV": "dranking.rankers.rankrls_cv",
+    "RankSVM": "dranking.rankers.ranksvm",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
     "compare": "dranking.metrics.compare",

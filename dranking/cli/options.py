@@ -48,12 +48,12 @@ MemoryLimit: TypeAlias = Annotated[
     ),
 ]
 RegularizationOrGrid: TypeAlias = Annotated[
-    Grid,
+    Grid | None,
     typer.Option(
         "--regularization",
         parser=parse_grid,
         metavar="GRID",
-        help="lambda, as 8 or 2^3; or several, 2^-5..2^5.",
+        help="lambda, as 8 or 2^3; or several, 2^-5..2^5; the ranker's own default if left out.",
     ),
 ]
 Convention: TypeAlias = Annotated[str, typer.Option(help="standard, letor4, letor3, mslr or trec.")]

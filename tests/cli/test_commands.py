@@ -124,8 +124,14 @@ def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "p.parquet").num_rows == 96
 
 
-def test_train_prints_its_objective(dranking: Call, letor: Write, tmp_path: Path) -> None:
-    code, out, _ = dranking("train", "rankrls", letor(), "-o", tmp_path / "m.json", "--json")
+@pytest.mark.parametrize(
+    "model", [("rankrls",), ("ranksvm",), ("ranksvm", "--loss", "hinge"), ("ranklogistic",)]
+)
+def test_train_prints_its_objective(
+    dranking: Call, letor: Write, tmp_path: Path, model: tuple[str, ...]
+) -> None:
+    name, *options = model
+    code, out, _ = dranking("train", name, letor(), *options, "-o", tmp_path / "m.json", "--json")
     assert code == 0
     assert set(json.loads(out)) == {"model", "n_features", "objective", "seconds"}
 
@@ -138,6 +144,16 @@ def test_train_chooses_among_lambdas(dranking: Call, letor: Write, tmp_path: Pat
     provenance = json.loads((tmp_path / "m.json").read_text())["provenance"]
     errors = provenance["lqo_error"]
     assert chosen == 2.0 ** (errors.index(min(errors)) - 2)
+
+
+def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    call = ("train", "ranksvm", letor(), "-o", tmp_path / "m.json", "--regularization")
+    assert dranking(*call, "2^-10")[0] == 0
+    provenance = json.loads((tmp_path / "m.json").read_text())["provenance"]
+    assert provenance["parameters"]["regularization"] == 2.0**-10
+    code, _, err = dranking(*call, "1,2", "--overwrite")
+    assert code == 2
+    assert "one lambda" in err
 
 
 def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:

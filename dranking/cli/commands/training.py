@@ -19,36 +19,44 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
+from dranking.errors import UsageError
 
 
 class TrainModel(StrEnum):
     """Models that `train` fits."""
 
     rankrls = "rankrls"
+    ranksvm = "ranksvm"
+    ranklogistic = "ranklogistic"
+
+
+class Loss(StrEnum):
+    """What RankSVM minimises over all pairs."""
+
+    squared_hinge = "squared-hinge"
+    hinge = "hinge"
 
 
 def train(
     model: Annotated[TrainModel, typer.Argument(help="Which ranker.")],
     data: Data,
     output: Output,
-    regularization: RegularizationOrGrid = Grid([1.0]),
+    regularization: RegularizationOrGrid = None,
+    loss: Annotated[Loss, typer.Option(help="Of ranksvm.")] = Loss.squared_hinge,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Train a ranker on all features.
 
-    Of several lambdas, the one with the least exact leave-query-out error is taken.
+    Of several lambdas, rankrls takes the one with the least exact leave-query-out error.
     """
     from dranking.data.open import open_dataset
     from dranking.engine.cluster import open_executor
-    from dranking.rankers.rankrls import RankRLS
-    from dranking.rankers.rankrls_cv import RankRLSCV
 
     check_output_file(output, overwrite)
     started = time.perf_counter()
-    several = len(regularization) > 1
-    ranker = RankRLSCV(regularization) if several else RankRLS(regularization[0])
+    ranker = _ranker(model, regularization or Grid(), loss)
     with progress_shown(), open_executor(scheduler) as executor:
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
@@ -58,9 +66,26 @@ def train(
         "objective": ranker.objective_,
         "seconds": time.perf_counter() - started,
     }
-    if several:
+    if hasattr(ranker, "regularization_"):
         facts["regularization"] = ranker.regularization_
     if as_json:
         print_json(facts)
     else:
         print_table(f"{output}", ["", "value"], list(facts.items()))
+
+
+def _ranker(model: TrainModel, regularization: Grid, loss: Loss) -> Any:
+    from dranking.rankers.rankrls import RankRLS
+    from dranking.rankers.rankrls_cv import RankRLSCV
+    from dranking.rankers.ranksvm import RankLogistic, RankSVM
+
+    if len(regularization) > 1:
+        if model is not TrainModel.rankrls:
+            raise UsageError(f"{model} takes one lambda, not {len(regularization)}.")
+        return RankRLSCV(regularization)
+    options: dict[str, Any] = {"regularization": regularization[0]} if regularization else {}
+    if model is TrainModel.rankrls:
+        return RankRLS(**options)
+    if model is TrainModel.ranklogistic:
+        return RankLogistic(**options)
+    return RankSVM(**options, loss=loss.value)

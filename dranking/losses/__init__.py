@@ -1,0 +1,1 @@
+"""Losses over the pairs of documents of a query, on one block."""

@@ -1,0 +1,157 @@
+"""Losses over all pairs of documents of a query with different relevance, on one block.
+
+A loss is a value object with three parts: its value and slopes at the scores, and its curvature
+along a direction, all in the space of scores; the chain rule through X is the same for every loss.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.kernels import pairs
+from dranking.kernels.compile import frozen
+from dranking.kernels.pairs import Groups, Tangent
+from dranking.kernels.products import times, transposed_times
+
+Array = NDArray[np.float64]
+
+
+class PairTargets(NamedTuple):
+    """What a loss needs of a block beside the scores: who makes pairs, and how many there are.
+
+    Attributes
+    ----------
+    groups
+        Grades by rank, queries and their weights.
+    n_pairs
+        Weighted number of pairs.
+    """
+
+    groups: Groups
+    n_pairs: float
+
+
+class LossAt(NamedTuple):
+    """Value and slopes (n_documents,) of a loss, and the way to its curvature."""
+
+    value: float
+    slopes: Array
+    tangent: Tangent
+
+
+class PairLoss(Protocol):
+    """A loss over the pairs of a block, a sum over its queries."""
+
+    def at(self, scores: Array, groups: Groups) -> LossAt:
+        """Value and slopes at the scores."""
+        ...
+
+    def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
+        """(n_documents,) second derivative times a direction."""
+        ...
+
+
+class HingeSum(NamedTuple):
+    """A weighted sum of squared hinges, ``sum_m c_m max(0, m - (s_a - s_b))^2``.
+
+    Attributes
+    ----------
+    margins
+        (n_margins, 2) of m and c_m.
+    """
+
+    margins: Array
+
+    def at(self, scores: Array, groups: Groups) -> LossAt:
+        """Value and slopes at the scores."""
+        tangent = empty_tangent(scores)
+        slopes = np.empty(len(scores))
+        value, _ = pairs.hinge_loss(groups, self.margins, tangent, slopes)
+        return LossAt(value, slopes, tangent)
+
+    def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
+        """(n_documents,) generalised second derivative times a direction."""
+        out = np.empty(len(direction))
+        pairs.hinge_curvature(groups, self.margins, tangent, direction, out)
+        return out
+
+
+class Logistic(NamedTuple):
+    """``log(1 + exp(s_b - s_a))``; O(pairs)."""
+
+    def at(self, scores: Array, groups: Groups) -> LossAt:
+        """Value and slopes at the scores."""
+        slopes = np.empty(len(scores))
+        value = pairs.logistic_loss(groups, scores, slopes)
+        return LossAt(value, slopes, empty_tangent(scores))
+
+    def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
+        """(n_documents,) second derivative times a direction."""
+        out = np.empty(len(direction))
+        pairs.logistic_curvature(groups, tangent.scores, direction, out)
+        return out
+
+
+SQUARED_HINGE = HingeSum(np.array([[1.0, 1.0]]))
+
+
+def smoothed_hinge(width: float) -> HingeSum:
+    """The hinge with its corner rounded over a width.
+
+    ``0`` for x <= 0, ``x^2 / (2 width)`` up to `width`, then ``x - width / 2``, where x is the
+    shortfall of the margin 1: the difference of two squared hinges. At most width / 2 below the
+    hinge.
+    """
+    share = 0.5 / width
+    return HingeSum(np.array([[1.0, share], [1.0 - width, -share]]))
+
+
+def empty_tangent(scores: Array) -> Tangent:
+    """A tangent that is not computed yet."""
+    n = len(scores)
+    return Tangent(scores, np.empty(n, dtype=np.int64), np.empty(n))
+
+
+def pair_targets(block: QueryBlock) -> PairTargets:
+    """Ranks of the grades of a block of labelled documents, and how many pairs they make."""
+    ranks = np.empty(block.n_documents, dtype=np.int64)
+    pairs.grade_ranks(block.relevance, block.query_ptr, ranks)
+    counts = np.empty(block.n_queries)
+    pairs.count_pairs(ranks, block.query_ptr, counts)
+    groups = Groups(ranks, block.query_ptr, block.weights)
+    return PairTargets(groups, float(counts @ block.weights))
+
+
+def hinge_of_pairs(block: QueryBlock, targets: PairTargets, weights: Array) -> float:
+    """Weighted sum of the plain hinge over all pairs of a block, for a linear model."""
+    tangent = empty_tangent(times(block.features, weights))
+    slopes = np.empty(block.n_documents)
+    _, hinge = pairs.hinge_loss(frozen_groups(targets), SQUARED_HINGE.margins, tangent, slopes)
+    return hinge
+
+
+def loss_of_model(
+    block: QueryBlock, targets: PairTargets, weights: Array, loss: PairLoss
+) -> tuple[float, Array, Tangent]:
+    """Value, gradient by the weights (n_features,) and tangent of a loss, for a linear model."""
+    value, slopes, tangent = loss.at(times(block.features, weights), frozen_groups(targets))
+    return value, transposed_times(block.features, slopes), tangent
+
+
+def curvature_of_model(
+    block: QueryBlock, targets: PairTargets, tangent: Tangent, direction: Array, loss: PairLoss
+) -> Array:
+    """(n_features,) second derivative by the weights times a direction."""
+    along = times(block.features, direction)
+    there = Tangent(frozen(tangent.scores), frozen(tangent.order), frozen(tangent.numbers))
+    return transposed_times(block.features, loss.curvature(there, frozen_groups(targets), along))
+
+
+def frozen_groups(targets: PairTargets) -> Groups:
+    """The groups read-only: kernels are compiled for that alone."""
+    ranks, query_ptr, weights = targets.groups
+    return Groups(frozen(ranks), frozen(query_ptr), frozen(weights))
