@@ -11,15 +11,19 @@ import numpy as np
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.rankers.estimator import LinearRanker
 from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.rankrls import RankRLS, normal_equations_of
+from dranking.rankers.ranksvm import PairwiseRanker, RankLogistic, RankSVM
 from dranking.rankers.selection import select_paths
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 
-ModelName: TypeAlias = Literal["greedy-rankrls", "rankrls"]
+ModelName: TypeAlias = Literal[
+    "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic"
+]
 
 
 class Family(NamedTuple):
@@ -80,7 +84,7 @@ def fit_greedy(
     return ranker.to_model(), ranker.selected_
 
 
-def full_paths(
+def rankrls_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
     """RankRLS on all features, one model for each lambda, from one pass over the data."""
@@ -89,15 +93,36 @@ def full_paths(
     return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
 
 
-def fit_full(
-    train: Dataset, point: GridPoint, executor: Executor
+def pairwise_paths(
+    make: Callable[[float], PairwiseRanker],
+    train: Dataset,
+    lambdas: Sequence[float],
+    size: int,
+    executor: Executor,
+) -> list[ModelPath]:
+    """A ranker on all features, fitted for each lambda."""
+    everything = np.arange(size, dtype=np.intp)
+    fits = (make(value).fit(train, executor=executor) for value in lambdas)
+    return [ModelPath(fit.regularization, everything, [fit.coef_]) for fit in fits]
+
+
+def fit_on_all_features(
+    make: Callable[[float], LinearRanker], train: Dataset, point: GridPoint, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
-    """RankRLS with the lambda chosen."""
-    ranker = RankRLS(regularization=point["regularization"]).fit(train, executor=executor)
+    """A ranker on all features with the lambda chosen."""
+    ranker = make(point["regularization"])
+    ranker.fit(train, executor=executor)
     return ranker.to_model(), range(train.n_features)
+
+
+def _pairwise(make: Callable[[float], PairwiseRanker]) -> Family:
+    return Family(partial(pairwise_paths, make), partial(fit_on_all_features, make))
 
 
 FAMILIES: dict[str, Family] = {
     "greedy-rankrls": Family(greedy_paths, fit_greedy),
-    "rankrls": Family(full_paths, fit_full),
+    "rankrls": Family(rankrls_paths, partial(fit_on_all_features, RankRLS)),
+    "ranksvm": _pairwise(RankSVM),
+    "ranksvm-hinge": _pairwise(partial(RankSVM, loss="hinge")),
+    "ranklogistic": _pairwise(RankLogistic),
 }

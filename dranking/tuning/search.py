@@ -114,7 +114,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         fitted to all others, which the selection knows already. The features are those selected
         with all queries, so the scores flatter a little. For ``greedy-rankrls``.
     model
-        ``greedy-rankrls`` tries 1 to `max_features` features, ``rankrls`` has all of them.
+        ``greedy-rankrls`` tries 1 to `max_features` features, the others have all of them.
     max_features
         Largest number of features; all of the data's if None.
     measure, convention
@@ -137,8 +137,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     lambdas = _check_lambdas(regularizations)
     check_rule(rule, feature_penalty)
     size = _check_size(train, model, max_features)
-    if model == "rankrls":
-        _check_nothing_about_size(train, size, rule, feature_penalty)
+    if model != "greedy-rankrls":
+        _check_nothing_about_size(train, model, size, rule, feature_penalty)
     criterion = Criterion(get_measure(measure).name, get_convention(convention))
     _check_one_way(validation, folds, leave_query_out, model)
     run = get_executor(executor)
@@ -225,11 +225,11 @@ def _check_size(train: Dataset, model: str, max_features: int | None) -> int:
 
 
 def _check_nothing_about_size(
-    train: Dataset, size: int, rule: Rule, feature_penalty: float
+    train: Dataset, model: str, size: int, rule: Rule, feature_penalty: float
 ) -> None:
     if size < train.n_features or rule != "best" or feature_penalty:
         raise UsageError(
-            "rankrls has all features: max_features, rule and feature_penalty choose among "
+            f"{model} has all features: max_features, rule and feature_penalty choose among "
             "numbers of features; leave them out, or tune greedy-rankrls."
         )
 

@@ -396,3 +396,29 @@ def test_leave_query_out_is_for_greedy_rankrls():
         dr.tune(
             problem_of().dataset(), regularizations=[1.0], leave_query_out=True, model="rankrls"
         )
+
+
+@pytest.mark.parametrize("model", ["ranksvm", "ranksvm-hinge", "ranklogistic"])
+def test_rankers_over_pairs_are_tuned(model):
+    problem, held_out = problem_of(5, 30), problem_of(6, 30)
+    lambdas = [1e-3, 0.1, 10.0]
+    result = dr.tune(
+        problem.dataset(),
+        validation=held_out.dataset(),
+        regularizations=lambdas,
+        model=model,
+        measure="ndcg@5",
+    )
+    make = {
+        "ranksvm": dr.RankSVM,
+        "ranksvm-hinge": lambda value: dr.RankSVM(value, loss="hinge"),
+        "ranklogistic": dr.RankLogistic,
+    }[model]
+    for value, point in zip(lambdas, result.grid, strict=True):
+        fitted = make(value).fit(problem.dataset()).to_model()
+        score = dr.evaluate(fitted, held_out.dataset(), ["ndcg@5"]).metrics["ndcg@5"]
+        assert point["score"] == pytest.approx(score, rel=1e-12)
+    assert result.best["score"] == max(point["score"] for point in result.grid)
+    assert result.selected == tuple(range(6))
+    with pytest.raises(UsageError, match=f"{model} has all features"):
+        dr.tune(problem.dataset(), folds=3, regularizations=[1.0], model=model, max_features=2)

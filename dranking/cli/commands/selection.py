@@ -30,6 +30,9 @@ class TuneModel(StrEnum):
 
     greedy_rankrls = "greedy-rankrls"
     rankrls = "rankrls"
+    ranksvm = "ranksvm"
+    ranksvm_hinge = "ranksvm-hinge"
+    ranklogistic = "ranklogistic"
 
 
 class Rule(StrEnum):
