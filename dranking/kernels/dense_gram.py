@@ -30,15 +30,26 @@ class Queries(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Diagonal of A_q, b_q (n_queries, n_features) and y_q.y_q (n_queries,), weighted."""
+    """What one pass over X finds of every query.
+
+    Attributes
+    ----------
+    diagonal, products
+        (n_queries, n_features) diagonal of A_q and b_q, weighted.
+    label_norms
+        (n_queries,) y_q.y_q, weighted.
+    means
+        (n_queries, n_features) means of dense features; without rows where they are sparse.
+    """
 
     diagonal: Array
     products: Array
     label_norms: Array
+    means: Array
 
 
-STRIP = 64
-"""Documents centred at a time: a strip of some hundred features stays in the processor's cache."""
+STRIP = 32
+"""Documents centred at a time: some hundred features of them stay in the first-level cache."""
 
 
 @kernel
@@ -113,17 +124,33 @@ def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
 
 
 @kernel
+def add_squares(strip: Array, size: int, out: Array) -> None:
+    """Add `sum_d strip[d, :] ** 2` to `out`, documents in order, four at a time."""
+    n = len(out)
+    whole = size - size % 4
+    for d in range(0, whole, 4):
+        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
+        for i in range(n):
+            a, b, c, e = first[i], second[i], third[i], fourth[i]
+            out[i] = (((out[i] + a * a) + b * b) + c * c) + e * e
+    for d in range(whole, size):
+        first = strip[d]
+        for i in range(n):
+            out[i] += first[i] * first[i]
+
+
+@kernel
 def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Moments) -> None:
     """Overwrite `out` with the moments of every query. One read of X.
 
     `relevance` is (n_documents,) without NaN.
     """
     n = out.diagonal.shape[1]
-    mean = np.empty(n)
     strip = np.empty((STRIP, n))
     labels = np.empty(STRIP)
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        mean = out.means[q]
         query_means(features, start, end, mean)
         centre = 0.0
         for d in range(start, end):
@@ -138,9 +165,7 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
             for d in range(size):
                 labels[d] = relevance[left + d] - centre
                 norm += labels[d] * labels[d]
-                row = strip[d]
-                for i in range(n):
-                    squares[i] += row[i] * row[i]
+            add_squares(strip, size, squares)
             add_product(labels, strip, size, product)
         for i in range(n):
             squares[i] *= weight
@@ -152,6 +177,7 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
 def dense_gram_rows(
     features: Dense,
     queries: Queries,
+    means: Array,
     wanted: NDArray[np.int64],
     slots: NDArray[np.int64],
     rows: Array,
@@ -159,29 +185,28 @@ def dense_gram_rows(
 ) -> None:
     """Rows `wanted` of every A_q, and their sums over the queries. One read of X.
 
-    Overwrites `rows[:, slots[j], :]` (n_queries, capacity, n_features) with `A_q[wanted[j], :]`,
-    and `totals[j]` (len(wanted), n_features) with the sum over queries in order.
+    Overwrites `rows[slots[j], q, :]` (capacity, n_queries, n_features) with `A_q[wanted[j], :]`,
+    and `totals[j]` (len(wanted), n_features) with the sum over queries in order. `means` are those
+    that `dense_moments` found.
     """
     n = totals.shape[1]
-    mean = np.empty(n)
     strip = np.empty((STRIP, n))
     column = np.empty(STRIP)
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
-        query_means(features, start, end, mean)
         for j in range(len(wanted)):
-            rows[q, slots[j]] = 0.0
+            rows[slots[j], q] = 0.0
         for left in range(start, end, STRIP):
             size = min(STRIP, end - left)
-            centre_strip(features, left, left + size, mean, strip)
+            centre_strip(features, left, left + size, means[q], strip)
             for j in range(len(wanted)):
                 feature = wanted[j]
                 for d in range(size):
                     column[d] = strip[d, feature]
-                add_product(column, strip, size, rows[q, slots[j]])
+                add_product(column, strip, size, rows[slots[j], q])
         for j in range(len(wanted)):
-            row, total = rows[q, slots[j]], totals[j]
+            row, total = rows[slots[j], q], totals[j]
             for i in range(n):
                 row[i] *= weight
                 total[i] += row[i]

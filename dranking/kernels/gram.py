@@ -40,9 +40,11 @@ def moments(
 
     """
     shape = (len(query_ptr) - 1, features.shape[1])
-    out = Moments(np.empty(shape), np.empty(shape), np.empty(shape[0]))
+    dense = isinstance(features, np.ndarray)
+    means = np.empty(shape if dense else (0, shape[1]))
+    out = Moments(np.empty(shape), np.empty(shape), np.empty(shape[0]), means)
     queries = Queries(frozen(query_ptr), frozen(query_weights))
-    if isinstance(features, np.ndarray):
+    if dense:
         dense_moments(_dense(features), frozen(relevance), queries, out)
     else:
         sparse_moments(_csr(features), frozen(relevance), queries, out)
@@ -53,11 +55,12 @@ def gram_rows(
     features: Any,
     query_ptr: NDArray[np.int64],
     query_weights: Array,
+    means: Array,
     wanted: NDArray[np.int64],
     slots: NDArray[np.int64],
     rows: Array,
 ) -> Array:
-    """Compute rows `wanted` of every A_q into `rows[:, slots, :]`; one read of X.
+    """Compute rows `wanted` of every A_q into `rows[slots, :, :]`; one read of X.
 
     Parameters
     ----------
@@ -65,12 +68,14 @@ def gram_rows(
         (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
     query_ptr, query_weights
         As in `moments`.
+    means
+        As in the `Moments` of these queries.
     wanted
         (J,) int64 feature indices, distinct.
     slots
         (J,) int64 where in `rows` each goes.
     rows
-        (n_queries, capacity, n_features) float64; the slots are overwritten.
+        (capacity, n_queries, n_features) float64; the slots are overwritten.
 
     Returns
     -------
@@ -79,7 +84,7 @@ def gram_rows(
     totals = np.empty((len(wanted), features.shape[1]))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
     if isinstance(features, np.ndarray):
-        dense_gram_rows(_dense(features), queries, wanted, slots, rows, totals)
+        dense_gram_rows(_dense(features), queries, frozen(means), wanted, slots, rows, totals)
     else:
         sparse_gram_rows(_csr(features), queries, wanted, slots, rows, totals)
     return totals

@@ -118,27 +118,28 @@ def score(block: BlockState) -> None:
 def subtract_rows(
     beta: Array,
     rows: Array,
+    q: int,
     slots: NDArray[np.int64],
     total_rows: Array,
     g: Array,
     m: Array,
 ) -> None:
-    """`g -= beta' R` and `m -= beta' (A_S - R)`, R the query's rows of S; four rows at a time."""
+    """`g -= beta' R` and `m -= beta' (A_S - R)`, R the rows of S for query q; four at a time."""
     n = len(g)
     t = len(beta)
     whole = t - t % 4
     for j in range(0, whole, 4):
         b0, b1, b2, b3 = beta[j], beta[j + 1], beta[j + 2], beta[j + 3]
-        r0, r1, r2, r3 = rows[slots[j]], rows[slots[j + 1]], rows[slots[j + 2]], rows[slots[j + 3]]
+        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
+        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
         a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
         for i in range(n):
             g[i] = (((g[i] - b0 * r0[i]) - b1 * r1[i]) - b2 * r2[i]) - b3 * r3[i]
-        for i in range(n):
             m[i] = (
                 ((m[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
             ) - b3 * (a3[i] - r3[i])
     for j in range(whole, t):
-        b0, r0, a0 = beta[j], rows[slots[j]], total_rows[j]
+        b0, r0, a0 = beta[j], rows[slots[j], q], total_rows[j]
         for i in range(n):
             g[i] -= b0 * r0[i]
             m[i] -= b0 * (a0[i] - r0[i])
@@ -148,24 +149,26 @@ def subtract_rows(
 def subtract_left_out_rows(
     delta: Array,
     rows: Array,
+    q: int,
     slots: NDArray[np.int64],
     total_rows: Array,
     h: Array,
 ) -> None:
-    """`h -= delta' (A_S - R)`, R the query's rows of S; four rows at a time."""
+    """`h -= delta' (A_S - R)`, R the rows of S for query q; four at a time."""
     n = len(h)
     t = len(delta)
     whole = t - t % 4
     for j in range(0, whole, 4):
         b0, b1, b2, b3 = delta[j], delta[j + 1], delta[j + 2], delta[j + 3]
-        r0, r1, r2, r3 = rows[slots[j]], rows[slots[j + 1]], rows[slots[j + 2]], rows[slots[j + 3]]
+        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
+        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
         a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
         for i in range(n):
             h[i] = (
                 ((h[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
             ) - b3 * (a3[i] - r3[i])
     for j in range(whole, t):
-        b0, r0, a0 = delta[j], rows[slots[j]], total_rows[j]
+        b0, r0, a0 = delta[j], rows[slots[j], q], total_rows[j]
         for i in range(n):
             h[i] -= b0 * (a0[i] - r0[i])
 
@@ -253,7 +256,7 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
     Parameters
     ----------
     rows
-        (n_queries, capacity, n_features) Gram rows A_q[i, :] kept.
+        (capacity, n_queries, n_features) Gram rows A_q[i, :] kept.
     """
     state, errors, scores = block.state, block.errors, block.scores
     selected, slots, total_rows = pick.selected, pick.slots, pick.total_rows
@@ -265,23 +268,23 @@ def update(block: BlockState, rows: Array, pick: Pick, regularization: float) ->
     total_f = total_rows[t]
     scores[:] = 0.0
     for q in range(len(errors)):
-        kept, row_f, factor = rows[q], rows[q, slots[t]], block.factors[q]
+        row_f, factor = rows[slots[t], q], block.factors[q]
         for j in range(t):
-            beta[j] = total_rows[j, f] - kept[slots[j], f]
+            beta[j] = total_rows[j, f] - rows[slots[j], q, f]
         corner = total_f[f] - row_f[f] + regularization
         pivot = append_to_factor(factor, beta, corner, regularization)
 
         for i in range(n):
             g[i] = row_f[i]
             m[i] = total_f[i] - row_f[i]
-        subtract_rows(beta, kept, slots, total_rows, g, m)
+        subtract_rows(beta, rows, q, slots, total_rows, g, m)
         m[f] = pivot  # the same to rounding, and the one that the factor holds
         for j in range(t):
             delta[j] = g[selected[j]]
         solve_lower(factor, delta)
         solve_upper(factor, delta)
         h[:] = g
-        subtract_left_out_rows(delta, kept, slots, total_rows, h)
+        subtract_left_out_rows(delta, rows, q, slots, total_rows, h)
 
         errors[q] -= advance_state(state[q], m, h, f, regularization)
         add_scores(state[q], errors[q], scores[:n])

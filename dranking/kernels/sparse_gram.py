@@ -154,7 +154,7 @@ def sparse_gram_rows(
         n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
         rest = add_query_products(x, start, end, position, present.mean, products)
         for j in range(len(wanted)):
-            row, total = rows[q, slots[j]], totals[j]
+            row, total = rows[slots[j], q], totals[j]
             row[:] = 0.0
             for p in range(n_present):
                 i = present.features[p]

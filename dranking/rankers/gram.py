@@ -75,6 +75,7 @@ class GramRows:
         self, tiles: Tiles, moments: TotalMoments, capacity: int, *, keep: bool = True
     ) -> None:
         self._tiles = tiles
+        self._moments = moments.blocks
         self._keep = keep
         self._rows: list[Task] = []
         if keep:
@@ -99,11 +100,16 @@ class GramRows:
         wanted = Literal(np.array(features, dtype=np.int64))
         if self._keep:
             self._rows = self._tiles.map_blocks(
-                fetch_rows, self._rows, wanted, Literal(np.array(slots)), name="gram-rows"
+                fetch_rows,
+                self._moments,
+                self._rows,
+                wanted,
+                Literal(np.array(slots)),
+                name="gram-rows",
             )
             totals = self._tiles.sum(self._rows, row_totals, "gram-rows")
         else:
-            sums = self._tiles.map_blocks(fresh_totals, wanted, name="gram-rows")
+            sums = self._tiles.map_blocks(fresh_totals, self._moments, wanted, name="gram-rows")
             totals = self._tiles.sum(sums, np.asarray, "gram-rows")
         self._slots.update(zip(features, slots, strict=True))
         self.totals.update(zip(features, totals, strict=True))
@@ -118,7 +124,7 @@ class GramRows:
     ) -> list[Task]:
         """Run `function(state, rows, slots, features, *values)` for every block.
 
-        The row of the j-th of `features` (all fetched) for query q is `rows[q, slots[j], :]`.
+        The row of the j-th of `features` (all fetched) for query q is `rows[slots[j], q, :]`.
         """
         literals = [Literal(value) for value in (features, *values)]
         if self._keep:
@@ -134,6 +140,7 @@ class GramRows:
         self.n_passes += 1
         return self._tiles.map_blocks(
             partial(with_fresh_rows, function),
+            self._moments,
             states,
             *literals,
             name="update",
@@ -157,7 +164,11 @@ def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
 
 
 def fetch_rows(
-    block: QueryBlock, kept: BlockRows, wanted: NDArray[np.int64], slots: NDArray[np.int64]
+    block: QueryBlock,
+    moments: Moments,
+    kept: BlockRows,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
 ) -> BlockRows:
     """Write more rows behind those kept.
 
@@ -165,7 +176,7 @@ def fetch_rows(
     was lost changes nothing.
     """
     totals = gram.gram_rows(
-        block.features, block.query_ptr, block.weights, wanted, slots, kept.rows
+        block.features, block.query_ptr, block.weights, moments.means, wanted, slots, kept.rows
     )
     return BlockRows(kept.rows, totals)
 
@@ -175,9 +186,9 @@ def row_totals(kept: BlockRows) -> Array:
     return kept.totals
 
 
-def fresh_totals(block: QueryBlock, wanted: NDArray[np.int64]) -> Array:
+def fresh_totals(block: QueryBlock, moments: Moments, wanted: NDArray[np.int64]) -> Array:
     """(J, n_features) sums of rows that are not kept."""
-    return _fresh_rows(block, wanted).totals
+    return _fresh_rows(block, moments, wanted).totals
 
 
 def with_kept_rows(
@@ -190,22 +201,23 @@ def with_kept_rows(
 def with_fresh_rows(
     function: Callable[..., Any],
     block: QueryBlock,
+    moments: Moments,
     state: Any,
     features: NDArray[np.int64],
     *values: Any,
 ) -> Any:
     """Run `function(state, rows, slots, features, *values)` on rows computed for it."""
-    rows = _fresh_rows(block, features).rows
+    rows = _fresh_rows(block, moments, features).rows
     return function(state, rows, np.arange(len(features)), features, *values)
 
 
-def _fresh_rows(block: QueryBlock, wanted: NDArray[np.int64]) -> BlockRows:
+def _fresh_rows(block: QueryBlock, moments: Moments, wanted: NDArray[np.int64]) -> BlockRows:
     room = _room(block.n_queries, block.n_features, len(wanted))
-    return fetch_rows(block, room, wanted, np.arange(len(wanted)))
+    return fetch_rows(block, moments, room, wanted, np.arange(len(wanted)))
 
 
 def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
-    return BlockRows(np.empty((n_queries, capacity, n_features)), np.empty((0, n_features)))
+    return BlockRows(np.empty((capacity, n_queries, n_features)), np.empty((0, n_features)))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

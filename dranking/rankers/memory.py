@@ -9,11 +9,12 @@ from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
 from dranking.errors import UsageError
 
-SURPLUS_ROWS = 12
+SURPLUS_ROWS = 16
 """Gram rows kept beyond those of the selected features: what prefetching may guess wrong."""
 
-BLOCKS_IN_FLIGHT = 3
-"""Blocks a task holds when it streams: the one in use, the next one, and what decoding takes."""
+BLOCKS_IN_FLIGHT = 6
+"""Blocks that the memory of a streaming task amounts to (measured): the one in use, the next one,
+what decoding takes, and what the allocator keeps of those before."""
 
 
 class MemoryPlan(NamedTuple):
@@ -62,10 +63,10 @@ class Needs:
         self._size, self._n = size, n
         self.data = 0 if there else value * sum(b.n_values for b in dataset.blocks)
         self.stream = executor.n_slots * BLOCKS_IN_FLIGHT * value * largest.n_values
-        self.moments = 8 * queries * 2 * n
+        self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
         self.state = 8 * queries * (4 * n + size * (size + 1) // 2 + 1) * copies
         self.row = 8 * queries * n
-        self.scratch = executor.n_slots * 8 * largest.n_queries * n * size
+        self.scratch = 2 * executor.n_slots * 8 * largest.n_queries * n * size
 
     def n_rows(self, n_lockstep: int) -> int:
         """Gram rows that a number of paths may fetch."""

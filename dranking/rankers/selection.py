@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -230,18 +230,17 @@ def _rows_to_fetch(gram: GramRows, searches: Sequence[_Search], rules: Selection
     """Features whose rows the next pass fetches: the picks that lack theirs, then runners-up.
 
     Nothing is fetched while every pick has its row. Room for the picks of the rounds left is
-    never given to runners-up.
+    never given to runners-up, and there are never more rows than picks to come.
     """
-    rankings = [search.ranked[: rules.prefetch] for search in searches]
-    picks = dict.fromkeys(ranking[0] for ranking in rankings)
-    needed = [f for f in picks if f not in gram.totals]
+    needed = list(dict.fromkeys(s.ranked[0] for s in searches if s.ranked[0] not in gram.totals))
     if not needed:
         return []
-    rounds_left = sum(rules.n_features - len(search.path.selected) - 1 for search in searches)
-    reserved = 0 if gram.capacity == gram.n_features else rounds_left
-    room = gram.n_free - reserved
+    picks_left = sum(rules.n_features - len(search.path.selected) for search in searches)
+    reserved = 0 if gram.capacity == gram.n_features else picks_left - len(searches)
+    size = max(len(needed), min(rules.prefetch, gram.n_free - reserved, picks_left))
+    rankings = [
+        islice((f for f in search.ranked if f not in gram.totals), size) for search in searches
+    ]
     by_rank = chain.from_iterable(zip_longest(*rankings))
-    wanted = dict.fromkeys(
-        [*needed, *(f for f in by_rank if f is not None and f not in gram.totals)]
-    )
-    return list(wanted)[: max(len(needed), min(rules.prefetch, room))]
+    wanted = dict.fromkeys([*needed, *(f for f in by_rank if f is not None)])
+    return list(wanted)[:size]

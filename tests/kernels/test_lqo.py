@@ -20,6 +20,7 @@ class Problem:
         y = rng.integers(0, 3, query_ptr[-1]).astype(np.float64)
         self.queries = centred_queries(X, y, query_ptr, weights)
         self.gram = np.array([w * X_q.T @ X_q for X_q, _, w in self.queries])
+        self.rows = np.ascontiguousarray(self.gram.transpose(1, 0, 2))
         self.products = np.array([w * X_q.T @ y_q for X_q, y_q, w in self.queries])
         self.norms = np.array([w * y_q @ y_q for _, y_q, w in self.queries])
         self.n_features = n_features
@@ -73,7 +74,7 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
         for i in outside:
             expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
             assert block.scores[i] == pytest.approx(expected, rel=1e-12)
-        lqo.update(block, problem.gram, problem.pick(order[: t + 1]), LAMBDA)
+        lqo.update(block, problem.rows, problem.pick(order[: t + 1]), LAMBDA)
     assert block.scores[-1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
 
 
@@ -81,7 +82,7 @@ def test_factors_are_those_of_the_gram_matrix_without_the_query():
     problem, order = Problem(), (3, 1, 5, 0)
     block = problem.start(len(order))
     for t in range(len(order)):
-        lqo.update(block, problem.gram, problem.pick(order[: t + 1]), LAMBDA)
+        lqo.update(block, problem.rows, problem.pick(order[: t + 1]), LAMBDA)
     for q in range(len(problem.queries)):
         M = problem.gram.sum(axis=0) - problem.gram[q] + LAMBDA * np.eye(problem.n_features)
         expected = np.linalg.cholesky(M[np.ix_(order, order)])
@@ -92,12 +93,12 @@ def test_slots_say_where_a_row_is_kept():
     problem, order = Problem(), (3, 1, 5)
     rng = np.random.default_rng(0)
     slots = np.array([4, 0, 2])
-    kept = rng.normal(size=(len(problem.queries), 6, problem.n_features))
-    kept[:, slots] = problem.gram[:, list(order)]
+    kept = rng.normal(size=(6, len(problem.queries), problem.n_features))
+    kept[slots] = problem.rows[list(order)]
     blocks = [problem.start(3), problem.start(3)]
     for t in range(3):
         pick = problem.pick(order[: t + 1])
-        lqo.update(blocks[0], problem.gram, pick, LAMBDA)
+        lqo.update(blocks[0], problem.rows, pick, LAMBDA)
         lqo.update(blocks[1], kept, pick._replace(slots=slots[: t + 1]), LAMBDA)
     for left, right in zip(*blocks, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -105,13 +106,14 @@ def test_slots_say_where_a_row_is_kept():
 
 def test_a_feature_without_any_effect_changes_no_bit():
     problem = Problem()
-    for values in (problem.gram[:, 2], problem.gram[:, :, 2], problem.products[:, 2]):
+    problem.gram[:, 2] = problem.gram[:, :, 2] = 0.0
+    for values in (problem.rows[2], problem.rows[:, :, 2], problem.products[:, 2]):
         values[:] = 0.0
     block = problem.start(3)
-    lqo.update(block, problem.gram, problem.pick([4]), LAMBDA)
+    lqo.update(block, problem.rows, problem.pick([4]), LAMBDA)
     before = BlockState(*(a.copy() for a in block))
     assert block.scores[2] == block.scores[-1]
-    lqo.update(block, problem.gram, problem.pick([4, 2]), LAMBDA)
+    lqo.update(block, problem.rows, problem.pick([4, 2]), LAMBDA)
     np.testing.assert_array_equal(block.errors, before.errors)
     np.testing.assert_array_equal(block.scores, before.scores)
     np.testing.assert_array_equal(block.state, before.state)
@@ -120,13 +122,13 @@ def test_a_feature_without_any_effect_changes_no_bit():
 @pytest.mark.parametrize("t", range(10))
 def test_row_subtractions_equal_matrix_products(t):
     rng = np.random.default_rng(t)
-    rows, total_rows = rng.normal(size=(12, 5)), rng.normal(size=(t, 5))
+    rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t, 5))
     slots, beta = rng.permutation(12)[:t], rng.normal(size=t)
     g, m, h = rng.normal(size=(3, 5))
-    left_out = total_rows - rows[slots]
-    expected = g - beta @ rows[slots], m - beta @ left_out, h - beta @ left_out
-    lqo.subtract_rows(beta, rows, slots, total_rows, g, m)
-    lqo.subtract_left_out_rows(beta, rows, slots, total_rows, h)
+    left_out = total_rows - rows[slots, 1]
+    expected = g - beta @ rows[slots, 1], m - beta @ left_out, h - beta @ left_out
+    lqo.subtract_rows(beta, rows, 1, slots, total_rows, g, m)
+    lqo.subtract_left_out_rows(beta, rows, 1, slots, total_rows, h)
     for found, wanted in zip((g, m, h), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
 

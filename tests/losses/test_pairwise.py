@@ -19,7 +19,7 @@ from dranking.losses.pairwise import (
     pair_targets,
     smoothed_hinge,
 )
-from tests.reference import pairs as reference
+from tests.reference import pair_losses as reference
 
 LOSSES = {
     "squared hinge": (SQUARED_HINGE, reference.squared_hinge),

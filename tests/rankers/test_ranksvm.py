@@ -13,7 +13,7 @@ import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from tests.rankers.problems import random_problem
-from tests.reference import pairs as reference
+from tests.reference import pair_losses as reference
 
 LISTED = {
     "squared-hinge": reference.squared_hinge,
