@@ -24,6 +24,8 @@ class SelectionJob(BaseModel):
     regularizations: tuple[float, ...]
     start: tuple[int, ...]
     forbidden: tuple[int, ...]
+    candidates: int | None
+    seed: int
 
 
 class _Stored(BaseModel):

@@ -45,6 +45,11 @@ class GreedyRankRLS(LinearRanker):
     patience
         End after so many rounds in succession without a new smallest error, and leave these
         rounds out; `n_features` is then the most there can be. None means never.
+    candidates
+        Score so many features a round, drawn at random anew each time (the paper's section 5);
+        None means all of them.
+    seed
+        Of the draws.
     prefetch
         Gram rows fetched in one pass over the data: those of the best candidates.
     memory_limit
@@ -87,7 +92,7 @@ class GreedyRankRLS(LinearRanker):
     path_: SelectionPath
     n_passes_: int
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
         self,
         n_features: int = 10,
         regularization: float = 1.0,
@@ -95,6 +100,8 @@ class GreedyRankRLS(LinearRanker):
         start: Sequence[int | str] = (),
         forbidden: Sequence[int | str] = (),
         patience: int | None = None,
+        candidates: int | None = None,
+        seed: int = 0,
         prefetch: int = 8,
         memory_limit: int | str | None = None,
         checkpoint: AnyPath | None = None,
@@ -104,6 +111,8 @@ class GreedyRankRLS(LinearRanker):
         self.start = start
         self.forbidden = forbidden
         self.patience = patience
+        self.candidates = candidates
+        self.seed = seed
         self.prefetch = prefetch
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -146,6 +155,8 @@ class GreedyRankRLS(LinearRanker):
             start=feature_indices(dataset, self.start),
             forbidden=feature_indices(dataset, self.forbidden),
             patience=self.patience,
+            candidates=self.candidates,
+            seed=self.seed,
             prefetch=self.prefetch,
         )
         found = select_paths(

@@ -31,6 +31,10 @@ class SelectionRules:
     patience
         End a path after so many rounds in succession without a new smallest error, and drop
         them; None means never.
+    candidates
+        Score so many features a round, drawn anew each time; None means all of them.
+    seed
+        Of the draws.
     prefetch
         Gram rows fetched in one pass: those of the best candidates.
     """
@@ -39,12 +43,13 @@ class SelectionRules:
     start: Sequence[int] = ()
     forbidden: Sequence[int] = ()
     patience: int | None = None
+    candidates: int | None = None
+    seed: int = 0
     prefetch: int = 8
 
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the data has what is asked."""
-        for name in ("n_features", "prefetch"):
-            check_whole(name, getattr(self, name))
+        self._check_numbers()
         n = dataset.n_features
         for feature in chain(self.start, self.forbidden):
             check_whole("a feature of start or forbidden", feature)
@@ -58,12 +63,23 @@ class SelectionRules:
                 f"n_features is {self.n_features}; the data has {n} features, so choose "
                 f"{max(1, len(self.start))} to {allowed}."
             )
-        if self.prefetch < 1:
-            raise UsageError(f"prefetch is {self.prefetch}; at least 1 row is fetched in a pass.")
-        if self.patience is not None:
-            check_whole("patience", self.patience)
-            if self.patience < 1:
-                raise UsageError(f"patience is {self.patience}; at least 1 round is waited.")
+
+    def _check_numbers(self) -> None:
+        least = {"n_features": None, "prefetch": 1, "patience": 1, "candidates": 1, "seed": 0}
+        for name, limit in least.items():
+            number = getattr(self, name)
+            if number is None and name in ("patience", "candidates"):
+                continue
+            check_whole(name, number)
+            if limit is not None and number < limit:
+                raise UsageError(f"{name} is {number}; it must be at least {limit}.")
+
+    def drawn(self, features: NDArray[np.intp], round_: int) -> NDArray[np.intp]:
+        """The candidates of a round (from 0), ascending, among the features that are left."""
+        if self.candidates is None or self.candidates >= len(features):
+            return features
+        rng = np.random.default_rng((self.seed, round_))
+        return np.sort(rng.choice(features, self.candidates, replace=False))
 
 
 @dataclass

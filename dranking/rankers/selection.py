@@ -84,6 +84,8 @@ def select_paths(
         regularizations=tuple(regularizations),
         start=tuple(rules.start),
         forbidden=tuple(sorted(set(rules.forbidden))),
+        candidates=rules.candidates,
+        seed=rules.seed,
     )
     saved = SelectionCheckpoint(checkpoint, job)
     picks = [list(planned) for planned in saved.load()]
@@ -164,7 +166,8 @@ class _Search:
         """Rank the candidates anew; returns the present error."""
         scores = self._tiles.sum(self._states, block_scores, "scores")
         planned = self._planned[len(self.path.selected) :]
-        candidates = np.setdiff1d(self._allowed, [*self.path.selected, *planned])
+        left = np.setdiff1d(self._allowed, [*self.path.selected, *planned])
+        candidates = self._rules.drawn(left, len(self.path.selected))
         best_first = candidates[np.argsort(scores[candidates], kind="stable")]
         self.ranked = [*planned, *best_first.tolist()]
         return float(scores[-1])
@@ -202,14 +205,14 @@ class _Search:
         self._states = gram.map_with_rows(
             add_feature, self._states, selected, total_rows, path.regularization, in_place
         )
-        path.selected.append(feature)
-        path.lqo_error.append(self._score_candidates())
-        between = total_rows[:, selected]
+        between = total_rows[:, selected]  # meanwhile
         path.weights.append(
             ridge_weights(
                 (between + between.T) / 2, self._moments.products[selected], path.regularization
             )
         )
+        path.selected.append(feature)
+        path.lqo_error.append(self._score_candidates())
 
     def measure_held_out(self, selected: Sequence[int], measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""

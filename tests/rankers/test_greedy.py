@@ -481,7 +481,7 @@ def test_selection_on_mq2008_is_the_published_one(fold, mq2008_parts):
         ({"regularization": np.nan}, "regularization is nan"),
         ({"regularization": np.inf}, "regularization is inf"),
         ({"regularization": "1"}, "regularization is '1'"),
-        ({"prefetch": 0}, "prefetch is 0; at least 1"),
+        ({"prefetch": 0}, "prefetch is 0; it must be at least 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters, message):

@@ -192,6 +192,9 @@ def test_patience_on_paths_of_different_length():
         ({"forbidden": range(13)}, "choose 1 to 1"),
         ({"patience": 0}, "patience is 0"),
         ({"prefetch": 0}, "prefetch is 0"),
+        ({"candidates": 0}, "candidates is 0"),
+        ({"candidates": 2.5}, "candidates is 2.5"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_rules_that_cannot_be(stored, rules, message):
@@ -236,3 +239,40 @@ def test_equal_documents_tie_exactly_while_held_out():
         return np.ones(1)
 
     select_paths(dataset, [1.0], SelectionRules(7), measure=measure)
+
+
+@pytest.mark.parametrize("kappa", [1, 3, 7])
+def test_random_candidates_are_the_only_ones_scored(kappa):
+    problem = random_problem(8, n_features=10)
+    rules = SelectionRules(6, candidates=kappa, seed=5)
+    [path] = select_paths(problem.dataset(), [1.0], rules).paths
+    X, y, query_ptr, weights = problem.labelled()
+    queries = centred_queries(X, y, query_ptr, weights)
+    for t, pick in enumerate(path.selected):
+        left = np.setdiff1d(np.arange(10), path.selected[:t])
+        drawn = rules.drawn(left, t)
+        assert len(drawn) == len(set(drawn)) == min(kappa, len(left))
+        assert set(drawn) <= set(left)
+        scores = naive_scores(queries, path.selected[:t], 1.0)
+        assert pick == min(drawn, key=lambda i: scores[i])
+
+
+def test_draws_differ_from_round_to_round_and_seed_to_seed():
+    features = np.arange(100)
+    draws = {
+        tuple(SelectionRules(1, candidates=5, seed=seed).drawn(features, round_))
+        for seed in range(4)
+        for round_ in range(4)
+    }
+    assert len(draws) == 16
+    many = [SelectionRules(1, candidates=5, seed=s).drawn(features, 0) for s in range(2_000)]
+    counts = np.bincount(np.concatenate(many), minlength=100)
+    assert counts.min() > 60  # 100 expected, standard deviation about 10
+    assert counts.max() < 140
+
+
+def test_as_many_candidates_as_features_is_the_whole_search():
+    dataset = random_problem(9, n_features=10).dataset()
+    whole = select_paths(dataset, [1.0], SelectionRules(6)).paths
+    drawn = select_paths(dataset, [1.0], SelectionRules(6, candidates=10, seed=3)).paths
+    assert_same_paths(drawn, whole)
