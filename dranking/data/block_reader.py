@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import QueryBlock, canonical_csr
 from dranking.data.chunks import (
     Buffer,
     DamagedFileError,
@@ -69,20 +69,6 @@ def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Arra
     """The ids of the queries of one block."""
     queries = _BlockReader(root, manifest, index).table(QUERIES_FILE)
     return _ids(queries, "query_id", manifest.query_id_type)
-
-
-def canonical_csr(
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> sparse.csr_array:
-    """The CSR array as blocks hold it: sorted, no repeats, 32-bit indices wherever they do."""
-    if len(data) <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)  # scipy widens the indices to the type of indptr
-    features = sparse.csr_array((data, indices, indptr), shape=shape)
-    features.has_canonical_format = True
-    return features
 
 
 class _BlockReader:

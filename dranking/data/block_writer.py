@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from dranking.data.block_reader import canonical_csr
-from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
 from dranking.data.chunks import checksum, write_array
 from dranking.data.manifest import (
     DOCUMENTS_FILE,

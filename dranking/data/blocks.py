@@ -177,6 +177,20 @@ class BlockInfo:
     n_unlabelled: int = 0
 
 
+def canonical_csr(
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sparse.csr_array:
+    """The CSR array as blocks hold it: sorted, no repeats, 32-bit indices wherever they do."""
+    if len(data) <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # scipy widens the indices to the type of indptr
+    features = sparse.csr_array((data, indices, indptr), shape=shape)
+    features.has_canonical_format = True
+    return features
+
+
 def block_boundaries(
     query_sizes: NDArray[np.int64], max_documents: int = MAX_BLOCK_DOCUMENTS
 ) -> NDArray[np.int64]:

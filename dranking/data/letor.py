@@ -29,8 +29,7 @@ from dranking.data.letor_minima import FeatureMinima, fill_missing
 from dranking.data.letor_queries import SeenQueries
 from dranking.data.letor_regroup import Regrouper
 from dranking.data.letor_rows import BlockForm, RowBuffer, make_block
-from dranking.data.open import NullPolicy
-from dranking.data.text_source import CHUNK_BYTES, check_readable, line_chunks
+from dranking.data.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.kernels.tokenizer import TokenTable
 

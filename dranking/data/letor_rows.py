@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.block_reader import canonical_csr
-from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
 from dranking.data.letor_flaws import Flaw, encoding_flaw, syntax_flaw, width_flaw
-from dranking.data.open import NullPolicy
+from dranking.data.text_source import NullPolicy
 from dranking.errors import DataError
 from dranking.kernels import tokenizer
 from dranking.kernels.tokenizer import TokenTable, scatter_rows, tokenize

@@ -25,6 +25,7 @@ from dranking.data.flat import (
 from dranking.data.grouping import check_adjacent, run_starts
 from dranking.data.ids import as_ids, check_no_null, row_place
 from dranking.data.names import check_feature_names, default_feature_names
+from dranking.data.parquet_schema import recorded_transforms
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.data.values import (
     Flaw,
@@ -171,11 +172,13 @@ def from_table(
     Parameters
     ----------
     table
-        pandas DataFrame or pyarrow Table with columns ``qid`` and ``relevance``, optional
-        ``docid`` and ``weight`` (the query's, so the same for its documents), and features, as in
-        parquet files.
+        pandas DataFrame or pyarrow Table or RecordBatch with columns ``qid`` and ``relevance``,
+        optional ``docid`` and ``weight`` (the query's, so the same for its documents), and
+        features: one column of fixed-size lists named ``features``, else every other column of
+        numbers. Scalings that its metadata records, as in parquet files of `write_parquet`, count
+        as applied.
     feature_columns
-        Names of the feature columns in the order wanted; see `open_dataset` for the default.
+        Names of the feature columns in the order wanted, or of the one column of lists.
     max_documents
         Documents a block holds at most, unless one query alone is larger.
 
@@ -200,7 +203,9 @@ def from_table(
         rows = table.slice(start, stop - start)
         return rows_to_block([rows], layout, features, lambda row: row_place(start + row))
 
-    return MemoryDataset(_blocks(block, query_ptr, max_documents), layout.feature_names)
+    names = layout.feature_names
+    transforms = recorded_transforms([("the table", table.schema)], names)
+    return MemoryDataset(_blocks(block, query_ptr, max_documents), names, transforms)
 
 
 def _blocks(
@@ -231,7 +236,10 @@ def _as_matrix(X: Any) -> NDArray[Any]:
     """A two-dimensional array of numbers; what is masked becomes NaN."""
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise DataError(f"the rows of X differ in length ({error}).") from error
     if array.ndim != 2:
         raise DataError(f"X has shape {array.shape}; it must be (n_documents, n_features).")
     if array.dtype.kind == "O":
@@ -248,6 +256,8 @@ def _as_matrix(X: Any) -> NDArray[Any]:
 
 def _canonical(X: Any) -> Any:
     """CSR with sorted indices and no repeats; what is that already is not copied."""
+    if X.ndim != 2:
+        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
     matrix = sparse.csr_array(X)
     if matrix.dtype.kind not in "biuf":
         raise DataError(f"X is of type {matrix.dtype}; features are numbers.")
@@ -258,19 +268,23 @@ def _canonical(X: Any) -> Any:
 
 
 def _is_table(X: Any) -> bool:
-    return isinstance(X, pa.Table) or type(X).__module__.startswith("pandas")
+    return isinstance(X, pa.Table | pa.RecordBatch) or type(X).__module__.startswith("pandas")
 
 
 def _as_table(table: Any) -> pa.Table:
     if isinstance(table, pa.Table):
         return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
     if not hasattr(table, "columns"):
         raise UsageError(f"a {type(table).__name__} is not a table with columns.")
     table = table.rename(columns=str)
     try:
         return pa.Table.from_pandas(table, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"the table has a column that mixes types ({error}).") from error
+        raise DataError(
+            f"the table has columns of one name, or one that mixes types ({error})."
+        ) from error
 
 
 def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dranking.data.dataset import Dataset
+from dranking.data.text_source import NullPolicy
 from dranking.errors import DataError
 
 PathLike: TypeAlias = str | os.PathLike[str]
-NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from dranking.data.grouping import QueryScan, check_adjacent
 from dranking.data.ids import as_ids, check_no_null
 from dranking.data.parquet_files import ParquetFiles
 from dranking.data.parquet_schema import (
-    CONTENT_KEY,
+    Schemas,
     common_layout,
     recorded_transforms,
     transforms_metadata,
@@ -67,10 +66,11 @@ class ParquetDataset(Dataset):
         max_documents: int = MAX_BLOCK_DOCUMENTS,
     ) -> None:
         self._files = ParquetFiles(source)
-        self._layout = common_layout(self._files, feature_columns)
+        schemas = self._files.schemas()
+        self._layout = common_layout(schemas, feature_columns)
         self.feature_names = self._layout.feature_names
-        self.transforms = recorded_transforms(self._files, self.feature_names)
-        queries = self._scan()
+        self.transforms = recorded_transforms(schemas, self.feature_names)
+        queries = self._scan(schemas)
         ptr = queries.query_ptr
         cuts = block_boundaries(np.diff(ptr), max_documents)
         unlabelled = np.concatenate(([0], np.cumsum(queries.flagged_per_query)))
@@ -106,9 +106,9 @@ class ParquetDataset(Dataset):
         return self._find_queries(with_relevance=False).query_ids
 
     def _block_digests(self) -> Iterator[str]:
-        return (part.digest for part in self._files.parts)
+        return self._files.digests()
 
-    def _scan(self) -> QueryScan:
+    def _scan(self, schemas: Schemas) -> QueryScan:
         """Find the queries and check that their rows are adjacent; settles the type of ids."""
         queries = self._find_queries(with_relevance=True)
         query_ids = queries.query_ids
@@ -118,7 +118,7 @@ class ParquetDataset(Dataset):
         self._layout = replace(
             self._layout,
             qid_is_text=pa.types.is_string(query_ids.type),
-            doc_id_is_text=self._layout.doc_id_is_text or self._has_large_doc_ids(),
+            doc_id_is_text=self._layout.doc_id_is_text or self._has_large_doc_ids(schemas),
         )
         return queries
 
@@ -135,12 +135,12 @@ class ParquetDataset(Dataset):
             queries.add(ids, missing)
         return queries
 
-    def _has_large_doc_ids(self) -> bool:
+    def _has_large_doc_ids(self, schemas: Schemas) -> bool:
         """Whether a document id is an integer beyond int64."""
         name = self._layout.roles.doc_id
         if name is None:
             return False
-        unsigned = any(schema.field(name).type == pa.uint64() for schema in self._files.schemas())
+        unsigned = any(schema.field(name).type == pa.uint64() for _, schema in schemas)
         return unsigned and any(
             pa.types.is_string(as_ids(table.column(name), DOC_ID).type)
             for _, table in self._files.scan([name])
@@ -169,7 +169,7 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
         If the file exists and `overwrite` is false; if the data is sparse, or a feature has the
         name of another column.
     DataError
-        If there are no documents.
+        If there are no documents or no features.
     """
     if dataset.is_sparse:
         raise UsageError(
@@ -182,7 +182,6 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
             f"feature {clashes[0]!r} has the name of another column of the file; rename it."
         )
     schema = _schema_to_write(dataset)
-    digest = hashlib.blake2b(digest_size=16)
     with (
         atomic_path(path, overwrite=overwrite) as temporary,
         pq.ParquetWriter(
@@ -199,9 +198,6 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
             if block.n_documents:
                 table = _block_table(block, schema)
                 writer.write_table(table, row_group_size=block.n_documents)
-                digest.update(block.digest().encode())
-        metadata = transforms_metadata(dataset.transforms, dataset.feature_names)
-        writer.add_key_value_metadata({**metadata, CONTENT_KEY: digest.hexdigest().encode()})
 
 
 def _schema_to_write(dataset: Dataset) -> pa.Schema:
@@ -214,8 +210,8 @@ def _schema_to_write(dataset: Dataset) -> pa.Schema:
             query_types.add(block.query_ids.type)
             doc_types |= set() if block.doc_ids is None else {block.doc_ids.type}
             has_weights = has_weights or block.query_weights is not None
-    if not query_types:
-        raise DataError("there are no documents to write.")
+    if not (query_types and dataset.n_features):
+        raise DataError("there are no documents or no features to write.")
     fields = [pa.field(QID, _common_type(query_types), nullable=False)]
     if doc_types:
         fields.append(pa.field(DOC_ID, _common_type(doc_types)))
@@ -224,7 +220,7 @@ def _schema_to_write(dataset: Dataset) -> pa.Schema:
         fields.append(pa.field(WEIGHT, pa.float64(), nullable=False))
     # Not nullable: spares the definition levels, a third of the time that reading takes.
     fields += [pa.field(name, pa.float32(), nullable=False) for name in dataset.feature_names]
-    return pa.schema(fields)
+    return pa.schema(fields, transforms_metadata(dataset.transforms, dataset.feature_names))
 
 
 def _common_type(types: set[pa.DataType]) -> pa.DataType:

@@ -83,9 +83,20 @@ class ParquetFiles:
         index = self._index(row)
         return f"{self.parts[index].path}: row {row - self._starts[index]}"
 
-    def schemas(self) -> list[pa.Schema]:
-        """Arrow schema of each file, with its metadata."""
-        return [_schema(part) for part in self.parts]
+    def schemas(self) -> list[tuple[str, pa.Schema]]:
+        """Path and Arrow schema of each file, with its metadata."""
+        return [(part.path, _schema(part.path)) for part in self.parts]
+
+    def digests(self) -> Iterator[str]:
+        """Hex digest of the bytes of each file; reads them.
+
+        Footers do not tell two files apart that differ in a value between the extremes, and what
+        a writer notes in the metadata, other tools copy into the files they derive.
+        """
+        for part in self.parts:
+            _open(part).close()  # is it still the one that was opened?
+            with _explained(part.path), open(part.path, "rb") as file:
+                yield hashlib.file_digest(file, "blake2b").hexdigest()
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> list[pa.Table]:
         """Read rows start to stop, which lie in any number of row groups and files, in pieces.
@@ -224,10 +235,11 @@ def _open(part: ParquetPart) -> pq.ParquetFile:
     )
 
 
-def _schema(part: ParquetPart) -> pa.Schema:
-    metadata, _ = _footer_of(part.path)
-    schema = metadata.schema.to_arrow_schema()
-    return schema.with_metadata({**(schema.metadata or {}), **(metadata.metadata or {})})
+def _schema(path: str) -> pa.Schema:
+    with _explained(path):
+        metadata, _ = _footer_of(path)
+        schema = metadata.schema.to_arrow_schema()
+        return schema.with_metadata({**(schema.metadata or {}), **(metadata.metadata or {})})
 
 
 def _footer_of(path: str) -> tuple[pq.FileMetaData, str]:
@@ -255,7 +267,7 @@ def _explained(path: str, group: int | None = None) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file.") from error
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         where = "" if group is None else f" in row group {group}"
         raise DataError(
             f"{path}: cannot be read as parquet, it may be damaged{where} ({error}). "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from dranking.data.flat import Layout, Roles, find_layout, value_type
 from dranking.data.ids import is_text
-from dranking.data.parquet_files import ParquetFiles
 from dranking.data.transforms import QueryMinMax, Standard, Transform
 from dranking.errors import DataError
 
@@ -22,16 +22,16 @@ TRANSFORMS_KEY = b"dranking.transforms"
 SCALED_KEY = b"dranking.scaled-features"
 """Key with the names of the features those scalings were made for, in order, as JSON."""
 
-CONTENT_KEY = b"dranking.content"
-"""Key with a digest of the content: by it the footer, and so the fingerprint, sees each value."""
+Schemas: TypeAlias = Sequence[tuple[str, pa.Schema]]
+"""Where each table of a data set is, and its schema with metadata."""
 
-Transforms = tuple[QueryMinMax | Standard, ...]
+Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
 
 _TRANSFORMS: TypeAdapter[Transforms] = TypeAdapter(tuple[Transform, ...])
 _NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 
 
-def common_layout(files: ParquetFiles, feature_columns: Sequence[str] | None) -> Layout:
+def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> Layout:
     """Which column is what, the same in all files; the order of features is the first file's.
 
     Raises
@@ -41,55 +41,56 @@ def common_layout(files: ParquetFiles, feature_columns: Sequence[str] | None) ->
     UsageError
         If `feature_columns` names a column twice or one that has another role.
     """
-    first, *others = [
-        find_layout(schema, Roles(), feature_columns, part.path)
-        for part, schema in zip(files.parts, files.schemas(), strict=True)
+    layouts = [
+        (where, find_layout(schema, Roles(), feature_columns, where)) for where, schema in schemas
     ]
-    for part, other in zip(files.parts[1:], others, strict=True):
+    first_place, first = layouts[0]
+    for where, other in layouts[1:]:
         difference = _difference(first, other)
         if difference:
             raise DataError(
-                f"{part.path}: {difference}, unlike {files.parts[0].path}; the files of a data "
-                "set must have the same columns."
+                f"{where}: {difference}, unlike {first_place}; the files of a data set must have "
+                "the same columns."
             )
     return replace(
         first,
-        qid_is_text=_is_text(files, first.roles.qid),
-        doc_id_is_text=first.roles.doc_id is not None and _is_text(files, first.roles.doc_id),
+        qid_is_text=_is_text(schemas, first.roles.qid),
+        doc_id_is_text=first.roles.doc_id is not None and _is_text(schemas, first.roles.doc_id),
     )
 
 
-def recorded_transforms(files: ParquetFiles, feature_names: Sequence[str]) -> Transforms:
-    """The scalings that the files say are in the values, for these features.
+def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Transforms:
+    """The scalings that the tables say are in the values, for these features.
 
     Raises
     ------
     DataError
         If the record is unreadable, not the same in all files, or leaves out a feature.
     """
-    first, *others = [schema.metadata for schema in files.schemas()]
-    for part, other in zip(files.parts[1:], others, strict=True):
+    first_place, first = schemas[0][0], schemas[0][1].metadata or {}
+    for where, schema in schemas[1:]:
+        other = schema.metadata or {}
         if any(first.get(key) != other.get(key) for key in (TRANSFORMS_KEY, SCALED_KEY)):
             raise DataError(
-                f"{part.path}: its values are scaled otherwise than those of "
-                f"{files.parts[0].path}; scale all files of a data set in the same way."
+                f"{where}: its values are scaled otherwise than those of {first_place}; scale all "
+                "files of a data set in the same way."
             )
     if TRANSFORMS_KEY not in first:
         return ()
-    path = files.parts[0].path
     try:
         transforms = _TRANSFORMS.validate_json(first[TRANSFORMS_KEY])
         names = _NAMES.validate_json(first.get(SCALED_KEY, b"[]"))
     except ValidationError as error:
         raise DataError(
-            f"{path}: the record of its scalings cannot be read; a newer version of dranking may "
-            f"have written it ({error.error_count()} problems, first: {error.errors()[0]['msg']})."
+            f"{first_place}: the record of its scalings cannot be read; a newer version of "
+            f"dranking may have written it ({error.error_count()} problems, first: "
+            f"{error.errors()[0]['msg']})."
         ) from error
     position = {name: i for i, name in enumerate(names)}
     unknown = [name for name in feature_names if name not in position]
     if transforms and unknown:
         raise DataError(
-            f"{path}: its values are scaled, but column {unknown[0]!r} was added afterwards; name "
+            f"{first_place}: its values are scaled, but column {unknown[0]!r} was added afterwards; name "
             "the features with feature_columns=, without it."
         )
     if not transforms:
@@ -126,13 +127,13 @@ def _form(layout: Layout) -> str:
     return "columns of numbers" if layout.width is None else f"lists of length {layout.width}"
 
 
-def _is_text(files: ParquetFiles, name: str) -> bool:
+def _is_text(schemas: Schemas, name: str) -> bool:
     """Whether a column of ids is strings; it has to be the same in every file that has values."""
     found: dict[bool, str] = {}
-    for part, schema in zip(files.parts, files.schemas(), strict=True):
+    for where, schema in schemas:
         kind = value_type(schema, name)
         if not pa.types.is_null(kind):
-            found.setdefault(is_text(kind), part.path)
+            found.setdefault(is_text(kind), where)
     if len(found) > 1:
         raise DataError(
             f"column {name!r} holds strings in {found[True]} but integers in {found[False]}; "

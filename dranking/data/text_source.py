@@ -8,12 +8,15 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import DataError
+
+NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
+"""What the value NULL means: an error, zero, or the feature's minimum."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time: the chunk and what is made of it stay in the processor's cache."""
