@@ -45,11 +45,12 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        note("interrupted; nothing was left half-written.")
-        return INTERRUPTED
+        result = INTERRUPTED
     except Exception as error:
         if hasattr(error, "exit_code") and hasattr(error, "show"):  # click's usage errors
             error.show()
             return int(error.exit_code)
         raise
+    if result == INTERRUPTED:  # from typer too, which catches Ctrl-C
+        note("interrupted; nothing was left half-written.")
     return result if isinstance(result, int) else 0

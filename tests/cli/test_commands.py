@@ -318,3 +318,17 @@ def test_a_memory_limit(dranking: Call, letor: Write, tmp_path: Path) -> None:
         assert code == 2
         assert "needs at least" in err
         assert dranking(*call, "--memory-limit", "1GB")[0] == 0
+
+
+def test_an_interrupt_is_said_and_leaves_nothing(
+    dranking: Call, letor: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dranking.data.ingest.write_dataset", interrupt)
+    code, out, err = dranking("ingest", letor(), "-o", tmp_path / "d.zarr")
+    assert code == 130
+    assert out == ""
+    assert "interrupted" in err
+    assert not (tmp_path / "d.zarr").exists()
