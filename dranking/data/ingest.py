@@ -75,7 +75,7 @@ def ingest(
     count = _Count(progress)
     paths = as_paths(source)
     if data_form(paths) != "text":
-        return _store_scaled(open_dataset(paths), output, normalize, overwrite, count)
+        return _store_scaled(open_dataset(paths, **text), output, normalize, overwrite, count)
     reader = read_letor(paths, **text)
     fill = (lambda: reader.minima) if text.get("null") == "minimum" else None
     if normalize == "none":

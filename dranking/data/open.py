@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from dranking.data.atomic import restore_interrupted
 from dranking.data.dataset import Dataset
 from dranking.data.text_source import NullPolicy
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Form: TypeAlias = Literal["directory", "parquet", "text"]
@@ -45,9 +46,17 @@ def open_dataset(
     ------
     DataError
         If the data is not there, is of no known form, or is wrong.
+    UsageError
+        If an option for text is given with other data.
     """
     paths = as_paths(source)
     form = data_form(paths)
+    options = {"null": null != "error", "regroup": regroup, "sparse": sparse}
+    given = [name for name, is_given in options.items() if is_given]
+    if n_features is not None:
+        given.append("n_features")
+    if given and form != "text":
+        raise UsageError(f"{', '.join(given)}: this is for text, but {paths[0]} is {form}.")
     if form == "directory":
         from dranking.data.store import StoredDataset
 
@@ -95,6 +104,7 @@ def data_form(paths: Sequence[Path]) -> Form:
 
 
 def _form_of(path: Path) -> Form:
+    restore_interrupted(path)
     if not path.exists():
         raise DataError(f"{path}: there is no such file or directory.")
     if path.is_dir():

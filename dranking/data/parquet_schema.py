@@ -90,8 +90,8 @@ def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Trans
     unknown = [name for name in feature_names if name not in position]
     if transforms and unknown:
         raise DataError(
-            f"{first_place}: its values are scaled, but column {unknown[0]!r} was added afterwards; name "
-            "the features with feature_columns=, without it."
+            f"{first_place}: its values are scaled, but column {unknown[0]!r} was added "
+            "afterwards; name the features with feature_columns=, without it."
         )
     if not transforms:
         return ()

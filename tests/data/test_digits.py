@@ -1,27 +1,58 @@
-"""The ranking task made of scikit-learn's digits."""
+"""The ranking task made of scikit-learn's digits, against the images themselves."""
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 from dranking.data.digits import digits_ranking
 
+IMAGES, DIGITS = load_digits(return_X_y=True)
+SQUARES = (IMAGES**2).sum(axis=1)
+DISTANCES = SQUARES[:, None] + SQUARES - 2 * IMAGES @ IMAGES.T  # whole numbers, so exact
+
+
+def images_behind(features):
+    """Indices of the one image, and of the others, whose squared differences the rows are."""
+    of_rows = features.sum(axis=1)
+    for query in range(len(IMAGES)):
+        found = [np.flatnonzero(DISTANCES[query] == distance) for distance in of_rows[:3]]
+        if not all(map(len, found)):
+            continue
+        differences = (IMAGES - IMAGES[query]) ** 2
+        documents = [np.flatnonzero((differences == row).all(axis=1)) for row in features]
+        if all(len(same) == 1 for same in documents):
+            return query, np.concatenate(documents)
+    raise AssertionError("no image has these differences to others")
+
 
 def test_documents_are_other_images_of_the_same_part():
-    train, test = digits_ranking(n_train=30, n_test=20, n_documents=15, seed=3)
-    images, digits = load_digits(return_X_y=True)
-    for part, n in ((train, 30), (test, 20)):
-        assert part.features.shape == (15 * n, 64)
-        assert len(np.unique(part.qid)) == n
-        assert (part.features.sum(axis=1) > 0).all()
-    assert not set(train.qid) & set(test.qid)
-    assert set(np.unique(train.relevance)) == {0, 1}
-    # A document with an image all zeros apart would be the query itself; squared differences of
-    # whole numbers from 0 to 16 are squares.
-    roots = np.sqrt(train.features)
-    np.testing.assert_array_equal(roots, np.round(roots))
-    assert roots.max() <= 16
-    assert 0.05 < train.relevance.mean() < 0.2
-    assert len(images) == len(digits)
+    n_documents = 12
+    sets = []
+    for part, n_queries in zip(digits_ranking(8, 5, n_documents, seed=3), (8, 5), strict=True):
+        assert part.features.shape == (n_documents * n_queries, 64)
+        assert part.features.dtype == np.float32
+        used = set()
+        queries = []
+        for qid in np.unique(part.qid):
+            rows = part.qid == qid
+            query, documents = images_behind(part.features[rows])
+            assert query not in documents
+            assert len(set(documents)) == n_documents
+            np.testing.assert_array_equal(part.relevance[rows], DIGITS[documents] == DIGITS[query])
+            queries.append(query)
+            used |= {query, *documents.tolist()}
+        assert len(set(queries)) == n_queries
+        sets.append((used, set(part.qid)))
+    (train_images, train_ids), (test_images, test_ids) = sets
+    assert not train_images & test_images
+    assert not train_ids & test_ids
+
+
+def test_rows_of_a_query_are_adjacent_and_some_are_relevant():
+    train, test = digits_ranking(n_train=40, n_test=20, n_documents=30)
+    for part, n_queries in ((train, 40), (test, 20)):
+        assert (np.diff(part.qid) != 0).sum() == n_queries - 1
+        assert set(np.unique(part.relevance)) == {0, 1}
+        assert 0.05 < part.relevance.mean() < 0.15  # one digit of ten
 
 
 def test_a_seed_decides_everything():

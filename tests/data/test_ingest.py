@@ -1,11 +1,13 @@
-"""From files of every form to a dataset directory; opening all of them."""
+"""From files of every form to a dataset directory."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import dranking as dr
 from dranking.data.ingest import queries_without_pairs
-from dranking.data.open import as_paths, data_form
 from dranking.data.parquet import write_parquet
 from dranking.errors import DataError, UsageError
 
@@ -64,6 +66,33 @@ def test_scaled_from_every_form(text, tmp_path, normalize, form):
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize("normalize", ["none", "query-minmax", "standard"])
+def test_a_model_ranks_every_form_alike(text, tmp_path, normalize):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{rng.integers(3)} qid:{row // 6} " + " ".join(f"{j}:{rng.normal()}" for j in (1, 2, 3))
+        for row in range(60)
+    ]
+    text.write_text("\n".join(lines) + "\n")
+    stored, _ = dr.ingest(text, tmp_path / "d.zarr", normalize=normalize)
+    write_parquet(dr.open_dataset(text), tmp_path / "raw.parquet")
+    write_parquet(stored, tmp_path / "scaled.parquet")
+    again, _ = dr.ingest(tmp_path / "scaled.parquet", tmp_path / "e.zarr")
+    model = dr.LinearModel(
+        feature_names=("f3", "f1"),
+        weights=(1.5, -0.5),
+        transforms=[t.restricted(np.array([2, 0])) for t in stored.transforms],
+    )
+    expected = model.predict(stored)
+    for source in (text, tmp_path / "raw.parquet", tmp_path / "scaled.parquet"):
+        np.testing.assert_array_equal(model.predict(dr.open_dataset(source)), expected)
+    measured = [
+        dr.evaluate(model, data, ["map", "ndcg@3"]).metrics
+        for data in (stored, again, *map(dr.open_dataset, (text, tmp_path / "raw.parquet")))
+    ]
+    assert all(metrics == measured[0] for metrics in measured)
+
+
 def test_sparse_blocks(text, tmp_path):
     stored, _ = dr.ingest(text, tmp_path / "d.zarr", sparse=True)
     assert stored.is_sparse
@@ -109,6 +138,62 @@ def test_an_interrupt_leaves_the_old_state(text, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt"]
 
 
+def test_a_full_disk_leaves_the_old_state(text, tmp_path):
+    """The limit on a file's size stands for the disk: writing fails in the middle."""
+    text.write_text("".join(f"{i % 2} qid:{i // 8} 1:{i}.25 2:{i**2}\n" for i in range(20_000)))
+    (tmp_path / "old.parquet").write_text("old")
+    program = """
+import resource, signal, sys
+import dranking as dr
+folder = sys.argv[1]
+dr.ingest(folder + "/data.txt", folder + "/old.zarr", n_features=2)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, resource.RLIM_INFINITY))
+for normalize in ("none", "standard"):
+    for name in ("old.zarr", "new.zarr"):
+        try:
+            dr.ingest(
+                folder + "/data.txt", f"{folder}/{name}", normalize=normalize, overwrite=True
+            )
+        except dr.UsageError as error:
+            print(error)
+try:
+    dr.write_parquet(
+        dr.open_dataset(folder + "/old.zarr"), folder + "/old.parquet", overwrite=True
+    )
+except dr.UsageError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True
+    )
+    messages = done.stdout.splitlines()
+    names = ["old.zarr", "new.zarr", "old.zarr", "new.zarr", "old.parquet"]
+    assert len(messages) == len(names)
+    for name, message in zip(names, messages, strict=True):
+        assert name in message
+        assert "cannot be written, File too large" in message
+    assert dr.open_dataset(tmp_path / "old.zarr").n_documents == 20_000
+    assert (tmp_path / "old.parquet").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data.txt", "old.parquet", "old.zarr"]
+
+
+def test_what_a_killed_process_left_is_removed(text, tmp_path):
+    dr.ingest(text, tmp_path / "d.zarr")
+    program = """
+import os, sys
+import dranking as dr
+dr.ingest(sys.argv[1], sys.argv[2], normalize="standard", overwrite=True,
+          progress=lambda n: os.kill(os.getpid(), 9))
+"""
+    killed = subprocess.run([sys.executable, "-c", program, text, tmp_path / "d.zarr"], check=False)
+    assert killed.returncode == -9
+    assert len(list(tmp_path.iterdir())) > 2
+    np.testing.assert_array_equal(values_of(dr.open_dataset(tmp_path / "d.zarr")), X)
+    dr.ingest(text, tmp_path / "d.zarr", overwrite=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt"]
+
+
 def test_progress_counts_documents(text, tmp_path):
     seen = []
     dr.ingest(text, tmp_path / "d.zarr", progress=seen.append)
@@ -128,26 +213,3 @@ def test_progress_counts_documents(text, tmp_path):
 def test_queries_that_teach_nothing(relevance, expected):
     dataset = dr.from_arrays(np.ones((4, 1)), relevance, [1, 1, 2, 2])
     assert queries_without_pairs(dataset.block(0)) == expected
-
-
-def test_forms(text, tmp_path):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    write_parquet(dr.open_dataset(text), folder / "p.parquet")
-    dr.ingest(text, tmp_path / "d.zarr")
-    assert data_form([text]) == "text"
-    assert data_form([folder]) == data_form([folder / "p.parquet"]) == "parquet"
-    assert data_form([tmp_path / "d.zarr"]) == "directory"
-    assert as_paths(str(text)) == as_paths([text]) == [text]
-    assert dr.open_dataset(folder).n_documents == 5
-    with pytest.raises(DataError, match="parquet and text data cannot be opened as one"):
-        dr.open_dataset([text, folder / "p.parquet"])
-    with pytest.raises(DataError, match="open them one by one"):
-        dr.open_dataset([tmp_path / "d.zarr"] * 2)
-    with pytest.raises(DataError, match="there is no such file"):
-        dr.open_dataset(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="no data is named"):
-        dr.open_dataset([])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no manifest\.json"):
-        dr.open_dataset(tmp_path / "empty")

@@ -29,6 +29,7 @@ FORMS = {
     "pandas": pd.DataFrame(X),
     "pandas nullable": pd.DataFrame(X).astype("Int64"),
     "arrow": pa.table({f"f{j + 1}": X[:, j] for j in range(4)}),
+    "arrow batch": pa.record_batch({f"f{j + 1}": X[:, j] for j in range(4)}),
     "csr_matrix": sparse.csr_matrix(X),
     "csr_array": sparse.csr_array(X),
     "csc_array": sparse.csc_array(X),
@@ -85,6 +86,15 @@ def test_all_forms_of_query_ids(qid):
     firsts = [list(qid)[i] for i in block.query_ptr[:-1]]
     as_text = [str(getattr(f, "as_py", lambda f=f: f)()).removesuffix(".0") for f in firsts]
     assert [str(i) for i in block.query_ids.to_pylist()] == as_text
+
+
+def test_repeated_entries_of_sparse_features_are_summed():
+    twice = sparse.coo_array(([1.0, 2.0, 5.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    block = from_arrays(twice, [0, 1], [1, 1]).block(0)
+    np.testing.assert_array_equal(block.features.toarray(), [[0, 3], [5, 0]])
+    assert block.features.has_sorted_indices
+    assert block.info.n_values == 2
+    assert twice.nnz == 3
 
 
 def test_float32_is_used_in_place_and_not_writeable():
@@ -160,6 +170,17 @@ def test_values_that_cannot_be(form, value, message):
         ({"y": np.where(Y > 1, np.inf, Y)}, DataError, "relevance is infinite"),
         ({"y": ["good"] * 15}, DataError, "y is of type string"),
         ({"X": X[0]}, DataError, r"X has shape \(4,\)"),
+        ({"X": sparse.coo_array(X[0])}, DataError, r"X has shape \(4,\)"),
+        ({"X": [[1, 2], [3]]}, DataError, "the rows of X differ in length"),
+        ({"X": [["a", 1]] * 15}, DataError, "X is of type <U"),
+        ({"X": [[None, object()]] * 15}, DataError, "X holds what is no number"),
+        ({"X": sparse.csr_array(X) * 1j}, DataError, "X is of type complex"),
+        ({"X": pd.DataFrame(X[:, :2], columns=["a", "a"])}, DataError, "columns of one name"),
+        ({"X": pd.DataFrame({"a": [1, "x"] * 7 + [2]})}, DataError, "mixes types"),
+        ({"X": pd.DataFrame({"a": pd.Categorical(QID)})}, DataError, "column 'a' is dictionary"),
+        ({"X": pd.Series(QID)}, UsageError, "a Series is not a table"),
+        ({"doc_ids": [1, 2]}, DataError, "doc_ids has 2 entries for 15 rows"),
+        ({"doc_ids": [1, "a"] * 7 + [2]}, DataError, "doc_ids must be all integers or all"),
         ({"X": X[:0], "y": [], "qid": []}, DataError, "there are no documents"),
         ({"X": X.astype(str)}, DataError, "X is of type <U"),
         ({"X": X + 1j}, DataError, "X is of type complex64"),
@@ -178,7 +199,10 @@ def test_a_flat_table():
     frame["relevance"] = Y
     frame["docid"] = np.arange(15)
     frame["weight"] = QID / 11
-    for table in (frame, pa.Table.from_pandas(frame), frame.set_index(np.arange(15) * 2)):
+    arrow = pa.Table.from_pandas(frame)
+    nullable = frame.convert_dtypes().astype({"qid": "category"})
+    indexed = frame.set_index(np.arange(15) * 2)
+    for table in (frame, arrow, arrow.combine_chunks().to_batches()[0], nullable, indexed):
         dataset = from_table(table, max_documents=6)
         assert dataset.feature_names == ("a", "b", "c", "d")
         assert dataset.n_blocks == 3
@@ -186,6 +210,11 @@ def test_a_flat_table():
         np.testing.assert_array_equal(joined, X)
         np.testing.assert_array_equal(dataset.block(0).weights, [1, 12 / 11])
     assert from_table(frame, feature_columns=["d", "a"]).feature_names == ("d", "a")
+    frame.loc[10, "b"] = np.nan
+    with pytest.raises(DataError, match=r"row 10, column 'b' \(query 14\): the value is missing"):
+        from_table(frame, max_documents=6)
+    with pytest.raises(UsageError, match="a list is not a table with columns"):
+        from_table([[1]])
     frame.loc[14, "qid"] = 11
     with pytest.raises(DataError, match="row 14: query 11 appears again"):
         from_table(frame)

@@ -1,4 +1,4 @@
-"""Scalings against plain NumPy on the whole data, and what is recorded of them."""
+"""Fitted scalings against plain NumPy on the whole data, whatever the blocks."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dranking.data.memory import from_arrays
 from dranking.data.scaling import fit_standard, scaled
-from dranking.data.transforms import QueryMinMax, Standard, missing_transforms
+from dranking.data.transforms import QueryMinMax
 from dranking.errors import DataError
 
 VALUES = npst.arrays(
@@ -49,67 +49,46 @@ def test_a_large_offset_costs_no_digits():
     assert fit_standard(dataset_of(X, 3)).scale[0] == pytest.approx(expected, rel=1e-9)
 
 
-@given(VALUES, npst.arrays(bool, (12, 3)))
-def test_standard_of_sparse_data_keeps_its_zeros(X, there):
+@given(VALUES, npst.arrays(bool, (12, 3)), st.integers(1, 12))
+def test_standard_of_sparse_data_has_no_mean(X, there, max_documents):
     X = X * there
-    fitted = fit_standard(dataset_of(sparse.csr_array(X)))
+    fitted = fit_standard(dataset_of(sparse.csr_array(X), max_documents))
     assert fitted.mean is None
-    dense = fit_standard(dataset_of(X))
-    np.testing.assert_allclose(fitted.scale, dense.scale, rtol=1e-9)
-    view = scaled(dataset_of(sparse.csr_array(X)), "standard")
+    wide = X.astype(np.float64)
+    deviation = np.where(np.ptp(wide, axis=0) > 0, wide.std(axis=0), 1.0)
+    np.testing.assert_allclose(fitted.scale, deviation, rtol=1e-9)
+    view = scaled(dataset_of(sparse.csr_array(X), max_documents), "standard")
     expected = (X / np.array(fitted.scale)).astype(np.float32)
     np.testing.assert_array_equal(values_of(view), expected)
 
 
-@given(VALUES, st.integers(1, 12))
-def test_query_minmax(X, max_documents):
-    view = scaled(dataset_of(X, max_documents), "query-minmax")
-    expected = np.empty_like(X)
-    for q in np.unique(QID):
-        part = X[QID == q].astype(np.float64)
-        low, high = part.min(axis=0), part.max(axis=0)
-        expected[QID == q] = np.where(
-            high > low, (part - low) / np.where(high > low, high - low, 1), 0
-        )
-    np.testing.assert_array_equal(values_of(view), expected)
-    assert view.transforms == (QueryMinMax(),)
+def test_blocks_left_empty_count_nothing():
+    X = np.arange(36, dtype=np.float32).reshape(12, 3)
+    some = dataset_of(X, 3).select_queries(np.array([False, True, False, True]))
+    kept = X[np.isin(QID, [2, 4])].astype(np.float64)
+    fitted = fit_standard(some)
+    np.testing.assert_allclose(fitted.mean, kept.mean(axis=0))
+    np.testing.assert_allclose(fitted.scale, kept.std(axis=0))
 
 
-def test_query_minmax_of_sparse_data_is_refused():
-    with pytest.raises(DataError, match="would fill in the zeros"):
-        scaled(dataset_of(sparse.csr_array(np.eye(12))), "query-minmax")
-
-
-@pytest.mark.parametrize("normalize", ["standard", "query-minmax"])
-def test_columns_are_scaled_alike_when_read_alone(normalize):
+@pytest.mark.parametrize("normalize", ["none", "standard", "query-minmax"])
+def test_a_view_is_scaled_alike_whatever_is_read_of_it(normalize):
     X = np.random.default_rng(1).normal(size=(12, 5)).astype(np.float32)
     view = scaled(dataset_of(X), normalize)
+    kinds = {"none": [], "standard": ["standard"], "query-minmax": ["query-minmax"]}
+    assert [t.kind for t in view.transforms] == kinds[normalize]
     columns = np.array([3, 1])
     for b in range(view.n_blocks):
         np.testing.assert_array_equal(
             view.block(b, columns).features, view.block(b).features[:, columns]
         )
+        assert view.block(b).info == view.blocks[b]
+    again = scaled(view, "query-minmax")
+    assert again.transforms == (*view.transforms, QueryMinMax())
+    assert values_of(again).min() == 0
+    assert values_of(again).max() == 1
 
 
-def test_restricted_standard():
-    full = Standard(mean=(1.0, 2.0, 3.0), scale=(4.0, 5.0, 6.0))
-    assert full.restricted(np.array([2, 0])) == Standard(mean=(3.0, 1.0), scale=(6.0, 4.0))
-
-
-def test_what_a_model_needs_and_the_data_has():
-    minmax, standard = QueryMinMax(), Standard(mean=None, scale=(2.0,))
-    assert missing_transforms((), ()) == ()
-    assert missing_transforms((minmax, standard), ()) == (minmax, standard)
-    assert missing_transforms((minmax, standard), (minmax,)) == (standard,)
-    assert missing_transforms((standard,), (standard,)) == ()
-    for needed, present in [((), (minmax,)), ((standard,), (minmax,)), ((minmax,), (standard,))]:
-        with pytest.raises(DataError, match="the data was scaled by"):
-            missing_transforms(needed, present)
-    other = Standard(mean=None, scale=(3.0,))
-    with pytest.raises(DataError, match="standard"):
-        missing_transforms((standard,), (other,))
-
-
-def test_a_scaling_of_other_features_is_refused():
-    with pytest.raises(DataError, match="made for 2 features, the data has 3"):
-        Standard(mean=None, scale=(1.0, 2.0)).apply(dataset_of(np.ones((12, 3))).block(0))
+def test_query_minmax_of_sparse_data_is_refused():
+    with pytest.raises(DataError, match="would fill in the zeros"):
+        scaled(dataset_of(sparse.csr_array(np.eye(12))), "query-minmax")

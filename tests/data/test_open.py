@@ -1,0 +1,127 @@
+"""Opening ranking data, whatever form it is in."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.data import atomic
+from dranking.data.memory import MemoryDataset
+from dranking.data.open import as_paths, data_form
+from dranking.data.parquet import ParquetDataset, write_parquet
+from dranking.data.store import StoredDataset
+from dranking.errors import DataError, UsageError
+from tests.data.flat_files import frame_of, written
+
+TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def values_of(dataset):
+    return np.concatenate([dataset.block(b).features for b in range(dataset.n_blocks)])
+
+
+@pytest.mark.parametrize("as_given", [str, lambda path: path, lambda path: [path]])
+def test_every_form_is_recognised(text, tmp_path, as_given):
+    packed = tmp_path / "data.txt.gz"
+    packed.write_bytes(gzip.compress(TEXT.encode()))
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write_parquet(dr.open_dataset(text), folder / "no-suffix")
+    write_parquet(dr.open_dataset(text), folder / "p.parquet")
+    dr.ingest(text, tmp_path / "d")
+    forms = {
+        text: "text",
+        packed: "text",
+        folder: "parquet",
+        folder / "no-suffix": "parquet",
+        tmp_path / "d": "directory",
+    }
+    kinds = {"parquet": ParquetDataset, "directory": StoredDataset}
+    for path, form in forms.items():
+        assert data_form(as_paths(as_given(path))) == form
+        dataset = dr.open_dataset(as_given(path))
+        np.testing.assert_array_equal(values_of(dataset), [[2, 3], [4, 0], [0, 5]])
+        assert dataset.query_ids().to_pylist() == ["7", "8"]
+        assert isinstance(dataset, kinds.get(form, MemoryDataset))
+
+
+def test_several_files_are_one_data_set_in_the_order_given(text, tmp_path):
+    other = tmp_path / "a.txt"
+    other.write_text("0 qid:8 1:9\n1 qid:9 2:1\n")
+    dataset = dr.open_dataset([text, other])
+    assert dataset.query_ids().to_pylist() == ["7", "8", "9"]
+    np.testing.assert_array_equal(np.diff(dataset.block(0).query_ptr), [2, 2, 1])
+    frame = frame_of()
+    parts = [
+        written(tmp_path / name, frame[rows])
+        for name, rows in (("z.parquet", slice(0, 5)), ("y.parquet", slice(5, None)))
+    ]
+    np.testing.assert_array_equal(values_of(dr.open_dataset(parts)), frame[["x0", "x1", "x2"]])
+
+
+def test_options_of_text(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("1 qid:7 1:2 2:NULL\n0 qid:8 1:4\n2 qid:7 2:5\n")
+    with pytest.raises(DataError, match=r"data\.txt:1.*NULL"):
+        dr.open_dataset(path, regroup=True)
+    with pytest.raises(DataError, match=r"data\.txt:3: query 7 appears again"):
+        dr.open_dataset(path, null="zero")
+    zero = dr.open_dataset(path, null="zero", regroup=True)
+    np.testing.assert_array_equal(values_of(zero), [[2, 0], [0, 5], [4, 0]])
+    path.write_text("1 qid:7 1:2 2:NULL\n0 qid:7 1:4 2:3\n2 qid:7 2:5\n")
+    minimum = dr.open_dataset(path, null="minimum", n_features=3)
+    assert minimum.n_features == 3
+    np.testing.assert_array_equal(values_of(minimum)[:, 1], [3, 3, 5])
+    assert dr.open_dataset(path, null="zero", sparse=True).is_sparse
+
+
+def test_what_cannot_be_opened(text, tmp_path):
+    parquet = written(tmp_path / "p.parquet", frame_of())
+    dr.ingest(text, tmp_path / "d.zarr")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "cut.parquet").write_bytes(parquet.read_bytes()[:-50])
+    for source, message in [
+        ([text, parquet], "parquet and text data cannot be opened as one data set"),
+        ([tmp_path / "d.zarr"] * 2, "2 dataset directories were named; open them one by one"),
+        (tmp_path / "nowhere", "nowhere: there is no such file or directory"),
+        ([], "no data is named"),
+        (tmp_path / "empty", r"empty: .*no manifest\.json"),
+        (tmp_path / "empty.txt", r"empty\.txt: .*no documents"),
+        (tmp_path / "cut.parquet", r"cut\.parquet: cannot be read as parquet"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            dr.open_dataset(source)
+
+
+def test_a_directory_whose_replacement_was_killed_between_its_renames(text, tmp_path):
+    dr.ingest(text, tmp_path / "d.zarr")
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{atomic._HOST}-{dead.pid}-00c0ffee")
+    assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 3
+
+
+@pytest.mark.parametrize(
+    "option", [{"null": "zero"}, {"regroup": True}, {"sparse": True}, {"n_features": 3}]
+)
+def test_what_is_for_text_is_refused_with_other_data(text, tmp_path, option):
+    dr.ingest(text, tmp_path / "d")
+    write_parquet(dr.open_dataset(text), tmp_path / "p.parquet")
+    [name] = option
+    for source, form in ((tmp_path / "d", "directory"), (tmp_path / "p.parquet", "parquet")):
+        with pytest.raises(UsageError, match=f"{name}: this is for text, but .* is {form}"):
+            dr.open_dataset(source, **option)
+        with pytest.raises(UsageError, match=f"{name}: this is for text"):
+            dr.ingest(source, tmp_path / "e", **option)
+    assert not (tmp_path / "e").exists()

@@ -1,0 +1,126 @@
+"""Scalings of one block against plain loops, and what data and models record of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from pydantic import TypeAdapter, ValidationError
+from scipy import sparse
+
+from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
+from dranking.errors import DataError
+from tests.data.stored import simple_block
+
+SIZES = (3, 1, 4)
+VALUES = npst.arrays(np.float32, (8, 3), elements=st.floats(-1e6, 1e6, width=32))
+POSITIVE = st.floats(1e-3, 1e3)
+
+
+def block_of(features):
+    return simple_block(sizes=SIZES, features=features)
+
+
+def minmax_by_loops(X):
+    scaled = np.empty_like(X)
+    start = 0
+    for size in SIZES:
+        for column in range(X.shape[1]):
+            values = [float(X[row, column]) for row in range(start, start + size)]
+            low, high = min(values), max(values)
+            for i, value in enumerate(values):
+                scaled[start + i, column] = (value - low) / (high - low) if high > low else 0.0
+        start += size
+    return scaled
+
+
+@given(VALUES, st.sampled_from("CF"))
+def test_query_minmax(X, order):
+    X[:, 2] = 7.0
+    before = X.copy()
+    block = QueryMinMax().apply(block_of(np.asarray(X, order=order)))
+    np.testing.assert_array_equal(block.features, minmax_by_loops(X))
+    assert block.features.dtype == np.float32
+    assert block.features.flags[f"{order}_CONTIGUOUS"]
+    np.testing.assert_array_equal(X, before)
+
+
+@given(
+    VALUES,
+    st.sampled_from("CF"),
+    st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3),
+    st.lists(POSITIVE, min_size=3, max_size=3),
+)
+def test_standard(X, order, mean, scale):
+    scaling = Standard(mean=mean, scale=scale)
+    block = scaling.apply(block_of(np.asarray(X, order=order)))
+    for (row, column), value in np.ndenumerate(X):
+        expected = np.float32((float(value) - mean[column]) / scale[column])
+        assert block.features[row, column] == expected
+    assert block.features.dtype == np.float32
+    assert block.features.flags[f"{order}_CONTIGUOUS"]
+
+
+@given(VALUES, npst.arrays(bool, (8, 3)), st.lists(POSITIVE, min_size=3, max_size=3))
+def test_standard_of_sparse_data_keeps_its_zeros(X, there, scale):
+    given_block = block_of(sparse.csr_array(X * there))
+    before = given_block.features.toarray()
+    block = Standard(mean=None, scale=scale).apply(given_block)
+    expected = (before.astype(np.float64) / scale).astype(np.float32)
+    np.testing.assert_array_equal(block.features.toarray(), expected)
+    assert block.features.nnz == given_block.features.nnz
+    np.testing.assert_array_equal(given_block.features.toarray(), before)
+
+
+def test_columns_read_alone_are_scaled_by_their_own_numbers():
+    scaling = Standard(mean=(1.0, 2.0, 3.0), scale=(4.0, 5.0, 6.0))
+    whole = block_of(np.arange(24, dtype=np.float32).reshape(8, 3))
+    columns = np.array([2, 0])
+    some = whole.with_features(whole.features[:, columns])
+    expected = scaling.apply(whole).features[:, columns]
+    np.testing.assert_array_equal(scaling.apply(some, columns).features, expected)
+    restricted = scaling.restricted(columns)
+    assert restricted == Standard(mean=(3.0, 1.0), scale=(6.0, 4.0))
+    np.testing.assert_array_equal(restricted.apply(some).features, expected)
+    assert Standard(mean=None, scale=(1.0, 2.0)).restricted(columns[1:]).mean is None
+    assert QueryMinMax().restricted(columns) == QueryMinMax()
+
+
+def test_scalings_that_would_fill_in_zeros_are_refused():
+    block = block_of(sparse.csr_array(np.eye(8, 3, dtype=np.float32)))
+    with pytest.raises(DataError, match="query-minmax scaling would fill in the zeros"):
+        QueryMinMax().apply(block)
+    with pytest.raises(DataError, match="subtracts a mean, which would fill in the zeros"):
+        Standard(mean=(1.0,) * 3, scale=(1.0,) * 3).apply(block)
+
+
+def test_a_scaling_of_other_features_is_refused():
+    with pytest.raises(DataError, match="made for 2 features, the data has 3"):
+        Standard(mean=None, scale=(1.0, 2.0)).apply(block_of(np.ones((8, 3), np.float32)))
+
+
+@given(st.lists(st.tuples(st.floats(-1e300, 1e300), POSITIVE), min_size=1, max_size=4))
+def test_the_record_keeps_every_bit(numbers):
+    mean, scale = zip(*numbers, strict=True)
+    adapter = TypeAdapter(tuple[Transform, ...])
+    for scalings in ((QueryMinMax(), Standard(mean=mean, scale=scale)), ()):
+        assert adapter.validate_json(adapter.dump_json(scalings)) == scalings
+    with pytest.raises(ValidationError):
+        adapter.validate_python([{"kind": "something newer"}])
+
+
+def test_what_a_model_needs_and_the_data_has():
+    minmax, standard = QueryMinMax(), Standard(mean=None, scale=(2.0,))
+    assert missing_transforms((), ()) == ()
+    assert missing_transforms((minmax, standard), ()) == (minmax, standard)
+    assert missing_transforms((minmax, standard), (minmax,)) == (standard,)
+    assert missing_transforms((standard,), (standard,)) == ()
+    for needed, present in [
+        ((), (minmax,)),
+        ((standard,), (minmax,)),
+        ((minmax,), (standard,)),
+        ((minmax,), (minmax, standard)),
+        ((standard,), (Standard(mean=None, scale=(3.0,)),)),
+    ]:
+        with pytest.raises(DataError, match=r"the data was scaled by .*, but the model needs"):
+            missing_transforms(needed, present)
