@@ -61,7 +61,7 @@ def query_means(features: Dense, start: int, end: int, mean: Array) -> None:
         whole = n - n % 4
         for i in range(0, whole, 4):  # four sums side by side: one alone waits for every addition
             x0, x1, x2, x3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-            t0 = t1 = t2 = t3 = 0.0
+            t0 = t1 = t2 = t3 = np.float64(0.0)
             for d in range(start, end):
                 t0 += x0[d]
                 t1 += x1[d]

@@ -36,7 +36,7 @@ from tests.reference.algorithm1 import algorithm_1_blocked
 PEER = "Algorithm 1, NumPy, cache-blocked"
 ROUNDS = 5
 SELECTED = (10, 46)
-BANDWIDTH_BYTES = 2**29
+BANDWIDTH_BYTES = 2**30
 
 
 class Size(NamedTuple):

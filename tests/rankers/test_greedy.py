@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,14 @@ from dranking.errors import SelectionWarning
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.selection import select_paths
 from tests.rankers.problems import Problem, random_problem, ranking_problems
+from tests.rankers.selections import (
+    LAYOUTS,
+    assert_copies_follow_their_order,
+    assert_greedy,
+    assert_same_bits,
+    assert_same_selection,
+    select,
+)
 from tests.reference.algorithm1 import algorithm_1, algorithm_1_blocked
 from tests.reference.greedy import (
     centred_queries,
@@ -27,49 +34,6 @@ from tests.reference.greedy import (
     naive_selection,
     ridge_weights,
 )
-
-LAYOUTS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "CSR": sparse.csr_array}
-
-
-def select(dataset, n_features, regularization=1.0, executor=None, **rules):
-    rules = SelectionRules(n_features, **rules)
-    [path] = select_paths(dataset, [regularization], rules, executor=executor).paths
-    return path
-
-
-def assert_greedy(path, queries, tolerance=1e-9, error_tolerance=None):
-    """Every pick is the best by refitting, or within `tolerance` of it; so is every error.
-
-    An error is a difference of sums of the size of the initial error, so beside the relative
-    tolerance it may be off by some thousand roundings of that.
-    """
-    floor = 1e-13 * path.initial_error
-    error_tolerance = tolerance if error_tolerance is None else error_tolerance
-    for t, (pick, error) in enumerate(zip(path.selected, path.lqo_error, strict=True)):
-        scores = naive_scores(queries, path.selected[:t], path.regularization)
-        assert pick in scores
-        best = min(scores.values())
-        assert scores[pick] <= best * (1.0 + tolerance) + floor
-        assert error == pytest.approx(scores[pick], rel=error_tolerance, abs=floor)
-
-
-def assert_copies_follow_their_order(path, X):
-    for i, j in combinations(range(X.shape[1]), 2):
-        if np.array_equal(X[:, i], X[:, j]):
-            assert path.selected.index(i) < path.selected.index(j)
-
-
-def assert_same_bits(left, right):
-    assert left.selected == right.selected
-    assert left.lqo_error == right.lqo_error
-    assert left.initial_error == right.initial_error
-    for a, b in zip(left.weights, right.weights, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def assert_same_selection(left, right):
-    assert left.selected == right.selected
-    np.testing.assert_allclose(left.lqo_error, right.lqo_error, rtol=1e-9)
 
 
 @given(
@@ -357,68 +321,6 @@ def test_unlabelled_documents_change_no_bit():
         select(more.dataset(max_documents=10**6), 12),
         select(problem.dataset(max_documents=10**6), 12),
     )
-
-
-@pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
-@pytest.mark.parametrize("layout", ["C", "CSR"])
-def test_near_duplicates_with_a_tiny_lambda_stay_close_to_refits(distance, layout):
-    """A candidate's score may be off by 5e-7 here, as in the paper's algorithm; never the error."""
-    rng = np.random.default_rng(19)
-    base = rng.uniform(0.25, 0.5, size=(120, 4))
-    X = np.hstack([base, base + distance * rng.normal(size=base.shape)]).astype(np.float32)
-    y = base @ np.array([1.0, -1.0, 0.5, 0.0]) + 0.1 * rng.normal(size=120)
-    query_ptr = np.arange(0, 121, 8)
-    dataset = from_arrays(LAYOUTS[layout](X), y, qid=np.repeat(np.arange(15), 8))
-    path = select(dataset, 8, 1e-8)
-    queries = centred_queries(X, y, query_ptr)
-    assert_greedy(path, queries, tolerance=1e-6, error_tolerance=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("mean", "layout", "tolerance"),
-    [(1e3, "C", 1e-10), (1e5, "C", 1e-10), (1e3, "CSR", 1e-10), (1e5, "CSR", 1e-9)],
-)
-def test_means_far_above_the_spread(mean, layout, tolerance):
-    problem = random_problem(20, n_features=6)
-    moved = problem._replace(X=(problem.X + mean).astype(np.float32))
-    path = select(moved.dataset(LAYOUTS[layout]), 6)
-    assert_greedy(path, centred_queries(*moved.labelled()), tolerance)
-
-
-@given(
-    problem=ranking_problems(),
-    powers=st.lists(st.integers(-6, 6), min_size=5, max_size=5),
-    regularization=st.sampled_from([2.0**-4, 1.0, 2.0**5]),
-    layout=st.sampled_from(sorted(LAYOUTS)),
-)
-def test_features_of_any_scale_stay_close_to_refits(problem, powers, regularization, layout):
-    """Gram matrices lose the digits of their condition, so the tolerance grows with its bound."""
-    scales = 10.0 ** np.array(powers[: problem.X.shape[1]])
-    scaled = problem._replace(X=(problem.X * scales).astype(np.float32))
-    X, y, query_ptr, weights = scaled.labelled()
-    assume(len(y))
-    queries = centred_queries(X, y, query_ptr, weights)
-    path = select(scaled.dataset(LAYOUTS[layout]), X.shape[1], regularization)
-    assert sorted(path.selected) == list(range(X.shape[1]))
-    assert np.isfinite(path.lqo_error).all()
-    largest = sum(weight * (X_q**2).sum(axis=0) for X_q, _, weight in queries).max()
-    tolerance = 1e-9 + 1e-14 * largest / regularization
-    if tolerance < 1e-3:
-        assert_greedy(path, queries, tolerance)
-
-
-@pytest.mark.parametrize("scales", [[1.0, 1e-6, 1e6], [1e9, 1e9, 1.0]])
-def test_raw_features_of_any_scale(scales):
-    """Unscaled counts beside fractions, a copy among them: the weights are those of ridge."""
-    problem = random_problem(21, n_features=3)
-    X = (problem.X * np.array(scales)).astype(np.float32)
-    raw = problem._replace(X=np.hstack([X, X]))
-    path = select(raw.dataset(), 6)
-    queries = centred_queries(*raw.labelled())
-    for t, weights in enumerate(path.weights):
-        features = np.concatenate([X_q[:, path.selected[: t + 1]] for X_q, _, _ in queries])
-        expected = features @ ridge_weights(queries, path.selected[: t + 1], 1.0)
-        np.testing.assert_allclose(features @ weights, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_coefficients_are_those_of_the_selected_features():
