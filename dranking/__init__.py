@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from dranking.errors import UsageError as UsageError
     from dranking.metrics.compare import compare as compare
     from dranking.rankers.greedy import GreedyRankRLS as GreedyRankRLS
+    from dranking.rankers.lcra import LCRA as LCRA
     from dranking.rankers.linear import LinearModel as LinearModel
     from dranking.rankers.linear import load_model as load_model
     from dranking.rankers.rankrls import RankRLS as RankRLS
     from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
     from dranking.rankers.ranksvm import RankLogistic as RankLogistic
     from dranking.rankers.ranksvm import RankSVM as RankSVM
+    from dranking.rankers.spd import SPD as SPD
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -35,11 +37,13 @@ _HOME = {
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy",
+    "LCRA": "dranking.rankers.lcra",
     "LinearModel": "dranking.rankers.linear",
     "RankLogistic": "dranking.rankers.ranksvm",
     "RankRLS": "dranking.rankers.rankrls",
     "RankRLSCV": "dranking.rankers.rankrls_cv",
     "RankSVM": "dranking.rankers.ranksvm",
+    "SPD": "dranking.rankers.spd",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
     "compare": "dranking.metrics.compare",

@@ -215,6 +215,7 @@ class _SingleThreadedBlas:
             self._tasks += 1
             if self._tasks == 1:
                 if self._controller is None:
+                    import scipy.linalg  # noqa: F401 - a library is limited only once it is loaded
                     from threadpoolctl import ThreadpoolController
 
                     self._controller = ThreadpoolController()

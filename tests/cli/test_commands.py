@@ -125,10 +125,17 @@ def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [("rankrls",), ("ranksvm",), ("ranksvm", "--loss", "hinge"), ("ranklogistic",)]
+    "model",
+    [
+        ("rankrls",),
+        ("ranksvm",),
+        ("ranksvm", "--loss", "hinge"),
+        ("ranklogistic",),
+        ("spd", "--epochs", 2, "--seed", 3),
+    ],
 )
 def test_train_prints_its_objective(
-    dranking: Call, letor: Write, tmp_path: Path, model: tuple[str, ...]
+    dranking: Call, letor: Write, tmp_path: Path, model: tuple[str | int, ...]
 ) -> None:
     name, *options = model
     code, out, _ = dranking("train", name, letor(), *options, "-o", tmp_path / "m.json", "--json")
@@ -146,6 +153,21 @@ def test_train_chooses_among_lambdas(dranking: Call, letor: Write, tmp_path: Pat
     assert chosen == 2.0 ** (errors.index(min(errors)) - 2)
 
 
+def test_train_lcra_learns_from_unlabelled_documents(
+    dranking: Call, letor: Write, tmp_path: Path
+) -> None:
+    data, call = letor(), ("--epochs", 2, "--loss", "squared", "-o", tmp_path / "m.json", "--json")
+    code, _, err = dranking("train", "lcra", data, *call)
+    assert code == 3
+    assert "unlabelled" in err
+    lines = data.read_text().splitlines()
+    hidden = [f"-1{line[1:]}" if "qid:1 " in line else line for line in lines]
+    data.write_text("\n".join(hidden) + "\n")
+    code, out, _ = dranking("train", "lcra", data, *call)
+    assert code == 0
+    assert json.loads(out)["model"] == "lcra"
+
+
 def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) -> None:
     call = ("train", "ranksvm", letor(), "-o", tmp_path / "m.json", "--regularization")
     assert dranking(*call, "2^-10")[0] == 0
@@ -154,6 +176,9 @@ def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) 
     code, _, err = dranking(*call, "1,2", "--overwrite")
     assert code == 2
     assert "one lambda" in err
+    code, _, err = dranking(*call, "1", "--overwrite", "--loss", "logistic")
+    assert code == 2
+    assert "choose squared-hinge or hinge" in err
 
 
 def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:

@@ -50,3 +50,9 @@ def ideal_discount(relevance, documents, document):
 def normalised(mass):
     total = sum(mass.values())
     return {pair: value / total for pair, value in mass.items() if value > 0}
+
+
+def objective(differences, labels, masses, weights, regularization, loss):
+    """Mean loss over listed pairs, by their masses, plus lambda / 2 |w|^2; NumPy arrays."""
+    losses = loss(labels, differences @ weights)
+    return masses @ losses / masses.sum() + regularization / 2 * weights @ weights

@@ -28,13 +28,17 @@ class TrainModel(StrEnum):
     rankrls = "rankrls"
     ranksvm = "ranksvm"
     ranklogistic = "ranklogistic"
+    spd = "spd"
+    lcra = "lcra"
 
 
 class Loss(StrEnum):
-    """What RankSVM minimises over all pairs."""
+    """What is minimised over pairs."""
 
     squared_hinge = "squared-hinge"
     hinge = "hinge"
+    logistic = "logistic"
+    squared = "squared"
 
 
 def train(
@@ -42,7 +46,12 @@ def train(
     data: Data,
     output: Output,
     regularization: RegularizationOrGrid = None,
-    loss: Annotated[Loss, typer.Option(help="Of ranksvm.")] = Loss.squared_hinge,
+    loss: Annotated[
+        Loss | None,
+        typer.Option(help="Of ranksvm (squared-hinge, hinge), spd and lcra; else their default."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Of spd and lcra.")] = None,
+    seed: Annotated[int, typer.Option(help="Of spd and lcra.")] = 0,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -56,7 +65,7 @@ def train(
 
     check_output_file(output, overwrite)
     started = time.perf_counter()
-    ranker = _ranker(model, regularization or Grid(), loss)
+    ranker = _ranker(model, regularization or Grid(), loss, {"n_epochs": epochs, "seed": seed})
     with progress_shown(), open_executor(scheduler) as executor:
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
@@ -74,18 +83,29 @@ def train(
         print_table(f"{output}", ["", "value"], list(facts.items()))
 
 
-def _ranker(model: TrainModel, regularization: Grid, loss: Loss) -> Any:
-    from dranking.rankers.rankrls import RankRLS
-    from dranking.rankers.rankrls_cv import RankRLSCV
-    from dranking.rankers.ranksvm import RankLogistic, RankSVM
+def _ranker(
+    model: TrainModel, regularization: Grid, loss: Loss | None, stochastic: dict[str, Any]
+) -> Any:
+    """The estimator that is asked for; what is not said has its own default."""
+    import dranking as dr
 
     if len(regularization) > 1:
         if model is not TrainModel.rankrls:
             raise UsageError(f"{model} takes one lambda, not {len(regularization)}.")
-        return RankRLSCV(regularization)
+        return dr.RankRLSCV(regularization)
     options: dict[str, Any] = {"regularization": regularization[0]} if regularization else {}
-    if model is TrainModel.rankrls:
-        return RankRLS(**options)
-    if model is TrainModel.ranklogistic:
-        return RankLogistic(**options)
-    return RankSVM(**options, loss=loss.value)
+    takes_loss = model in (TrainModel.ranksvm, TrainModel.spd, TrainModel.lcra)
+    if loss is not None:
+        if not takes_loss:
+            raise UsageError(f"{model} has a loss of its own; leave out --loss.")
+        options["loss"] = loss.value
+    if model in (TrainModel.spd, TrainModel.lcra):
+        options |= {name: value for name, value in stochastic.items() if value is not None}
+    rankers = {
+        TrainModel.rankrls: dr.RankRLS,
+        TrainModel.ranksvm: dr.RankSVM,
+        TrainModel.ranklogistic: dr.RankLogistic,
+        TrainModel.spd: dr.SPD,
+        TrainModel.lcra: dr.LCRA,
+    }
+    return rankers[model](**options)

@@ -1,0 +1,265 @@
+"""Iterative parameter mixing: shards of a data set trained on their own, and averaged each epoch.
+
+A *shard* is a fixed part of the blocks of a data set. In an epoch each shard is one task, which
+goes through its blocks in random order and takes a number of steps on each that is proportional
+to the block's mass; blocks that do not stay in memory are read one ahead. Shards, orders and steps
+follow from the data, the number of shards, the seed and the epoch, never from the workers.
+
+McDonald, Hall, Mann: Distributed training strategies for the structured perceptron, 2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor, Task
+from dranking.engine.tiles import tree_sum
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Prepare: TypeAlias = Callable[[QueryBlock], Any]
+Visits: TypeAlias = list[tuple[int, int]]  # block, number of steps
+
+BYTES_PER_VALUE = {False: 4, True: 8}  # dense, sparse
+
+MAX_ROUNDS = 32
+VISIT_STEPS = 300
+"""An epoch goes through small data in memory up to so many times, with about so many steps at
+least a visit to a block: long visits would fit one block after the other."""
+
+SMALL_BYTES = 256 * 2**20
+"""What small data is. In larger data a block is a small part, and visited once an epoch."""
+
+
+class Source(NamedTuple):
+    """Blocks that the steps of an epoch draw from.
+
+    Attributes
+    ----------
+    dataset
+        Where they are.
+    prepare
+        From a block as it is read to what the steps need; can be pickled.
+    mass
+        (n_blocks,) how many of the steps are on each block, in proportion.
+    """
+
+    dataset: Dataset
+    prepare: Prepare
+    mass: Array
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that its blocks take."""
+        value = BYTES_PER_VALUE[self.dataset.is_sparse]
+        return value * sum(block.n_values for block in self.dataset.blocks)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its blocks are no matter of memory."""
+        return self.n_bytes <= SMALL_BYTES
+
+
+class Segment(NamedTuple):
+    """Steps on one block of each source.
+
+    Attributes
+    ----------
+    indices, blocks
+        Block numbers, and the blocks prepared.
+    n_steps
+        Steps to take.
+    """
+
+    indices: tuple[int, ...]
+    blocks: tuple[Any, ...]
+    n_steps: int
+
+
+class Shards:
+    """Sources divided into shards, on an executor.
+
+    Parameters
+    ----------
+    sources
+        The mass of the first says how large shards are.
+    n_shards
+        Shards wanted; there are no more than blocks with mass in the first source.
+    executor
+        Where tasks run.
+    resident
+        Read and prepare blocks once and keep them where they are used; else every epoch reads
+        them. Blocks in memory are resident anyway. Of small data this changes the order of steps.
+
+    Attributes
+    ----------
+    shares
+        (n_shards,) of the mass of the first source; sums to 1.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], n_shards: int, executor: Executor, *, resident: bool
+    ) -> None:
+        self._executor, self._resident = executor, resident
+        self._sources = list(sources)
+        n_shards = min(n_shards, int(np.count_nonzero(sources[0].mass)))
+        self._blocks = [_divide(source.mass, n_shards) for source in sources]
+        mass = np.array([sources[0].mass[blocks].sum() for blocks in self._blocks[0]])
+        self.shares: Array = mass / mass.sum()
+        self._data = [
+            [self._hold(source, blocks) for blocks in shards]
+            for source, shards in zip(self._sources, self._blocks, strict=True)
+        ]
+
+    def steps_of_shards(self, n_steps: int) -> Ints:
+        """How many of an epoch's steps each shard takes, (n_shards,)."""
+        return apportion(self.shares, n_steps)
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        n_steps: int,
+        key: tuple[int, ...],
+        *args: Any,
+        n_sources: int | None = None,
+        name: str,
+    ) -> list[Any]:
+        """Run one epoch, ``function(segments, *args)`` on every shard; results in their order.
+
+        Parameters
+        ----------
+        function
+            Takes an iterator of `Segment`.
+        n_steps
+            Steps of the epoch, over all shards.
+        key
+            What the order of the blocks is drawn from: seed and epoch.
+        n_sources
+            Only so many of the first sources; all if None.
+        """
+        used = range(len(self._sources) if n_sources is None else n_sources)
+        rounds = [self._n_rounds(self._sources[i], n_steps) for i in used]
+        tasks = []
+        for shard, steps in enumerate(self.steps_of_shards(n_steps).tolist()):
+            visits = [self._visits(i, shard, rounds[i], steps, key) for i in used]
+            data = [self._data[i][shard] for i in used]
+            tasks.append(
+                self._executor.submit(_run_shard, function, visits, *data, *args, name=name)
+            )
+        return self._executor.gather(tasks)
+
+    def _n_rounds(self, source: Source, n_steps: int) -> int:
+        """How often an epoch goes through the blocks of a source."""
+        if not (source.is_small and (self._resident or source.dataset.in_memory)):
+            return 1
+        n_rounds = n_steps // (VISIT_STEPS * int(np.count_nonzero(source.mass)))
+        return min(max(1, n_rounds), MAX_ROUNDS)
+
+    def _hold(self, source: Source, blocks: Ints) -> Task | Stream:
+        dataset, prepare, _ = source
+        if dataset.in_memory and not self._executor.in_process:
+            given = {int(b): dataset.block(int(b)) for b in blocks}
+            return self._executor.submit(_prepare_all, given, prepare, name="load")
+        if dataset.in_memory or self._resident:
+            return self._executor.submit(_load, dataset, blocks.tolist(), prepare, name="load")
+        return Stream(dataset, prepare)
+
+    def _visits(
+        self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...]
+    ) -> Visits:
+        """The blocks of a shard in random order, in each round; blocks without steps left out."""
+        source, blocks = self._sources[index], self._blocks[index][shard]
+        rng = np.random.default_rng((*key, index, shard))
+        order = np.concatenate([rng.permutation(blocks) for _ in range(n_rounds)])
+        steps = apportion(source.mass[order], n_steps)
+        return [(b, n) for b, n in zip(order.tolist(), steps.tolist(), strict=True) if n]
+
+
+class Stream(NamedTuple):
+    """Blocks that are read when they are needed."""
+
+    dataset: Dataset
+    prepare: Prepare
+
+
+def apportion(mass: Array, total: int) -> Ints:
+    """Divide a whole number in proportion to `mass` (n,); each part is off by less than one."""
+    borders = np.rint(np.cumsum(mass) / mass.sum() * total).astype(np.int64)
+    borders[-1] = total
+    parts: Ints = np.diff(borders, prepend=0)
+    return parts
+
+
+def mixed(arrays: Sequence[Array], shares: Array) -> Array:
+    """Mean of the shards' arrays by their shares, summed in the fixed tree."""
+    mean: Array = tree_sum(share * array for share, array in zip(shares, arrays, strict=True))
+    return mean
+
+
+def _divide(mass: Array, n_shards: int) -> list[Ints]:
+    """Blocks of each shard, in turn; where there are fewer blocks than shards, some share one."""
+    blocks = np.flatnonzero(mass)
+    return [
+        blocks[shard::n_shards] if shard < len(blocks) else blocks[[shard % len(blocks)]]
+        for shard in range(n_shards)
+    ]
+
+
+def _load(dataset: Dataset, blocks: list[int], prepare: Prepare) -> dict[int, Any]:
+    return {b: prepare(dataset.block(b)) for b in blocks}
+
+
+def _prepare_all(blocks: dict[int, QueryBlock], prepare: Prepare) -> dict[int, Any]:
+    return {b: prepare(block) for b, block in blocks.items()}
+
+
+def _run_shard(function: Callable[..., Any], visits: list[Visits], *data_and_args: Any) -> Any:
+    data, args = data_and_args[: len(visits)], data_and_args[len(visits) :]
+    feeds = [
+        _read(source, v) if isinstance(source, Stream) else _look_up(source, v)
+        for source, v in zip(data, visits, strict=True)
+    ]
+    return function(_segments(feeds), *args)
+
+
+def _look_up(held: dict[int, Any], visits: Visits) -> Iterator[tuple[int, Any, int]]:
+    return ((b, held[b], n) for b, n in visits)
+
+
+def _read(stream: Stream, visits: Visits) -> Iterator[tuple[int, Any, int]]:
+    """Blocks as they are visited, the next one read and prepared while one is in use."""
+    if not visits:
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
+
+        def read(position: int) -> Any:
+            return stream.prepare(stream.dataset.block(visits[position][0]))
+
+        coming = reader.submit(read, 0)
+        for position, (block, n_steps) in enumerate(visits):
+            prepared = coming.result()
+            if position + 1 < len(visits):
+                coming = reader.submit(read, position + 1)
+            yield block, prepared, n_steps
+
+
+def _segments(feeds: Sequence[Iterator[tuple[int, Any, int]]]) -> Iterator[Segment]:
+    """Walk through all feeds at once; they have the same number of steps in all."""
+    current = [next(feed, None) for feed in feeds]
+    left = [visit[2] if visit else 0 for visit in current]
+    while visits := [visit for visit in current if visit is not None]:
+        n_steps = min(left)
+        yield Segment(tuple(v[0] for v in visits), tuple(v[1] for v in visits), n_steps)
+        for i, feed in enumerate(feeds):
+            left[i] -= n_steps
+            if left[i] == 0:
+                current[i] = next(feed, None)
+                visit = current[i]
+                left[i] = visit[2] if visit else 0

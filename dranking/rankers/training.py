@@ -1,0 +1,217 @@
+"""The state of a stochastic training: its learning curve, and checkpoints of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.atomic import AnyPath, atomic_write
+from dranking.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+FORMAT = "dranking-training-checkpoint"
+SCHEMA_VERSION = 1
+
+
+class CurvePoint(NamedTuple):
+    """How far a training was after an epoch.
+
+    Attributes
+    ----------
+    epoch
+        From 1.
+    n_steps
+        Steps taken so far, over all shards.
+    seconds
+        Spent so far.
+    objective
+        Estimate of the objective from the losses of the epoch's pairs, each before its step.
+    validation
+        The validation metric; None without validation data.
+    """
+
+    epoch: int
+    n_steps: int
+    seconds: float
+    objective: float
+    validation: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """All that the rest of a training follows from.
+
+    Attributes
+    ----------
+    weights
+        (n_weights,) current iterate.
+    total, n_averaged
+        (n_weights,) sum of the iterates that count for the average, and their number.
+    t
+        Steps that the longest shard has taken, which set the length of the next.
+    epoch
+        Epochs done, over all calls.
+    eta0
+        First step length.
+    best
+        (n_weights,) weights of the model that validated best; None if nothing was validated.
+    curve
+        A point for each epoch.
+    """
+
+    weights: Array
+    total: Array
+    n_averaged: int
+    t: int
+    epoch: int
+    eta0: float
+    best: Array | None = None
+    curve: tuple[CurvePoint, ...] = ()
+
+    @property
+    def model(self) -> Array:
+        """(n_weights,) mean of the iterates that count; the current one until there are any."""
+        return self.total / self.n_averaged if self.n_averaged else self.weights
+
+    @property
+    def n_steps(self) -> int:
+        """Steps taken so far, over all shards."""
+        return self.curve[-1].n_steps if self.curve else 0
+
+    @property
+    def seconds(self) -> float:
+        """Spent so far."""
+        return self.curve[-1].seconds if self.curve else 0.0
+
+    def restarted(self) -> Training:
+        """The same, with an average that starts anew and no best model."""
+        return replace(self, total=np.zeros_like(self.total), n_averaged=0, best=None)
+
+
+class TrainingCheckpoint:
+    """A file that holds a training after each epoch.
+
+    Parameters
+    ----------
+    path
+        The file; None means there is none.
+    job
+        What is trained, as JSON has it: a training is only taken up by the same.
+    """
+
+    def __init__(self, path: AnyPath | None, job: dict[str, Any]) -> None:
+        self._path = None if path is None else Path(path)
+        self._job = json.loads(json.dumps(job, default=lambda value: value.tolist()))
+
+    def load(self) -> Training | None:
+        """The training so far; None if there is no file.
+
+        Raises
+        ------
+        UsageError
+            If the file is of another training.
+        DataError
+            If it is no checkpoint.
+        """
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            content = io.BytesIO(self._path.read_bytes())
+            with np.load(content, allow_pickle=False) as stored:
+                facts = json.loads(str(stored["facts"]))
+                arrays = {name: stored[name] for name in stored.files if name != "facts"}
+            if (facts.pop("format"), facts.pop("schema_version")) != (FORMAT, SCHEMA_VERSION):
+                raise ValueError("another format")
+            theirs = facts.pop("job")
+            curve = tuple(CurvePoint(*point) for point in facts.pop("curve"))
+            training = Training(**arrays, **facts, curve=curve)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{self._path}: this is no checkpoint of a training; remove it to start anew."
+            ) from error
+        differing = [n for n in {**self._job, **theirs} if self._job.get(n) != theirs.get(n)]
+        if differing:
+            raise UsageError(
+                f"{self._path}: the checkpoint is of a training with other "
+                f"{', '.join(differing)}; remove it, or name another file."
+            )
+        return training
+
+    def save(self, training: Training) -> None:
+        """Replace the file with this training."""
+        if self._path is None:
+            return
+        facts = {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "job": self._job,
+            "n_averaged": training.n_averaged,
+            "t": training.t,
+            "epoch": training.epoch,
+            "eta0": training.eta0,
+            "curve": training.curve,
+        }
+        arrays = {"weights": training.weights, "total": training.total}
+        if training.best is not None:
+            arrays["best"] = training.best
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
+        atomic_write(self._path, buffer.getvalue(), overwrite=True)
+
+
+def plot_learning_curve(
+    curve: Sequence[CurvePoint], *, metric: str = "validation", against: str = "n_steps"
+) -> Figure:
+    """Draw the objective, and the validation metric where there is one.
+
+    Parameters
+    ----------
+    curve
+        `learning_curve_` of a ranker.
+    metric
+        What the validation metric is called.
+    against
+        "n_steps" or "seconds".
+
+    Returns
+    -------
+    A Figure of no window and no global state.
+
+    Raises
+    ------
+    UsageError
+        If `against` is something else, or the curve has no point.
+    """
+    from matplotlib.figure import Figure
+
+    labels = {"n_steps": "steps", "seconds": "seconds"}
+    if against not in labels:
+        raise UsageError(f"against is {against!r}; choose n_steps or seconds.")
+    if not curve:
+        raise UsageError("the learning curve has no point.")
+    lines = {"objective": [(getattr(p, against), p.objective) for p in curve]}
+    validated = [(getattr(p, against), p.validation) for p in curve if p.validation is not None]
+    if validated:
+        lines[metric] = validated
+    figure = Figure(figsize=(7.2, 2.6 * len(lines)), layout="constrained")
+    panels = figure.subplots(len(lines), sharex=True, squeeze=False)[:, 0]
+    for axes, (label, points) in zip(panels, lines.items(), strict=True):
+        axes.plot(*zip(*points, strict=True), color="C0", marker=".", linewidth=1.6)
+        axes.set_ylabel(label)
+        axes.grid(color="0.9", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[-1].set_xlabel(labels[against])
+    return figure

@@ -1,0 +1,1 @@
+"""Pairs of documents drawn at random, on one block."""

@@ -1,0 +1,174 @@
+"""Speed of SPD: steps a second in memory, while streaming, and with a second worker.
+
+The public C++ reference, sofia-ml, is timed in the same rounds where it is there (`--sofia`). It
+reads its data as text each time; the time of a run with one step is therefore taken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import dranking as dr
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import ThreadExecutor
+from dranking.rankers.spd import SPD
+from pipelines.benchmarks.greedy import Arrays, Size, make_arrays
+from pipelines.benchmarks.harness import (
+    Figure,
+    Sample,
+    figure,
+    interleaved,
+    main,
+    parser,
+    skipped,
+)
+
+LAMBDA = 1e-4
+QUERY_SIZE = 40
+TARGETS = ((Size(70_000, 46, 40, {}, {}), 2e6), (Size(200_000, 136, 50, {}, {}), 1e6))
+QUICK = ((Size(7_000, 46, 40, {}, {}), 2e6),)
+STEPS = 2_000_000
+STREAMED = (100_000, 10_000_000)
+QUICK_STREAMED = (50_000, 200_000)
+STEPS_PER_DOCUMENT = 4
+SOFIA = "sofia-ml"
+
+
+def measure(options: argparse.Namespace) -> Sequence[Figure]:
+    """In memory at both sizes, then streaming, then two workers."""
+    n_steps = STEPS // 10 if options.quick else STEPS
+    sizes = QUICK if options.quick else TARGETS
+    figures: list[Figure] = []
+    for size, target in sizes:
+        figures += in_memory(size, target, n_steps, options.sofia)
+    figures += two_workers(make_arrays(sizes[0][0]).dataset(), 4 * n_steps)
+    return figures + streaming(QUICK_STREAMED if options.quick else STREAMED)
+
+
+def in_memory(size: Size, target: float, n_steps: int, sofia: str | None) -> list[Figure]:
+    """Steps a second of one core, against sofia-ml's."""
+    arrays = make_arrays(size)
+    dataset, core = arrays.dataset(), ThreadExecutor(1)
+    name, ratio = f"steps a second, {size}", f"times the steps a second, {size}"
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {"ours": lambda: epochs(n_steps).fit(dataset, executor=core)}
+        if sofia:
+            text = write_text(arrays, Path(folder, "train.txt"))
+            runs["sofia"] = lambda: run_sofia(sofia, text, size.n_features, n_steps)
+            runs["sofia, one step"] = lambda: run_sofia(sofia, text, size.n_features, 1)
+        times = interleaved(runs)
+    figures = [figure(name, n_steps / times["ours"], "1/s", at_least=target)]
+    if not sofia:
+        why = "sofia-ml is not there; name its program with --sofia"
+        return [*figures, skipped(ratio, "x", why, peer=SOFIA, target=2.5)]
+    theirs = Sample(
+        tuple(
+            a - b
+            for a, b in zip(times["sofia"].values, times["sofia, one step"].values, strict=True)
+        )
+    )
+    return [
+        *figures,
+        figure(f"{SOFIA}'s {name}", n_steps / theirs, "1/s"),
+        figure(ratio, theirs / times["ours"], "x", peer=SOFIA, at_least=2.5),
+    ]
+
+
+def epochs(n_steps: int, shards: int = 1) -> SPD:
+    """Training of a number of steps; the objective's estimate counts as part of it."""
+    return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, shards=shards)
+
+
+def two_workers(dataset: Dataset, n_steps: int) -> list[Figure]:
+    """The same two shards on one thread and on two."""
+    one, two = ThreadExecutor(1), ThreadExecutor(2)
+    times = interleaved(
+        {
+            "one": lambda: epochs(n_steps, 2).fit(dataset, executor=one),
+            "two": lambda: epochs(n_steps, 2).fit(dataset, executor=two),
+        }
+    )
+    speed = times["one"] / times["two"]
+    return [figure("steps a second, two workers over one", speed, "x", at_least=1.7)]
+
+
+def streaming(sizes: Sequence[int]) -> list[Figure]:
+    """Steps a second from storage, blocks read one ahead, for ever more documents."""
+    core = ThreadExecutor(1)
+    speeds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        data = {m: dr.write_dataset(made_blocks(m, 46), Path(folder, str(m))) for m in sizes}
+        rankers = {
+            m: SPD(LAMBDA, n_epochs=1, steps_per_epoch=STEPS_PER_DOCUMENT * m, memory_limit=1)
+            for m in sizes
+        }
+        times = interleaved(
+            {str(m): lambda m=m: rankers[m].fit(data[m], executor=core) for m in sizes}
+        )
+        speeds = {m: STEPS_PER_DOCUMENT * m / times[str(m)] for m in sizes}
+    rows = [figure(f"steps a second, streaming {m:,} documents", speeds[m], "1/s") for m in sizes]
+    first, last = sizes[0], sizes[-1]
+    name = f"steps a second, streaming {first:,} over {last:,} documents"
+    return [*rows, figure(name, speeds[first] / speeds[last], "x", at_most=1.3)]
+
+
+def made_blocks(n_documents: int, n_features: int) -> Iterator[QueryBlock]:
+    """Blocks of queries of `QUERY_SIZE` documents, made one at a time."""
+    per_block = MAX_BLOCK_DOCUMENTS // QUERY_SIZE
+    weights = np.random.default_rng(0).normal(size=n_features)
+    for first in range(0, n_documents // QUERY_SIZE, per_block):
+        n_queries = min(per_block, n_documents // QUERY_SIZE - first)
+        rng = np.random.default_rng((1, first))
+        features = rng.random((n_queries * QUERY_SIZE, n_features), dtype=np.float32)
+        noisy = features @ weights + rng.normal(size=len(features))
+        yield QueryBlock(
+            features=features,
+            relevance=np.digitize(noisy, np.quantile(noisy, [0.7, 0.9])).astype(float),
+            query_ptr=np.arange(0, len(features) + 1, QUERY_SIZE),
+            query_ids=pa.array(np.arange(first, first + n_queries)),
+        )
+
+
+def write_text(arrays: Arrays, path: Path) -> Path:
+    """The data as SVMlight text, query ids of equal width: sofia-ml reads no other correctly."""
+    qid = np.repeat(np.arange(len(arrays.query_ptr) - 1), np.diff(arrays.query_ptr))
+    with path.open("w") as file:
+        for y, q, row in zip(arrays.y, qid, arrays.X, strict=True):
+            values = " ".join(f"{i}:{value:.6g}" for i, value in enumerate(row, start=1))
+            file.write(f"{y:g} qid:{100_000 + q} {values}\n")
+    return path
+
+
+def run_sofia(program: str, text: Path, n_features: int, n_steps: int) -> None:
+    """Train with sofia-ml's own SPD: rank loop, Pegasos steps."""
+    subprocess.run(
+        [
+            program,
+            "--learner_type", "pegasos",
+            "--loop_type", "rank",
+            "--lambda", str(LAMBDA),
+            "--iterations", str(n_steps),
+            "--dimensionality", str(n_features + 1),
+            "--training_file", str(text),
+            "--model_out", str(text.with_suffix(".model")),
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument(
+        "--sofia", default=shutil.which(SOFIA), metavar="PROGRAM", help="the sofia-ml program"
+    )
+    main(measure, options)
