@@ -17,8 +17,8 @@ MAX_VALUES = 2**22
 
 def left_out(
     rows: Array, labels: Array, values: Array, products: Array, regularizations: Array
-) -> tuple[Array, Array]:
-    """Leave one query out, for every lambda.
+) -> Array:
+    """Residuals p_q of a query left out, for every lambda.
 
     Parameters
     ----------
@@ -35,41 +35,31 @@ def left_out(
 
     Returns
     -------
-    residuals
-        (n_lambdas, l) p_q.
-    weights
-        (n_lambdas, n) omega_q, the weights without the query, in the basis V.
+    (n_lambdas, l) float64.
     """
     size = min(rows.shape)
     step = max(1, MAX_VALUES // max(1, size * size))
     solve = _by_documents if len(rows) <= rows.shape[1] else _by_features
-    parts = [
-        solve(rows, labels, values + regularizations[i : i + step, None], products)
-        for i in range(0, len(regularizations), step)
-    ]
-    residuals, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return residuals, weights
+    return np.concatenate(
+        [
+            solve(rows, labels, values + regularizations[i : i + step, None], products)
+            for i in range(0, len(regularizations), step)
+        ]
+    )
 
 
-def _by_documents(
-    rows: Array, labels: Array, shifted: Array, products: Array
-) -> tuple[Array, Array]:
+def _by_documents(rows: Array, labels: Array, shifted: Array, products: Array) -> Array:
     """Solve (l, l) systems; `shifted` (n_lambdas, n) is D + lambda."""
-    weights = products / shifted
     system = np.eye(len(rows)) - (rows / shifted[:, None, :]) @ rows.T
-    errors = labels - weights @ rows.T
-    residuals = _solved(system, errors)
-    return residuals, weights - (residuals @ rows) / shifted
+    return _solved(system, labels - (products / shifted) @ rows.T)
 
 
-def _by_features(
-    rows: Array, labels: Array, shifted: Array, products: Array
-) -> tuple[Array, Array]:
+def _by_features(rows: Array, labels: Array, shifted: Array, products: Array) -> Array:
     """Solve (n, n) systems; `shifted` (n_lambdas, n) is D + lambda."""
     system = shifted[:, :, None] * np.eye(rows.shape[1]) - rows.T @ rows
     right = np.broadcast_to(products - rows.T @ labels, shifted.shape)
-    weights = _solved(system, right)
-    return labels - weights @ rows.T, weights
+    residuals: Array = labels - _solved(system, right) @ rows.T
+    return residuals
 
 
 def _solved(systems: Array, right: Array) -> Array:

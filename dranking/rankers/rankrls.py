@@ -233,7 +233,7 @@ def block_errors(block: QueryBlock, vectors: Array, spectrum: tuple[Array, Array
     ):
         rotated = rows @ vectors
         for start, stop in pairwise(ptr.tolist()):
-            residuals, _ = left_out(
+            residuals = left_out(
                 rotated[start:stop], labels[start:stop], values, products, regularizations
             )
             errors += np.square(residuals).sum(axis=1)
