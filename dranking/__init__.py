@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dranking.rankers.ranksvm import RankLogistic as RankLogistic
     from dranking.rankers.ranksvm import RankSVM as RankSVM
     from dranking.rankers.spd import SPD as SPD
+    from dranking.rankers.training import plot_learning_curve as plot_learning_curve
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -52,6 +53,7 @@ _HOME = {
     "ingest": "dranking.data.ingest",
     "load_model": "dranking.rankers.linear",
     "open_dataset": "dranking.data.open",
+    "plot_learning_curve": "dranking.rankers.training",
     "to_dask_array": "dranking.engine.collections",
     "to_dask_dataframe": "dranking.engine.collections",
     "tune": "dranking.tuning.search",

@@ -129,6 +129,7 @@ class Shards:
         key: tuple[int, ...],
         *args: Any,
         n_sources: int | None = None,
+        n_rounds: int | None = None,
         name: str,
     ) -> list[Any]:
         """Run one epoch, ``function(segments, *args)`` on every shard; results in their order.
@@ -143,9 +144,11 @@ class Shards:
             What the order of the blocks is drawn from: seed and epoch.
         n_sources
             Only so many of the first sources; all if None.
+        n_rounds
+            How often to go through the blocks; None leaves it to the size of the data.
         """
         used = range(len(self._sources) if n_sources is None else n_sources)
-        rounds = [self._n_rounds(self._sources[i], n_steps) for i in used]
+        rounds = [n_rounds or self._n_rounds(self._sources[i], n_steps) for i in used]
         tasks = []
         for shard, steps in enumerate(self.steps_of_shards(n_steps).tolist()):
             visits = [self._visits(i, shard, rounds[i], steps, key) for i in used]

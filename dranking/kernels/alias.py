@@ -1,4 +1,6 @@
-"""Alias tables: draws from any distribution over n items at the same small cost."""
+"""Alias tables: draws from any distribution over n items at the same small cost; and of pairs."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,3 +61,48 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
         accept[waiting[j]] = 1.0
     for j in range(n_long):
         accept[waiting[n - 1 - j]] = 1.0
+
+
+class PairSlots(NamedTuple):
+    """Documents that stand first in pairs, drawn by an alias table, and where their partners are.
+
+    Attributes
+    ----------
+    rows
+        (n_ranked,) documents.
+    slots
+        (n_slots,) positions in `rows` of the documents that stand first.
+    first, last
+        (n_slots,) their partners are `rows[first]` to `rows[last - 1]`, all equally likely.
+    accept, alias
+        (n_slots,) the table.
+    """
+
+    rows: Ints
+    slots: Ints
+    first: Ints
+    last: Ints
+    accept: Array
+    alias: Ints
+
+
+@kernel
+def take_pairs(
+    table: PairSlots, slot: Ints, uniform: Array, first_rows: Ints, partner_rows: Ints
+) -> None:
+    """Turn random numbers into pairs of rows; O(1) each.
+
+    Parameters
+    ----------
+    slot
+        (n_draws,) uniform slots.
+    uniform
+        (2, n_draws) uniform in [0, 1).
+    first_rows, partner_rows
+        (n_draws,); overwritten.
+    """
+    for i in range(len(slot)):
+        at = slot[i] if uniform[0, i] < table.accept[slot[i]] else table.alias[slot[i]]
+        first_rows[i] = table.rows[table.slots[at]]
+        n_partners = table.last[at] - table.first[at]
+        partner_rows[i] = table.rows[table.first[at] + np.int64(uniform[1, i] * n_partners)]

@@ -156,15 +156,17 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
 
 
 @kernel
-def pair_losses(rows: Rows, batch: Batch, loss: int, weights: Array) -> tuple[float, float]:
-    """Sums of the losses of a batch at some weights (n_features,), and at none."""
+def pair_losses(
+    rows: Rows, batch: Batch, masses: Array, loss: int, weights: Array
+) -> tuple[float, float]:
+    """Sums of mass times loss over a batch at some weights (n_features,), and at none."""
     losses, without = 0.0, 0.0
     for k in range(len(batch.better)):
         n = subtract(rows, batch.better[k], batch.worse[k])
         value, _ = loss_and_slope(loss, batch.labels[k], dot(rows, 0, n, weights))
-        losses += value
+        losses += masses[k] * value
         value, _ = loss_and_slope(loss, batch.labels[k], 0.0)
-        without += value
+        without += masses[k] * value
     return losses, without
 
 

@@ -17,6 +17,7 @@ from dranking.engine.collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment, Source
 from dranking.errors import DataError, UsageError
+from dranking.kernels.compile import frozen
 from dranking.kernels.coregularised import Views, coregularised_steps
 from dranking.kernels.differences import as_rows
 from dranking.kernels.sgd import Batch, Iterate, Steps
@@ -28,6 +29,8 @@ from dranking.rankers.pair_blocks import (
     LABELLED,
     UNLABELLED,
     Label,
+    Problem,
+    ShardResult,
     labelled_block,
     portions,
     unlabelled_block,
@@ -36,8 +39,6 @@ from dranking.rankers.pair_blocks import (
 from dranking.rankers.stochastic import (
     Average,
     Loss,
-    Problem,
-    ShardResult,
     StochasticRanker,
     check_count,
     map_labels,
@@ -305,7 +306,8 @@ class CoregularisedEpoch:
         self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
     ) -> ShardResult:
         """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
-        k, n_others = self.views.k, self.n_unlabelled
+        views = self.views._replace(ptr=frozen(self.views.ptr))
+        k, n_others = views.k, self.n_unlabelled
         iterate = Iterate(weights.copy(), np.zeros_like(weights))
         streams = PairStreams(self.seed, epoch, LABELLED)
         other_streams = PairStreams(self.seed, epoch, UNLABELLED)
@@ -322,11 +324,11 @@ class CoregularisedEpoch:
                     stream = other_streams[segment.indices[-1]]
                     others = other.draw(stream, n_others * n, "sign")
                 losses += coregularised_steps(
-                    rows, other_rows, batch, others, self.views, self.steps, t, iterate
+                    rows, other_rows, batch, others, views, self.steps, t, iterate
                 )
                 t += n
         n_averaged = max(0, t - max(first, self.steps.average_from))
-        n_losses = (t - first) * k * (len(self.views.ptr) - 1)
+        n_losses = (t - first) * k * (len(views.ptr) - 1)
         return ShardResult(*iterate, n_averaged, losses / max(n_losses, 1))
 
 

@@ -18,8 +18,16 @@ from dranking.engine.mixing import Segment
 from dranking.kernels.differences import as_rows
 from dranking.kernels.sgd import Iterate, Steps, pair_steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.pair_blocks import LABELLED, Label, PairBlock, labelled_block, portions
-from dranking.rankers.stochastic import Average, Loss, Problem, ShardResult, StochasticRanker
+from dranking.rankers.pair_blocks import (
+    LABELLED,
+    Label,
+    PairBlock,
+    Problem,
+    ShardResult,
+    labelled_block,
+    portions,
+)
+from dranking.rankers.stochastic import Average, Loss, StochasticRanker
 from dranking.sampling.pairs import Balance, PairStreams, Positions
 
 Array = NDArray[np.float64]

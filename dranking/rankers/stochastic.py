@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,15 @@ from dranking.rankers.estimator import (
     check_whole,
 )
 from dranking.rankers.linear import LinearModel
-from dranking.rankers.pair_blocks import Label, PairBlock, pair_mass, sampled_norm, summed_losses
+from dranking.rankers.pair_blocks import (
+    Label,
+    PairBlock,
+    Problem,
+    ShardResult,
+    pair_mass,
+    sampled_norm,
+    summed_losses,
+)
 from dranking.rankers.training import CurvePoint, Training, TrainingCheckpoint
 from dranking.sampling.pairs import Balance, PairRule, Positions
 
@@ -52,8 +60,8 @@ CURVATURE = {"hinge": 1.0, "squared-hinge": 2.0, "logistic": 1.0, "squared": 1.0
 
 MIN_STEPS_PER_EPOCH = 100_000
 
-ESTIMATE_DRAWS = 200_000
-"""Pairs from which the final objective is estimated, at most."""
+ESTIMATE_DRAWS = 250_000
+"""Draws for the final objective, at most; smaller data gives all its pairs."""
 
 NEVER = 2**62
 """A step that is not reached."""
@@ -65,65 +73,6 @@ FAILED = 10.0
 """With these, an objective so many times that of a model without weights is no result."""
 
 
-class Problem(NamedTuple):
-    """What is trained on.
-
-    Attributes
-    ----------
-    dataset
-        The labelled data.
-    sources
-        Blocks to draw from; the first are labelled, and prepared as `PairBlock`.
-    columns
-        (n_features,) feature of each column of the blocks prepared.
-    view_ptr
-        (n_views + 1,) first column of each view, then the number of columns.
-    squared_label
-        Mean square of the difference of relevance over the pairs.
-    """
-
-    dataset: Dataset
-    sources: list[Source]
-    columns: Ints
-    view_ptr: Ints
-    squared_label: float
-
-    @property
-    def n_views(self) -> int:
-        """Number of views; their scores are averaged."""
-        return len(self.view_ptr) - 1
-
-    @property
-    def views(self) -> list[list[int]]:
-        """Features of each view."""
-        return [view.tolist() for view in np.split(self.columns, self.view_ptr[1:-1])]
-
-    def coef(self, weights: Array) -> Array:
-        """(n_features,) weights of the model from those of the columns, all views."""
-        coef = np.zeros(self.dataset.n_features)
-        coef[self.columns] = weights / self.n_views
-        return coef
-
-
-class ShardResult(NamedTuple):
-    """What a shard returns after an epoch.
-
-    Attributes
-    ----------
-    weights
-        (n_features,) where it ended.
-    total, n_averaged
-        (n_features,) sum of its iterates that count for the average, and their number.
-    loss
-        Mean over the steps of the loss met, a view's; not finite if the shard diverged.
-    """
-
-    weights: Array
-    total: Array
-    n_averaged: int
-    loss: float
-
-
 class StochasticRanker(LinearRanker):
     """Base of the rankers that learn from sampled pairs, step by step.
 
@@ -132,8 +81,8 @@ class StochasticRanker(LinearRanker):
     coef_ : (n_features_in_,) float64
         Weights.
     objective_ : float
-        Mean loss of the model over the pairs plus lambda / 2 |coef_|^2, estimated from
-        up to `ESTIMATE_DRAWS` pairs.
+        Mean loss of the model over the pairs plus lambda / 2 |coef_|^2; estimated from drawn pairs
+        where there are very many.
     eta0_ : float
         First step length.
     n_steps_ : int
@@ -184,6 +133,8 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPath | None = None,
     ) -> Self:
         """Train for some epochs, from where an earlier training ended if there is one."""
+        if self.patience is not None and validation is None and n_epochs > 1:
+            raise UsageError("patience needs validation data; pass validation=, or patience=None.")
         start = self._untrained(problem) if start is None else start.restarted()
         shards = Shards(
             problem.sources, self.shards, executor, resident=self._fits(problem, executor)
@@ -215,14 +166,7 @@ class StochasticRanker(LinearRanker):
                 name="epoch",
             )
             self._check_finite(results, training)
-            training = replace(
-                training,
-                weights=mixed([r.weights for r in results], shards.shares),
-                total=training.total + tree_sum(r.total for r in results),
-                n_averaged=training.n_averaged + sum(r.n_averaged for r in results),
-                t=training.t + longest,
-                epoch=training.epoch + 1,
-            )
+            training = advanced(training, results, shards.shares, longest)
             loss = float(shards.shares @ [r.loss for r in results])
             penalty = self.regularization / 2 * float(training.weights @ training.weights)
             point = CurvePoint(
@@ -234,12 +178,8 @@ class StochasticRanker(LinearRanker):
             )
             training = self._recorded(training, start, point)
             stored.save(training)
-            report(
-                "training",
-                training.epoch - start.epoch,
-                n_epochs,
-                objective=point.objective,
-            )
+            done = training.epoch - start.epoch
+            report("training", done, n_epochs, objective=point.objective)
         n_draws = min(n_epochs * n_steps, ESTIMATE_DRAWS)
         return self._finish(problem, training, shards, n_draws)
 
@@ -385,7 +325,7 @@ class StochasticRanker(LinearRanker):
         if self.patience is not None and training.best is not None:
             weights = training.best
         coef = problem.coef(weights)
-        losses, without = tree_sum(
+        losses, without, mass = tree_sum(
             shards.run(
                 summed_losses,
                 n_draws,
@@ -395,14 +335,15 @@ class StochasticRanker(LinearRanker):
                 self.label,
                 (self.seed, training.epoch),
                 n_sources=1,
+                n_rounds=1,
                 name="objective",
             )
         )
-        objective = float(losses / n_draws + self.regularization / 2 * coef @ coef)
-        if self.loss in UNBOUNDED and not objective <= FAILED * without / n_draws:
+        objective = float(losses / mass + self.regularization / 2 * coef @ coef)
+        if self.loss in UNBOUNDED and not objective <= FAILED * without / mass:
             raise self._diverged(
                 f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
-                f"{without / n_draws:.3g} without any weights",
+                f"{without / mass:.3g} without any weights",
                 training.eta0,
             )
         self.objective_ = objective
@@ -431,6 +372,20 @@ class StochasticRanker(LinearRanker):
             "n_steps": self.n_steps_,
             "learning_curve": [point._asdict() for point in self.learning_curve_],
         }
+
+
+def advanced(
+    training: Training, results: list[ShardResult], shares: Array, n_steps: int
+) -> Training:
+    """The training after an epoch: shards mixed by their shares, and n_steps later."""
+    return replace(
+        training,
+        weights=mixed([r.weights for r in results], shares),
+        total=training.total + tree_sum(r.total for r in results),
+        n_averaged=training.n_averaged + sum(r.n_averaged for r in results),
+        t=training.t + n_steps,
+        epoch=training.epoch + 1,
+    )
 
 
 def map_labels(

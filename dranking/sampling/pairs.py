@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
-from dranking.kernels.alias import build_alias_table
+from dranking.kernels.alias import PairSlots, build_alias_table, take_pairs
+from dranking.kernels.compile import frozen
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,6 +82,20 @@ class PairTable:
         """Mass of all pairs together: the share of the block in its data set."""
         return float(self.masses.sum())
 
+    @property
+    def n_pairs(self) -> int:
+        """Number of different pairs."""
+        return int((self.last - self.first).sum())
+
+    def listed(self) -> tuple[Ints, Ints, Array]:
+        """All pairs: (n_pairs,) rows as of `draw`, and the mass of each."""
+        counts = self.last - self.first
+        ends = np.cumsum(counts)
+        within = np.arange(self.n_pairs) - np.repeat(ends - counts, counts)
+        partner = np.repeat(self.first, counts) + within
+        first = np.repeat(self.rows[self.slots], counts)
+        return first, self.rows[partner], np.repeat(self.masses / counts, counts)
+
     def draw(self, rng: np.random.Generator, n_draws: int) -> tuple[Ints, Ints]:
         """Draw pairs independently, with replacement, in O(1) each.
 
@@ -97,9 +112,18 @@ class PairTable:
         if not len(self.slots):
             raise ValueError("the block has no pair to draw.")
         slot = rng.integers(len(self.slots), size=n_draws)
-        slot = np.where(rng.random(n_draws) < self.accept[slot], slot, self.alias[slot])
-        partner = rng.integers(self.first[slot], self.last[slot])
-        return self.rows[self.slots[slot]], self.rows[partner]
+        uniform = rng.random((2, n_draws))
+        first, partner = np.empty(n_draws, dtype=np.int64), np.empty(n_draws, dtype=np.int64)
+        table = PairSlots(
+            rows=frozen(self.rows),
+            slots=frozen(self.slots),
+            first=frozen(self.first),
+            last=frozen(self.last),
+            accept=frozen(self.accept),
+            alias=frozen(self.alias),
+        )
+        take_pairs(table, slot, uniform, first, partner)
+        return first, partner
 
 
 def labelled_pairs(block: QueryBlock, rule: PairRule = EVERY_PAIR) -> PairTable:

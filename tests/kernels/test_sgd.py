@@ -116,6 +116,7 @@ def test_a_tiny_scale_is_worked_into_the_weights():
     np.testing.assert_allclose(found, total, rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
 def test_steps_that_diverge_say_so():
     rng = np.random.default_rng(0)
     X = 100 * random_rows(rng)

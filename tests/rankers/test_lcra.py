@@ -151,6 +151,7 @@ def test_no_strength_makes_it_unstable(loss, mu, regularization, dataset):
 
 
 @pytest.mark.parametrize("loss", ["squared", "squared-hinge"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
 def test_a_diverging_step_length_is_named(loss, dataset):
     ranker = LCRA(1e-5, loss=loss, eta0=1e4, **SHORT)
     with pytest.raises(dr.UsageError, match=r"diverged: .*Lower eta0 \(it is 1e\+04"):

@@ -10,7 +10,13 @@ from scipy import stats
 
 import dranking as dr
 from dranking.kernels.alias import build_alias_table
-from dranking.sampling.pairs import PairRule, PairStreams, labelled_pairs, unlabelled_pairs
+from dranking.sampling.pairs import (
+    PairRule,
+    PairStreams,
+    labelled_pairs,
+    squared_differences,
+    unlabelled_pairs,
+)
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference import pairs as reference
 
@@ -62,7 +68,16 @@ def test_labelled_pairs_have_their_distribution(problem, rule):
     expected = reference.labelled_pairs(
         block.relevance.tolist(), block.query_ptr.tolist(), problem.weights.tolist(), *rule
     )
-    assert_same_distribution(pair_probabilities(labelled_pairs(block, rule)), expected)
+    table = labelled_pairs(block, rule)
+    assert_same_distribution(pair_probabilities(table), expected)
+    first, partner, masses = table.listed()
+    listed = zip(first.tolist(), partner.tolist(), masses / table.mass, strict=True)
+    assert_same_distribution({(a, b): mass for a, b, mass in listed}, expected)
+    assert table.n_pairs == len(expected) == len(masses)
+    difference = block.relevance[first] - block.relevance[partner]
+    assert squared_differences(table, block.relevance) == pytest.approx(
+        masses @ difference**2, rel=1e-9, abs=1e-9
+    )
 
 
 @given(

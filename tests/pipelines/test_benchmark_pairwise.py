@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+import dranking as dr
+from pipelines.benchmarks import harness, pairwise
+from pipelines.benchmarks.greedy import Size, make_arrays
+
+TINY = Size(600, 5, 20, {}, {})
+
+
+def test_made_blocks_hold_whole_queries_of_every_grade():
+    blocks = list(pairwise.made_blocks(20_000, 4))
+    assert sum(block.n_documents for block in blocks) == 20_000
+    assert len({q for block in blocks for q in block.query_ids.to_pylist()}) == 500
+    for block in blocks:
+        assert set(np.diff(block.query_ptr)) == {pairwise.QUERY_SIZE}
+        assert set(block.relevance) == {0.0, 1.0, 2.0}
+
+
+def test_text_for_the_peer_holds_the_same_data(tmp_path):
+    arrays = make_arrays(TINY)
+    data = dr.open_dataset(pairwise.write_text(arrays, tmp_path / "t.txt"))
+    block = data.block(0)
+    np.testing.assert_allclose(block.features, arrays.X, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(block.relevance, arrays.y)
+    np.testing.assert_array_equal(block.query_ptr, arrays.query_ptr)
+    assert {len(str(q)) for q in block.query_ids.to_pylist()} == {6}
+
+
+@pytest.mark.parametrize("sofia", [None, "true"])
+def test_every_figure_is_measured(sofia, monkeypatch):
+    monkeypatch.setattr(pairwise, "QUICK", ((TINY, 1.0),))
+    monkeypatch.setattr(pairwise, "STEPS", 20_000)
+    monkeypatch.setattr(pairwise, "QUICK_STREAMED", (400, 800))
+    options = harness.parser("")
+    options.add_argument("--sofia", default=sofia)
+    figures = pairwise.measure(options.parse_args(["--quick"]))
+    names = [figure.name for figure in figures]
+    assert len(names) == len(set(names)) == (6 if sofia is None else 7)
+    assert [figure.skipped is not None for figure in figures].count(True) == (sofia is None)
