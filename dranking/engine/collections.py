@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.errors import UsageError
+from dranking.data.ids import as_ids, row_place
+from dranking.data.names import default_feature_names
+from dranking.data.values import as_float32, feature_error
+from dranking.errors import DataError, UsageError
 
 
 def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None) -> Dataset:
     """The data set that the arguments of an estimator's `fit` describe.
+
+    Dask collections are computed once; then their partitions are taken over one by one, and each
+    is given up before the next: of dense arrays there are never two copies.
 
     Parameters
     ----------
@@ -38,9 +46,11 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
         if y is not None or qid is not None or query_weights is not None:
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
-    if _is_dask(X) and hasattr(X, "npartitions") and hasattr(X, "columns") and qid is None:
-        return from_table(_collected(X))
-    X, y, qid, query_weights = (_computed(v) for v in (X, y, qid, query_weights))
+    if _is_dask(X) and hasattr(X, "columns") and qid is None:
+        return from_table(_as_table(X))
+    if qid is not None:
+        y, qid, query_weights = (_computed(values) for values in (y, qid, query_weights))
+        X = _as_float32_array(X, qid) if _is_dense_dask_array(X) else _computed(X)
     return from_arrays(X, y, qid, query_weights=query_weights)
 
 
@@ -59,22 +69,21 @@ def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
     import dask.array as da
     from dask import delayed
 
-    qid_type = _qid_dtype(dataset)
+    no_columns = np.empty(0, dtype=np.intp)
+    qid_type = _qid(dataset.block(0, no_columns)).dtype
+    meta = _sparse_meta(dataset.n_features) if dataset.is_sparse else None
     parts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     for index, info in enumerate(dataset.blocks):
-        block = delayed(dataset.block, pure=False)(index)
-        meta = _sparse_meta(dataset.n_features) if dataset.is_sparse else None
-        parts[0].append(
-            da.from_delayed(
-                delayed(_features)(block),
-                (info.n_documents, dataset.n_features),
-                dtype=np.float32,
-                meta=meta,
-            )
-        )
-        parts[1].append(da.from_delayed(delayed(_relevance)(block), (info.n_documents,), float))
-        parts[2].append(da.from_delayed(delayed(_qid)(block), (info.n_documents,), qid_type))
-    X, y, qid = (da.concatenate(p) for p in parts)
+        block = _delayed_block(dataset, index)
+        # Of sparse features the parts cannot be read alone, so that one reading serves all three.
+        labels = block if dataset.is_sparse else _delayed_block(dataset, index, no_columns)
+        n = info.n_documents
+        features = delayed(_features)(block)
+        shape = (n, dataset.n_features)
+        parts[0].append(da.from_delayed(features, shape, dtype=np.float32, meta=meta))
+        parts[1].append(da.from_delayed(delayed(_relevance)(labels), (n,), dtype=np.float64))
+        parts[2].append(da.from_delayed(delayed(_qid)(labels), (n,), dtype=qid_type))
+    X, y, qid = (da.concatenate(part) for part in parts)
     return X, y, qid
 
 
@@ -90,12 +99,29 @@ def to_dask_dataframe(dataset: Dataset) -> Any:
     from dask import delayed
 
     names = list(dataset.feature_names)
-    empty = _frame(dataset.block(0), names).iloc[:0]
+    with_doc_ids = _has_doc_ids(dataset)
+    empty = _frame(dataset.block(0), names, with_doc_ids).iloc[:0]
     parts = [
-        delayed(_frame)(delayed(dataset.block, pure=False)(b), names)
+        delayed(_frame)(_delayed_block(dataset, b), names, with_doc_ids)
         for b in range(dataset.n_blocks)
     ]
     return dd.from_delayed(parts, meta=empty, verify_meta=False)
+
+
+def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | None = None) -> Any:
+    """A block that the task itself reads; or holds, where it is in memory: it alone, not all."""
+    from dask import delayed
+
+    if dataset.in_memory:
+        return delayed(dataset.block(index, columns), pure=False, traverse=False)
+    return delayed(dataset.block, pure=False)(index, columns)
+
+
+def _has_doc_ids(dataset: Dataset) -> bool:
+    """Whether some block has ids of documents: not all need to."""
+    no_columns = np.empty(0, dtype=np.intp)
+    blocks = (dataset.block(b, no_columns) for b in range(dataset.n_blocks))
+    return any(block.doc_ids is not None for block in blocks)
 
 
 def _is_dask(value: Any) -> bool:
@@ -103,11 +129,62 @@ def _is_dask(value: Any) -> bool:
     return dask is not None and bool(dask.base.is_dask_collection(value))
 
 
-def _collected(frame: Any) -> pa.Table:
-    """A dask DataFrame as one table, partition by partition: never two copies of everything."""
-    parts = (frame.partitions[i].compute() for i in range(frame.npartitions))
-    tables = [pa.Table.from_pandas(part, preserve_index=False) for part in parts]
-    return pa.concat_tables(tables, promote_options="permissive")
+def _is_dense_dask_array(X: Any) -> bool:
+    return (
+        _is_dask(X)
+        and type(getattr(X, "_meta", None)) is np.ndarray
+        and X.ndim == 2
+        and X.dtype.kind in "biuf"
+    )
+
+
+def _as_float32_array(X: Any, qid: Any) -> NDArray[np.float32]:
+    """A dask array of numbers; `qid` is for the message where one is not a float32."""
+    from dask import compute, delayed
+
+    parts = _persisted(X.rechunk({1: -1}).to_delayed().ravel())
+    n_documents = sum(compute(*(delayed(len)(part) for part in parts)))
+    array = np.empty((n_documents, X.shape[1]), dtype=np.float32)
+    start = 0
+    for part in _taken(parts):
+        values, flaw = as_float32(part)
+        if flaw is not None:
+            row, column = divmod(flaw.position, X.shape[1])
+            row += start
+            ids, names = as_ids(qid, "qid"), default_feature_names(X.shape[1])
+            query = ids[row] if row < len(ids) else "unknown"
+            raise feature_error(row_place(row), query, names[column], flaw)
+        array[start : start + len(values)] = values
+        start += len(values)
+    return array
+
+
+def _as_table(frame: Any) -> pa.Table:
+    """A dask DataFrame as one table."""
+    parts = _taken(_persisted(frame.to_delayed()))
+    try:
+        tables = [
+            pa.Table.from_pandas(part.rename(columns=str), preserve_index=False) for part in parts
+        ]
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"the dask DataFrame has columns of one name, or one that mixes types ({error})."
+        ) from error
+
+
+def _persisted(parts: Any) -> list[Any]:
+    """Delayed values computed together, so that what they share is computed once."""
+    from dask import persist
+
+    return list(persist(*parts, traverse=False))
+
+
+def _taken(parts: list[Any]) -> Iterator[Any]:
+    """Results of delayed values in order, each given up here when it is taken."""
+    parts.reverse()
+    while parts:
+        yield parts.pop().compute()
 
 
 def _computed(value: Any) -> Any:
@@ -127,23 +204,19 @@ def _qid(block: QueryBlock) -> Any:
     return np.repeat(ids, np.diff(block.query_ptr))
 
 
-def _qid_dtype(dataset: Dataset) -> Any:
-    no_columns = np.empty(0, dtype=np.intp)
-    return _qid(dataset.block(0, no_columns)).dtype
-
-
 def _sparse_meta(n_features: int) -> Any:
     from scipy import sparse
 
     return sparse.csr_array((0, n_features), dtype=np.float32)
 
 
-def _frame(block: QueryBlock, names: list[str]) -> Any:
+def _frame(block: QueryBlock, names: list[str], with_doc_ids: bool) -> Any:
     import pandas as pd
 
     columns: dict[str, Any] = {"qid": _qid(block)}
-    if block.doc_ids is not None:
-        columns["docid"] = block.doc_ids.to_pandas()
+    if with_doc_ids:
+        ids = pa.nulls(block.n_documents) if block.doc_ids is None else block.doc_ids
+        columns["docid"] = ids.to_pandas(integer_object_nulls=True)
     columns["relevance"] = block.relevance
     columns["weight"] = np.repeat(block.weights, np.diff(block.query_ptr))
     features = block.features.toarray() if block.is_sparse else block.features

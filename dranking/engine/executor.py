@@ -6,20 +6,17 @@ large data travels between tasks as futures, never through the driver.
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Literal, Protocol, TypeAlias
 
-import psutil
-
+from dranking.engine.dask_executor import CLOSED, DaskExecutor
+from dranking.engine.lineage import Lineage
+from dranking.engine.memory import MEMORY_SHARE, available_memory
 from dranking.errors import TryAgainError, UsageError
-
-MEMORY_SHARE = 0.7
-"""Of the memory that is there; the rest is for the process itself and what passes through."""
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
 
@@ -51,7 +48,17 @@ class Executor(Protocol):
         ...
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
-        """Wait for tasks and return their results in order; the first error is raised."""
+        """Wait for tasks and return their results in order.
+
+        The first error found is raised. Then the other tasks are given up, see `cancel`.
+        """
+        ...
+
+    def cancel(self, tasks: Sequence[Task]) -> None:
+        """Give up on tasks, and on the tasks that they wait for.
+
+        None of them is started any more.
+        """
         ...
 
 
@@ -64,78 +71,36 @@ class ThreadExecutor:
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_slots = n_threads or _available_cores()
         self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="dranking")
+        self._lineage = Lineage()
 
     @property
     def memory_bytes(self) -> int:
         """The limit, or most of what this machine has available now."""
         if self.memory_limit is not None:
             return self.memory_limit
-        return int(MEMORY_SHARE * psutil.virtual_memory().available)
+        return int(MEMORY_SHARE * available_memory())
 
     def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
         """Start a task. The queue is first in, first out: what it waits for has started before."""
-        return self._pool.submit(_run_resolved, function, args)
+        task = self._pool.submit(_run_resolved, function, args)
+        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
+        return task
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
-        """Wait for tasks and return their results in order; on an error none is left running."""
+        """Wait for tasks and return their results in order; after an error none is running."""
         try:
             return [task.result() for task in tasks]
         except BaseException:
-            for task in tasks:
-                task.cancel()
+            self.cancel(tasks)
             raise
 
+    def cancel(self, tasks: Sequence[Task]) -> None:
+        """Give up on tasks and on those that they wait for; returns when none is running."""
+        wait([task for task in self._lineage.unfinished(tasks) if not task.cancel()])
 
-class DaskExecutor:
-    """The workers of a Dask cluster, through a `distributed.Client`."""
-
-    in_process = False
-    memory_limit: int | None = None
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.n_slots = max(1, sum(client.nthreads().values()))
-        self._numbers = itertools.count()
-        # Unique over the clients of a scheduler; task names stay readable on the dashboard.
-        self._run = f"{client.id[-8:]}{id(self):x}"
-
-    @property
-    def memory_bytes(self) -> int:
-        """The limit, or most of those of the workers, taken together."""
-        if self.memory_limit is not None:
-            return self.memory_limit
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return int(MEMORY_SHARE * sum(worker["memory_limit"] for worker in workers))
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
-        """Start a task under a key that begins with `name`."""
-        import dask
-
-        key = f"{name}-{self._run}-{next(self._numbers)}"
-        # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
-        # they can be sent again when a worker is lost.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-            return self._client.submit(function, *args, key=key, pure=False)
-
-    def gather(self, tasks: Sequence[Task]) -> list[Any]:
-        """Wait for tasks and return their results in order.
-
-        Raises
-        ------
-        TryAgainError
-            If the connection to the scheduler is lost.
-        """
-        from dask.distributed import CancelledError
-        from distributed.comm import CommClosedError
-
-        try:
-            results: list[Any] = self._client.gather(list(tasks))
-        except (CancelledError, CommClosedError) as error:
-            raise TryAgainError(
-                f"lost the Dask scheduler at {self._client.scheduler.address}; "
-                "run again when the cluster is back."
-            ) from error
-        return results
+    def close(self) -> None:
+        """Give up on all tasks and stop the threads."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 _SHARED_LOCK = threading.Lock()
@@ -156,21 +121,28 @@ def get_executor(executor: Executor | Literal["threads"] | object | None = None)
     UsageError
         If it is none of these.
     TryAgainError
-        If the client's cluster has no workers.
+        If the client is closed or its cluster has no workers.
     """
     if executor is None:
         executor = _current_client() or "threads"
-    if executor == "threads":
+    if isinstance(executor, str) and executor == "threads":
         return _shared_threads()
     if isinstance(executor, (ThreadExecutor, DaskExecutor)):
         return executor
-    if type(executor).__module__.startswith("distributed") and hasattr(executor, "nthreads"):
-        if not executor.nthreads():
-            raise TryAgainError(f"the Dask cluster of {executor} has no workers.")
-        return DaskExecutor(executor)
-    raise UsageError(
-        f"executor is a {type(executor).__name__}; pass 'threads' or a distributed.Client."
-    )
+    distributed = sys.modules.get("distributed")
+    if distributed is not None and isinstance(executor, distributed.Client):
+        return _dask_executor(executor)
+    raise UsageError(f"executor is {executor!r:.80}; pass 'threads' or a distributed.Client.")
+
+
+def _dask_executor(client: Any) -> DaskExecutor:
+    if client.asynchronous:
+        raise UsageError(f"{client} is asynchronous; pass a client made without asynchronous=True.")
+    if client.status in CLOSED:
+        raise TryAgainError(f"{client} is closed; pass one that is connected.")
+    if not client.nthreads():
+        raise TryAgainError(f"the Dask cluster of {client} has no workers.")
+    return DaskExecutor(client)
 
 
 def _shared_threads() -> ThreadExecutor:

@@ -24,7 +24,8 @@ def map_blocks(
 ) -> Iterator[Any]:
     """Run `function(block, *args)` on every block and yield the results in block order.
 
-    At most two blocks per slot are read or waiting at any time.
+    At most two blocks per slot are read or waiting at any time. When the iterator ends, also by an
+    error or because it is closed, none of its tasks is left.
 
     Parameters
     ----------
@@ -36,17 +37,20 @@ def map_blocks(
         What the task does, for progress and dashboards.
     """
     running: deque[Task] = deque()
-    for index in range(dataset.n_blocks):
-        if len(running) >= 2 * executor.n_slots:
+    try:
+        for index in range(dataset.n_blocks):
+            if len(running) >= 2 * executor.n_slots:
+                yield executor.gather([running.popleft()])[0]
+            if dataset.in_memory:
+                block = dataset.block(index, columns)
+                running.append(executor.submit(function, block, *args, name=name))
+            else:
+                arguments = (function, dataset, index, columns, *args)
+                running.append(executor.submit(_read_and_run, *arguments, name=name))
+        while running:
             yield executor.gather([running.popleft()])[0]
-        if dataset.in_memory:
-            block = dataset.block(index, columns)
-            running.append(executor.submit(function, block, *args, name=name))
-        else:
-            arguments = (function, dataset, index, columns, *args)
-            running.append(executor.submit(_read_and_run, *arguments, name=name))
-    while running:
-        yield executor.gather([running.popleft()])[0]
+    finally:  # after an error, or where the results are not wanted any more
+        executor.cancel(running)
 
 
 def _read_and_run(
