@@ -29,6 +29,7 @@ app.command()(commands.predict)
 app.command()(commands.compare)
 app.command()(commands.info)
 app.command()(commands.quickstart)
+app.add_typer(commands.stats, name="stats")
 
 
 def run(arguments: Sequence[str]) -> int:

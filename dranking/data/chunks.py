@@ -21,7 +21,7 @@ import numpy as np
 from numcodecs import Blosc  # type: ignore[import-untyped]
 from numpy.typing import DTypeLike, NDArray
 
-Array: TypeAlias = NDArray[np.float32] | NDArray[np.int32] | NDArray[np.int64]
+Array: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | NDArray[np.int32] | NDArray[np.int64]
 Buffer: TypeAlias = NDArray[np.uint8]  # a slice of it is no copy, other than of bytes
 
 COMPRESSION_LEVEL = 5
@@ -58,7 +58,7 @@ def write_array(folder: Path, values: Array, chunk_length: int) -> dict[str, str
     folder
         The array's folder; made here.
     values
-        float32, int32 or int64, C-contiguous, one- or two-dimensional.
+        float32, float64, int32 or int64, C-contiguous, one- or two-dimensional.
     chunk_length
         Entries of the first axis in a chunk. An array that is shorter has one smaller chunk;
         else the last one is filled up.

@@ -162,7 +162,7 @@ def block_path(index: int) -> str:
     return f"blocks/{index:06d}"
 
 
-def manifest_json(manifest: DatasetManifest) -> str:
+def manifest_json(manifest: BaseModel) -> str:
     """Text of ``manifest.json``: an entry on a line, a block on a line."""
     content = manifest.model_dump(mode="json")
     blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))

@@ -24,7 +24,7 @@ def open_dataset(
     n_features: int | None = None,
     sparse: bool = False,
 ) -> Dataset:
-    """Open a dataset directory, parquet files or LETOR/SVMlight text.
+    """Open a dataset directory, a statistics store, parquet files or LETOR/SVMlight text.
 
     Directories and parquet are read in place, block by block. Text is read into memory; ingest it
     (`dranking ingest`) when it is large.
@@ -58,9 +58,10 @@ def open_dataset(
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: this is for text, but {paths[0]} is {form}.")
     if form == "directory":
+        from dranking.data.statistics import StatisticsDataset, is_statistics
         from dranking.data.store import StoredDataset
 
-        return StoredDataset(paths[0])
+        return StatisticsDataset(paths[0]) if is_statistics(paths[0]) else StoredDataset(paths[0])
     if form == "parquet":
         from dranking.data.parquet import ParquetDataset
 

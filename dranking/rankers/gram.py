@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.query_statistics import QueryStatistics
 from dranking.engine.executor import Task
 from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels import gram
 from dranking.kernels.dense_gram import Moments
+from dranking.rankers.statistics import statistics_moments, statistics_rows
 
 Array = NDArray[np.float64]
 
@@ -147,8 +149,10 @@ class GramRows:
         )
 
 
-def block_moments(block: QueryBlock) -> Moments:
+def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
     """Moments of one block."""
+    if isinstance(block, QueryStatistics):
+        return statistics_moments(block)
     return gram.moments(block.features, block.relevance, block.query_ptr, block.weights)
 
 
@@ -164,7 +168,7 @@ def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
 
 
 def fetch_rows(
-    block: QueryBlock,
+    block: QueryBlock | QueryStatistics,
     moments: Moments,
     kept: BlockRows,
     wanted: NDArray[np.int64],
@@ -175,6 +179,8 @@ def fetch_rows(
     Slots are written once and always with the same bits, so a task that runs again after a worker
     was lost changes nothing.
     """
+    if isinstance(block, QueryStatistics):
+        return BlockRows(kept.rows, statistics_rows(block, wanted, slots, kept.rows))
     totals = gram.gram_rows(
         block.features, block.query_ptr, block.weights, moments.means, wanted, slots, kept.rows
     )

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.query_statistics import QueryStatistics
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import Executor, get_executor, with_one_blas_thread
 from dranking.engine.progress import report
@@ -23,6 +24,7 @@ from dranking.kernels.gram import block_gram, centred_strips, gram_product
 from dranking.kernels.left_out import left_out
 from dranking.rankers.estimator import LinearRanker, check_positive, check_training_data
 from dranking.rankers.gram import TotalMoments, ridge_weights
+from dranking.rankers.statistics import statistics_equations, statistics_errors
 
 Array = NDArray[np.float64]
 Solver = Literal["auto", "direct", "cg"]
@@ -214,8 +216,10 @@ def leave_query_out_errors(
     return errors
 
 
-def block_equations(block: QueryBlock) -> tuple[Array, Array, float]:
+def block_equations(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, float]:
     """A, b and y.y of one block."""
+    if isinstance(block, QueryStatistics):
+        return statistics_equations(block)
     return block_gram(block.features, block.relevance, block.query_ptr, block.weights)
 
 
@@ -224,8 +228,12 @@ def block_product(block: QueryBlock, vector: Array) -> Array:
     return gram_product(block.features, block.query_ptr, block.weights, vector)
 
 
-def block_errors(block: QueryBlock, vectors: Array, spectrum: tuple[Array, Array, Array]) -> Array:
+def block_errors(
+    block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
+) -> Array:
     """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order."""
+    if isinstance(block, QueryStatistics):
+        return statistics_errors(block, vectors, spectrum)
     values, products, regularizations = spectrum
     errors = np.zeros(len(regularizations))
     for rows, labels, ptr in centred_strips(

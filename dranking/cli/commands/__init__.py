@@ -4,6 +4,7 @@ from dranking.cli.commands.data import info, ingest
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
 from dranking.cli.commands.selection import select, tune
+from dranking.cli.commands.stats import stats
 from dranking.cli.commands.training import train
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "predict",
     "quickstart",
     "select",
+    "stats",
     "train",
     "tune",
 ]

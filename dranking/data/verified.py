@@ -1,0 +1,180 @@
+"""Folders of a directory of the project, every file of them verified as it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import DTypeLike
+from pydantic import BaseModel, ValidationError
+
+from dranking.data.atomic import MANIFEST_NAME
+from dranking.data.chunks import (
+    Buffer,
+    DamagedFileError,
+    checksum,
+    read_array,
+    verified_chunk,
+)
+from dranking.errors import DataError
+
+Manifest = TypeVar("Manifest", bound=BaseModel)
+Value = TypeVar("Value")
+
+
+class Kind(NamedTuple):
+    """A kind of directory, as errors speak of it.
+
+    Attributes
+    ----------
+    name
+        What it is.
+    format, schema_version
+        What its manifest must say; a newer version is refused.
+    remedy
+        What makes a new one, behind "Restore it from a copy, or".
+    """
+
+    name: str
+    format: str
+    schema_version: int
+    remedy: str
+
+
+class VerifiedFolder:
+    """Access to the files of one block's folder; what is not as it was written is an error.
+
+    Parameters
+    ----------
+    root, index
+        The directory, and which of its blocks this is.
+    path
+        The folder inside `root`.
+    checksums
+        CRC-32C of the files by their names inside the folder.
+    remedy
+        As in `Kind`.
+    """
+
+    def __init__(
+        self, root: Path, index: int, path: str, checksums: Mapping[str, str], remedy: str
+    ) -> None:
+        self._root = root
+        self._index = index
+        self._path = path
+        self._checksums = checksums
+        self._remedy = remedy
+
+    def damaged(self, name: str, why: str) -> DataError:
+        """The error for a file of this folder."""
+        file = self._root / self._path / name
+        return DataError(
+            f"block {self._index} of {self._root} is damaged: {file} {why}. "
+            f"Restore the file from a copy, or {self._remedy}."
+        )
+
+    def table(self, name: str) -> pa.Table:
+        """A parquet file."""
+        content = self._content(name)
+        if checksum(content) != self._checksums[name]:
+            raise self.damaged(name, "is not what was written, its checksum is wrong")
+        return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, chunk: int) -> Any:
+        """A whole array, in chunks of `chunk` entries of the first axis."""
+        return self.guarded(name, lambda read: read_array(read, shape, dtype, chunk))
+
+    def guarded(self, array: str, read: Callable[[Callable[[str], Buffer]], Value]) -> Value:
+        """Run `read` on the chunks of an array; damage becomes an error that names the chunk."""
+        current = array
+
+        def chunk(name: str) -> Buffer:
+            nonlocal current
+            current = f"{array}/{name}"
+            return verified_chunk(self._content(current), self._checksums[current])
+
+        try:
+            return read(chunk)
+        except DamagedFileError as error:
+            raise self.damaged(current, f"is not what was written, {error}") from error
+
+    def _content(self, name: str) -> bytes:
+        file = self._root / self._path / name
+        try:
+            return file.read_bytes()
+        except FileNotFoundError as error:
+            raise self.damaged(name, "is missing") from error
+        except OSError as error:
+            raise self.damaged(name, f"cannot be read ({error.strerror})") from error
+
+
+def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[Manifest, str]:
+    """Read the manifest of a directory.
+
+    Returns
+    -------
+    The manifest, and the hex digest of its text.
+
+    Raises
+    ------
+    DataError
+        If it is not there, damaged, of a newer schema, or of another kind; names the field.
+    """
+    file = directory / MANIFEST_NAME
+    text = _read_text(directory, file, kind)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{file}: damaged, not JSON ({error}). Restore it from a copy, or {kind.remedy}."
+        ) from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != kind.format:
+        raise DataError(
+            f"{file}: not the manifest of a {kind.name} (its 'format' is not '{kind.format}')."
+        )
+    version = content.get("schema_version")
+    if isinstance(version, int) and version > kind.schema_version:
+        raise DataError(
+            f"{file}: {kind.name} schema {version} is newer than this dranking reads "
+            f"({kind.schema_version}); upgrade dranking."
+        )
+    try:
+        manifest = model.model_validate_json(text)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in error.errors()[:5]
+        )
+        raise DataError(f"{file}: {problems}.") from error
+    return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def format_of(directory: Path) -> str | None:
+    """What the manifest of a directory says that it is; None if that cannot be read."""
+    try:
+        content = json.loads((directory / MANIFEST_NAME).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(content.get("format")) if isinstance(content, dict) else None
+
+
+def _read_text(directory: Path, file: Path, kind: Kind) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        if not directory.exists():
+            raise DataError(f"{directory}: does not exist.") from error
+        remedy = kind.remedy[0].upper() + kind.remedy[1:]
+        raise DataError(
+            f"{directory}: no {MANIFEST_NAME}: not a {kind.name}, or an interrupted write. "
+            f"{remedy}."
+        ) from error
+    except NotADirectoryError as error:
+        raise DataError(f"{directory}: not a directory, so not a {kind.name} directory.") from error
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
