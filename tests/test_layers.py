@@ -21,7 +21,7 @@ LAYERS = [
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 ESTIMATORS_BEFORE_SEARCH = {("tuning", "rankers")}
-KERNELS_MAY_IMPORT = {"numpy", "scipy", "numba", "typing", "math", "collections", "__future__"}
+KERNELS_MAY_IMPORT = {"numpy", "scipy", "numba", "llvmlite", "collections", "typing", "fractions"}
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 
 

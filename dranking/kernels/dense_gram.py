@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
+from dranking.kernels.machine import fma
 
 Array = NDArray[np.float64]
 
@@ -115,12 +116,13 @@ def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
         a, b, c, e = weights[d], weights[d + 1], weights[d + 2], weights[d + 3]
         first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
         for i in range(n):
-            out[i] = (((out[i] + a * first[i]) + b * second[i]) + c * third[i]) + e * fourth[i]
+            half = fma(b, second[i], fma(a, first[i], out[i]))
+            out[i] = fma(e, fourth[i], fma(c, third[i], half))
     for d in range(whole, size):
         a = weights[d]
         first = strip[d]
         for i in range(n):
-            out[i] += a * first[i]
+            out[i] = fma(a, first[i], out[i])
 
 
 @kernel
@@ -132,11 +134,11 @@ def add_squares(strip: Array, size: int, out: Array) -> None:
         first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
         for i in range(n):
             a, b, c, e = first[i], second[i], third[i], fourth[i]
-            out[i] = (((out[i] + a * a) + b * b) + c * c) + e * e
+            out[i] = fma(e, e, fma(c, c, fma(b, b, fma(a, a, out[i]))))
     for d in range(whole, size):
         first = strip[d]
         for i in range(n):
-            out[i] += first[i] * first[i]
+            out[i] = fma(first[i], first[i], out[i])
 
 
 @kernel

@@ -19,6 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
+from dranking.kernels.machine import CACHE_LINE, fma, prefetch
+from dranking.kernels.packed import (
+    append_to_factors,
+    packed_row,
+    solve_lower,
+    solve_upper,
+    subtract_dot,
+    subtract_symmetric,
+)
 
 Array = NDArray[np.float64]
 
@@ -32,8 +41,8 @@ class BlockState(NamedTuple):
         (n_queries, 4, n_features), as above.
     errors
         (n_queries,), as above.
-    factors
-        (n_queries, size (size + 1) / 2) packed Cholesky factors of M_q[S, S].
+    within, factors
+        (n_groups, size (size + 1) / 2, lanes) packed A_q[S, S], and Cholesky factors of M_q[S, S].
     scores
         (n_features + 1,) LQO error of the block with each candidate, and the present one. Both
         are sums over the queries in order, so that a feature without any effect ties the present
@@ -42,6 +51,7 @@ class BlockState(NamedTuple):
 
     state: Array
     errors: Array
+    within: Array
     factors: Array
     scores: Array
 
@@ -55,13 +65,34 @@ class Pick(NamedTuple):
         (t + 1,) S and, last, the new feature f.
     slots
         (t + 1,) where the Gram rows of these are kept.
+    rows
+        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is
+        A_q[selected[j], :].
     total_rows
-        (t + 1, n_features) their rows A[i, :], summed over all queries.
+        (t + 1, n_features) their sums A[i, :] over all queries.
     """
 
     selected: NDArray[np.int64]
     slots: NDArray[np.int64]
+    rows: Array
     total_rows: Array
+
+
+class Pivots(NamedTuple):
+    """What the selection of f means for each of a group of queries.
+
+    Attributes
+    ----------
+    beta, delta
+        (t, lanes) M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S].
+    pivots, norms
+        (lanes,) M_f at f after eliminating S, and z_f . z_f.
+    """
+
+    beta: Array
+    delta: Array
+    pivots: Array
+    norms: Array
 
 
 @kernel
@@ -115,180 +146,144 @@ def score(block: BlockState) -> None:
 
 
 @kernel
-def subtract_rows(
-    beta: Array,
-    rows: Array,
-    q: int,
-    slots: NDArray[np.int64],
-    total_rows: Array,
-    g: Array,
-    m: Array,
-) -> None:
-    """`g -= beta' R` and `m -= beta' (A_S - R)`, R the rows of S for query q; four at a time."""
-    n = len(g)
-    t = len(beta)
-    whole = t - t % 4
-    for j in range(0, whole, 4):
-        b0, b1, b2, b3 = beta[j], beta[j + 1], beta[j + 2], beta[j + 3]
-        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
-        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
-        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
-        for i in range(n):
-            g[i] = (((g[i] - b0 * r0[i]) - b1 * r1[i]) - b2 * r2[i]) - b3 * r3[i]
-            m[i] = (
-                ((m[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
-            ) - b3 * (a3[i] - r3[i])
-    for j in range(whole, t):
-        b0, r0, a0 = beta[j], rows[slots[j], q], total_rows[j]
-        for i in range(n):
-            g[i] -= b0 * r0[i]
-            m[i] -= b0 * (a0[i] - r0[i])
+def find_pivots(
+    within: Array,
+    factors: Array,
+    rows_f: Array,
+    selected: NDArray[np.int64],
+    total_f: Array,
+    regularization: float,
+) -> Pivots:
+    """What selecting f takes of a group of queries: a matter of t numbers each, not of n.
 
-
-@kernel
-def subtract_left_out_rows(
-    delta: Array,
-    rows: Array,
-    q: int,
-    slots: NDArray[np.int64],
-    total_rows: Array,
-    h: Array,
-) -> None:
-    """`h -= delta' (A_S - R)`, R the rows of S for query q; four at a time."""
-    n = len(h)
-    t = len(delta)
-    whole = t - t % 4
-    for j in range(0, whole, 4):
-        b0, b1, b2, b3 = delta[j], delta[j + 1], delta[j + 2], delta[j + 3]
-        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
-        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
-        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
-        for i in range(n):
-            h[i] = (
-                ((h[i] - b0 * (a0[i] - r0[i])) - b1 * (a1[i] - r1[i])) - b2 * (a2[i] - r2[i])
-            ) - b3 * (a3[i] - r3[i])
-    for j in range(whole, t):
-        b0, r0, a0 = delta[j], rows[slots[j], q], total_rows[j]
-        for i in range(n):
-            h[i] -= b0 * (a0[i] - r0[i])
-
-
-@kernel
-def solve_lower(factor: Array, x: Array) -> None:
-    """Overwrite x (t,) with L^-1 x, `factor` holding L's rows packed one behind the other."""
-    for i in range(len(x)):
-        row = i * (i + 1) // 2
-        total = x[i]
-        for j in range(i):
-            total -= factor[row + j] * x[j]
-        x[i] = total / factor[row + i]
-
-
-@kernel
-def solve_upper(factor: Array, x: Array) -> None:
-    """Overwrite x (t,) with L'^-1 x."""
-    for i in range(len(x) - 1, -1, -1):
-        row = i * (i + 1) // 2
-        x[i] /= factor[row + i]
-        value = x[i]
-        for j in range(i):
-            x[j] -= factor[row + j] * value
-
-
-@kernel
-def append_to_factor(factor: Array, column: Array, corner: float, least: float) -> float:
-    """Append a row to the packed Cholesky factor of M[S, S]: that of a feature f.
+    A row is appended to their A_q[S, S], `within`, and to its Cholesky factor.
 
     Parameters
     ----------
-    column
-        (t,) M[S, f]; becomes beta = M[S, S]^-1 M[S, f].
-    corner, least
-        M[f, f], and the smallest pivot there can be.
-
-    Returns
-    -------
-    The pivot: the Schur complement of M at f.
+    rows_f
+        (at most lanes, n_features) A_q[f, :].
+    selected, total_f
+        S and, last, f; and A[f, :].
     """
-    t = len(column)
-    row = t * (t + 1) // 2
-    solve_lower(factor, column)
-    pivot = corner
-    for j in range(t):
-        factor[row + j] = column[j]
-        pivot -= column[j] * column[j]
-    pivot = max(pivot, least)
-    factor[row + t] = np.sqrt(pivot)
-    solve_upper(factor, column)
-    return pivot
+    t = len(selected) - 1
+    row = packed_row(t)
+    grown = within[row : row + t + 1]  # A_q[f, S] and A_q[f, f]
+    for q in range(len(rows_f)):
+        for j in range(t + 1):
+            grown[j, q] = rows_f[q, selected[j]]
+    left_out = np.empty(grown.shape)  # M_q[f, S] and M_q[f, f]
+    for j in range(t + 1):
+        left_out[j] = total_f[selected[j]] - grown[j]
+    left_out[t] += regularization
+
+    beta, pivots = left_out[:t].copy(), left_out[t].copy()
+    append_to_factors(factors, beta, pivots, regularization)
+    delta = grown[:t].copy()
+    subtract_symmetric(within, beta, delta)  # g[S]
+    solve_lower(factors, delta)
+    solve_upper(factors, delta)
+    # z_f . z_f comes from here: where features nearly copy each other, what the recursion for v
+    # knows of f has lost more digits than the two agree on.
+    norms = grown[t].copy()
+    subtract_dot(beta, grown[:t], norms)
+    subtract_dot(delta, left_out[:t], norms)
+    return Pivots(beta, delta, pivots, np.maximum(norms, 0.0))
 
 
 @kernel
-def advance_state(state: Array, m: Array, h: Array, f: int, regularization: float) -> float:
+def eliminate(beta: Array, delta: Array, pick: Pick, q: int, m: Array, h: Array) -> None:
+    """Overwrite m and h (n_features,) with M_f and z_f . z_i of query q after eliminating S.
+
+    With R the rows of S: g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R) and
+    h = g - delta' (A_S - R). One read of R, four rows at a time. Meanwhile those of the next query
+    are brought near: they lie far apart, which no hardware foresees.
+    """
+    rows, slots, total_rows = pick.rows, pick.slots, pick.total_rows
+    n, t = len(m), len(beta)
+    g = np.empty(n)
+    row_f, total_f = rows[slots[t], q], total_rows[t]
+    for i in range(n):
+        g[i], m[i], h[i] = row_f[i], total_f[i] - row_f[i], 0.0
+    following = min(q + 1, rows.shape[1] - 1)
+    whole = t - t % 4
+    for j in range(0, whole, 4):
+        for slot in slots[j : j + 4]:
+            row = rows[slot, following]
+            for i in range(0, n, CACHE_LINE):
+                prefetch(row, i)
+        b0, b1, b2, b3 = -beta[j], -beta[j + 1], -beta[j + 2], -beta[j + 3]
+        c0, c1, c2, c3 = -delta[j], -delta[j + 1], -delta[j + 2], -delta[j + 3]
+        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
+        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
+        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
+        for i in range(n):
+            x0, x1, x2, x3 = r0[i], r1[i], r2[i], r3[i]
+            y0, y1, y2, y3 = a0[i] - x0, a1[i] - x1, a2[i] - x2, a3[i] - x3
+            g[i] = fma(b3, x3, fma(b2, x2, fma(b1, x1, fma(b0, x0, g[i]))))
+            m[i] = fma(b3, y3, fma(b2, y2, fma(b1, y1, fma(b0, y0, m[i]))))
+            h[i] = fma(c3, y3, fma(c2, y2, fma(c1, y1, fma(c0, y0, h[i]))))
+    for j in range(whole, t):
+        b0, c0, r0, a0 = -beta[j], -delta[j], rows[slots[j], q], total_rows[j]
+        for i in range(n):
+            y0 = a0[i] - r0[i]
+            g[i] = fma(b0, r0[i], g[i])
+            m[i] = fma(b0, y0, m[i])
+            h[i] = fma(c0, y0, h[i])
+    for i in range(n):
+        h[i] += g[i]
+
+
+@kernel
+def advance_state(
+    state: Array, m: Array, h: Array, f: int, norm: float, regularization: float
+) -> float:
     """Bring the state (4, n_features) of one query past the selection of f.
 
-    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S. Returns what the query's
-    error loses. (A function of its own because only so Numba vectorises the loop.)
+    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S, `norm` is z_f . z_f.
+    Returns what the query's error loses. (A function of its own because only so Numba vectorises
+    the loop.)
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     scale = 1.0 / m[f]
-    # z_f . z_f is taken from h, found with the factor: where features nearly copy each other, what
-    # the recursion for v knows of f has lost more digits than the two agree on.
-    r_f, u_f, v_f = r[f], u[f], max(h[f], 0.0)
+    r_f, u_f = r[f], u[f]
     a_f = r_f * scale
     for i in range(len(m)):
         rho = m[i] * scale
-        u[i] += a_f * (rho * v_f - h[i]) - rho * u_f
-        v[i] = max(v[i] + rho * (rho * v_f - 2.0 * h[i]), 0.0)
+        u[i] += a_f * (rho * norm - h[i]) - rho * u_f
+        v[i] = max(v[i] + rho * (rho * norm - 2.0 * h[i]), 0.0)
         s[i] = max(s[i] - rho * m[i], regularization)
         r[i] -= rho * r_f
-    lost: float = 2.0 * a_f * u_f - a_f * a_f * v_f
+    lost: float = 2.0 * a_f * u_f - a_f * a_f * norm
     return lost
 
 
 @kernel
-def update(block: BlockState, rows: Array, pick: Pick, regularization: float) -> None:
+def update(block: BlockState, pick: Pick, regularization: float) -> None:
     """Select a feature: one round of the greedy algorithm for every query of a block.
 
-    Changes `block` in place; a row is appended to each Cholesky factor, and the scores are those
-    of the next round.
-
-    Parameters
-    ----------
-    rows
-        (capacity, n_queries, n_features) Gram rows A_q[i, :] kept.
+    Changes `block` in place; the scores are those of the next round.
     """
-    state, errors, scores = block.state, block.errors, block.scores
-    selected, slots, total_rows = pick.selected, pick.slots, pick.total_rows
-    n = state.shape[2]
-    t = len(selected) - 1
-    f = selected[t]
-    beta, delta = np.empty(t), np.empty(t)
-    g, m, h = np.empty(n), np.empty(n), np.empty(n)
-    total_f = total_rows[t]
+    scores, lanes = block.scores, block.factors.shape[2]
+    n, t = len(scores) - 1, len(pick.selected) - 1
+    f, rows_f, total_f = pick.selected[t], pick.rows[pick.slots[t]], pick.total_rows[t]
+    beta, delta, m, h = np.empty(t), np.empty(t), np.empty(n), np.empty(n)
     scores[:] = 0.0
-    for q in range(len(errors)):
-        row_f, factor = rows[slots[t], q], block.factors[q]
-        for j in range(t):
-            beta[j] = total_rows[j, f] - rows[slots[j], q, f]
-        corner = total_f[f] - row_f[f] + regularization
-        pivot = append_to_factor(factor, beta, corner, regularization)
-
-        for i in range(n):
-            g[i] = row_f[i]
-            m[i] = total_f[i] - row_f[i]
-        subtract_rows(beta, rows, q, slots, total_rows, g, m)
-        m[f] = pivot  # the same to rounding, and the one that the factor holds
-        for j in range(t):
-            delta[j] = g[selected[j]]
-        solve_lower(factor, delta)
-        solve_upper(factor, delta)
-        h[:] = g
-        subtract_left_out_rows(delta, rows, q, slots, total_rows, h)
-
-        errors[q] -= advance_state(state[q], m, h, f, regularization)
-        add_scores(state[q], errors[q], scores[:n])
-        scores[n] += errors[q]
+    for group in range(len(block.factors)):
+        first, end = group * lanes, min((group + 1) * lanes, len(block.errors))
+        within, factors = block.within[group], block.factors[group]
+        pivots = find_pivots(
+            within, factors, rows_f[first:end], pick.selected, total_f, regularization
+        )
+        for q in range(first, end):
+            lane = q - first
+            for j in range(t):
+                beta[j], delta[j] = pivots.beta[j, lane], pivots.delta[j, lane]
+            eliminate(beta, delta, pick, q, m, h)
+            m[f] = pivots.pivots[lane]  # the same to rounding, and the one that the factor holds
+            lost = advance_state(block.state[q], m, h, f, pivots.norms[lane], regularization)
+            block.errors[q] -= lost
+            add_scores(block.state[q], block.errors[q], scores[:n])
+            scores[n] += block.errors[q]
 
 
 @kernel
@@ -298,20 +293,26 @@ def held_out_weights(factors: Array, left_out: Array, weights: Array) -> None:
     Parameters
     ----------
     factors
-        (n_queries, at least t (t + 1) / 2) packed Cholesky factors of M_q[S, S].
+        (n_groups, at least t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
     left_out
         (n_queries, t) c_q[S], the products b[S] without the query's own.
     weights
         (n_queries, t, t): row j holds the weights of the first j + 1 features, fitted to all
         queries but q; what is behind them stays.
     """
-    for q in range(len(factors)):
-        eliminated = left_out[q].copy()
-        solve_lower(factors[q], eliminated)
-        for j in range(len(eliminated)):
+    t, lanes = left_out.shape[1], factors.shape[2]
+    eliminated = np.zeros((t, lanes))
+    for group in range(len(factors)):
+        queries = range(group * lanes, min((group + 1) * lanes, len(left_out)))
+        for q in queries:
+            eliminated[:, q % lanes] = left_out[q]
+        solve_lower(factors[group], eliminated)
+        for size in range(1, t + 1):
             # The factor of the first features is the corner of the factor of all.
-            weights[q, j, : j + 1] = eliminated[: j + 1]
-            solve_upper(factors[q], weights[q, j, : j + 1])
+            solved = eliminated[:size].copy()
+            solve_upper(factors[group], solved)
+            for q in queries:
+                weights[q, size - 1, :size] = solved[:, q % lanes]
 
 
 @kernel

@@ -12,6 +12,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.kernels import lqo
 from dranking.kernels.dense_gram import Moments
 from dranking.kernels.lqo import BlockState, Pick
+from dranking.kernels.packed import group_room
 
 Array = NDArray[np.float64]
 
@@ -26,8 +27,8 @@ def initial_state(moments: Moments, start: tuple[Array, Array, float, int]) -> B
     lqo.initial_state(
         moments.diagonal, moments.products, total_diagonal, total_products, regularization, state
     )
-    factors = np.empty((n_queries, size * (size + 1) // 2))
-    block = BlockState(state, moments.label_norms.copy(), factors, np.empty(n + 1))
+    within, factors = group_room(n_queries, size), group_room(n_queries, size)
+    block = BlockState(state, moments.label_norms.copy(), within, factors, np.empty(n + 1))
     lqo.score(block)
     return block
 
@@ -43,7 +44,7 @@ def add_feature(
 ) -> BlockState:
     """State and scores of a block after one more round."""
     after = before if in_place else BlockState(*(a.copy() for a in before))
-    lqo.update(after, rows, Pick(selected, slots, total_rows), regularization)
+    lqo.update(after, Pick(selected, slots, rows, total_rows), regularization)
     return after
 
 

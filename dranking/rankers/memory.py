@@ -64,7 +64,7 @@ class Needs:
         self.data = 0 if there else value * sum(b.n_values for b in dataset.blocks)
         self.stream = executor.n_slots * BLOCKS_IN_FLIGHT * value * largest.n_values
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
-        self.state = 8 * queries * (4 * n + size * (size + 1) // 2 + 1) * copies
+        self.state = 8 * queries * (4 * n + size * (size + 1) + 1) * copies
         self.row = 8 * queries * n
         self.scratch = 2 * executor.n_slots * 8 * largest.n_queries * n * size
 

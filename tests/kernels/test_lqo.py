@@ -5,6 +5,7 @@ import pytest
 
 from dranking.kernels import lqo
 from dranking.kernels.lqo import BlockState, Pick
+from dranking.kernels.packed import MOST_LANES, group_room
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 LAMBDA = 0.75
@@ -31,7 +32,8 @@ class Problem:
         block = BlockState(
             np.empty((n_queries, 4, n)),
             self.norms.copy(),
-            np.full((n_queries, size * (size + 1) // 2), np.nan),
+            group_room(n_queries, size),
+            group_room(n_queries, size),
             np.empty(n + 1),
         )
         totals = diagonal.sum(axis=0), self.products.sum(axis=0)
@@ -41,7 +43,7 @@ class Problem:
 
     def pick(self, selected):
         S = np.array(selected, dtype=np.int64)
-        return Pick(S, S, self.gram.sum(axis=0)[S])
+        return Pick(S, S, self.rows, self.gram.sum(axis=0)[S])
 
     def defined_state(self, q, selected):
         """(s, r, u, v) of every feature and e, by solving with M_q[S, S]."""
@@ -74,19 +76,25 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
         for i in outside:
             expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
             assert block.scores[i] == pytest.approx(expected, rel=1e-12)
-        lqo.update(block, problem.rows, problem.pick(order[: t + 1]), LAMBDA)
+        lqo.update(block, problem.pick(order[: t + 1]), LAMBDA)
     assert block.scores[-1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
 
 
-def test_factors_are_those_of_the_gram_matrix_without_the_query():
-    problem, order = Problem(), (3, 1, 5, 0)
+@pytest.mark.parametrize("n_queries", [5, MOST_LANES, MOST_LANES + 3])
+def test_factors_are_those_of_the_gram_matrix_without_the_query(n_queries):
+    sizes, weights = np.resize((4, 1, 6, 3, 5), n_queries), np.ones(n_queries)
+    problem, order = Problem(sizes=sizes, weights=weights), (3, 1, 5, 0)
     block = problem.start(len(order))
     for t in range(len(order)):
-        lqo.update(block, problem.rows, problem.pick(order[: t + 1]), LAMBDA)
-    for q in range(len(problem.queries)):
+        lqo.update(block, problem.pick(order[: t + 1]), LAMBDA)
+    for q in range(n_queries):
+        group, lane = divmod(q, block.factors.shape[2])
         M = problem.gram.sum(axis=0) - problem.gram[q] + LAMBDA * np.eye(problem.n_features)
         expected = np.linalg.cholesky(M[np.ix_(order, order)])
-        np.testing.assert_allclose(block.factors[q], expected[np.tril_indices(4)], rtol=1e-12)
+        found = block.factors[group, :, lane]
+        np.testing.assert_allclose(found, expected[np.tril_indices(4)], rtol=1e-12)
+        within = problem.gram[q][np.ix_(order, order)][np.tril_indices(4)]
+        np.testing.assert_array_equal(block.within[group, :, lane], within)
 
 
 def test_slots_say_where_a_row_is_kept():
@@ -98,8 +106,8 @@ def test_slots_say_where_a_row_is_kept():
     blocks = [problem.start(3), problem.start(3)]
     for t in range(3):
         pick = problem.pick(order[: t + 1])
-        lqo.update(blocks[0], problem.rows, pick, LAMBDA)
-        lqo.update(blocks[1], kept, pick._replace(slots=slots[: t + 1]), LAMBDA)
+        lqo.update(blocks[0], pick, LAMBDA)
+        lqo.update(blocks[1], pick._replace(slots=slots[: t + 1], rows=kept), LAMBDA)
     for left, right in zip(*blocks, strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -110,40 +118,27 @@ def test_a_feature_without_any_effect_changes_no_bit():
     for values in (problem.rows[2], problem.rows[:, :, 2], problem.products[:, 2]):
         values[:] = 0.0
     block = problem.start(3)
-    lqo.update(block, problem.rows, problem.pick([4]), LAMBDA)
+    lqo.update(block, problem.pick([4]), LAMBDA)
     before = BlockState(*(a.copy() for a in block))
     assert block.scores[2] == block.scores[-1]
-    lqo.update(block, problem.rows, problem.pick([4, 2]), LAMBDA)
+    lqo.update(block, problem.pick([4, 2]), LAMBDA)
     np.testing.assert_array_equal(block.errors, before.errors)
     np.testing.assert_array_equal(block.scores, before.scores)
     np.testing.assert_array_equal(block.state, before.state)
 
 
 @pytest.mark.parametrize("t", range(10))
-def test_row_subtractions_equal_matrix_products(t):
+def test_elimination_equals_matrix_products(t):
     rng = np.random.default_rng(t)
-    rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t, 5))
-    slots, beta = rng.permutation(12)[:t], rng.normal(size=t)
-    g, m, h = rng.normal(size=(3, 5))
-    left_out = total_rows - rows[slots, 1]
-    expected = g - beta @ rows[slots, 1], m - beta @ left_out, h - beta @ left_out
-    lqo.subtract_rows(beta, rows, 1, slots, total_rows, g, m)
-    lqo.subtract_left_out_rows(beta, rows, 1, slots, total_rows, h)
-    for found, wanted in zip((g, m, h), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("t", [0, 1, 2, 7])
-def test_triangular_solves(t):
-    rng = np.random.default_rng(t)
-    lower = np.tril(rng.normal(size=(t, t))) + 3.0 * np.eye(t)
-    x = rng.normal(size=t)
-    packed, solved = lower[np.tril_indices(t)], x.copy()
-    lqo.solve_lower(packed, solved)
-    np.testing.assert_allclose(lower @ solved, x, atol=1e-12)
-    solved = x.copy()
-    lqo.solve_upper(packed, solved)
-    np.testing.assert_allclose(lower.T @ solved, x, atol=1e-12)
+    rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t + 1, 5))
+    slots, beta, delta = rng.permutation(12)[: t + 1], *rng.normal(size=(2, t))
+    pick = Pick(np.arange(t + 1), slots, rows, total_rows)
+    m, h = np.empty((2, 5))
+    lqo.eliminate(beta, delta, pick, 1, m, h)
+    kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
+    g = kept[t] - beta @ kept[:t]
+    np.testing.assert_allclose(m, left_out[t] - beta @ left_out[:t], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(h, g - delta @ left_out[:t], rtol=1e-12, atol=1e-13)
 
 
 def test_reference_weights_solve_the_ridge_problem():

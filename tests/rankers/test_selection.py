@@ -24,7 +24,7 @@ SIZE = 6
 @pytest.fixture
 def stored(tmp_path):
     """A dataset directory of several blocks, and the same data in memory."""
-    dataset = random_problem(3, n_queries=40, n_features=14).dataset(max_documents=15)
+    dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
 
@@ -189,7 +189,7 @@ def test_patience_on_paths_of_different_length():
         ({"start": [1, 1]}, "twice"),
         ({"start": [1], "forbidden": [1]}, "forbidden"),
         ({"start": [1, 2, 3]}, "choose 3 to"),
-        ({"forbidden": range(13)}, "choose 1 to 1"),
+        ({"forbidden": range(29)}, "choose 1 to 1"),
         ({"patience": 0}, "patience is 0"),
         ({"prefetch": 0}, "prefetch is 0"),
         ({"candidates": 0}, "candidates is 0"),

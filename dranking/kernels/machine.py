@@ -1,0 +1,60 @@
+"""Machine instructions that NumPy has no name for: fused multiply-add, and prefetching.
+
+In a kernel each is one instruction and does not keep a loop from being vectorised. Called from
+Python (as where Numba is switched off) they do the same, slowly.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
+
+CACHE_LINE = 8
+"""Float64 numbers that one prefetch brings."""
+
+
+def fma(a: float, b: float, c: float) -> float:
+    """The value of a b + c, rounded once: one instruction, the same bits on every machine."""
+    return float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
+
+
+def prefetch(row: NDArray[np.float64], i: int) -> None:
+    """Start to bring `row[i]` and its cache line near; needs no reading, and never fails."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fma(context: Any, a: Any, b: Any, c: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@overload(fma, strict=False)  # type: ignore[untyped-decorator]
+def _overload_fma(a: Any, b: Any, c: Any) -> Any:
+    return lambda a, b, c: _fma(a, b, c)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch(context: Any, row: Any, i: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        )
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        to_read, into_second_level, data_cache = (ir.Constant(number, v) for v in (0, 2, 1))
+        builder.call(function, [address, to_read, into_second_level, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(row, types.intp), generate
+
+
+@overload(prefetch, strict=False)  # type: ignore[untyped-decorator]
+def _overload_prefetch(row: Any, i: Any) -> Any:
+    return lambda row, i: _prefetch(row, i)
