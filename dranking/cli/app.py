@@ -23,7 +23,7 @@ app = typer.Typer(
 app.command()(commands.ingest)
 app.command()(commands.select)
 app.command()(commands.tune)
-app.command()(commands.train)
+app.add_typer(commands.train, name="train")
 app.command()(commands.evaluate)
 app.command()(commands.predict)
 app.command()(commands.compare)

@@ -31,6 +31,15 @@ Regularization: TypeAlias = Annotated[
     float,
     typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),
 ]
+RegularizationIfGiven: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--regularization",
+        parser=parse_number,
+        metavar="L",
+        help="lambda, as 8 or 2^3; the ranker's own default if left out.",
+    ),
+]
 Regularizations: TypeAlias = Annotated[
     Grid,
     typer.Option(

@@ -175,10 +175,10 @@ def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) 
     assert provenance["parameters"]["regularization"] == 2.0**-10
     code, _, err = dranking(*call, "1,2", "--overwrite")
     assert code == 2
-    assert "one lambda" in err
+    assert "'1,2' is not a number" in err
     code, _, err = dranking(*call, "1", "--overwrite", "--loss", "logistic")
     assert code == 2
-    assert "choose squared-hinge or hinge" in err
+    assert "is not one of 'squared-hinge', 'hinge'" in err
 
 
 def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from dranking.cli.commands.data import info, ingest
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
-from dranking.cli.commands.selection import select, tune
+from dranking.cli.commands.selection import select
 from dranking.cli.commands.stats import stats
-from dranking.cli.commands.training import train
+from dranking.cli.commands.train import train
+from dranking.cli.commands.tune import tune
 
 __all__ = [
     "compare",

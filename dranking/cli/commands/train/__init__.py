@@ -1,0 +1,13 @@
+"""`train`: a ranker on all features; one subcommand for each kind of model."""
+
+import typer
+
+from dranking.cli.commands.train.linear import ranklogistic, rankrls, ranksvm
+from dranking.cli.commands.train.pairwise import lcra, spd
+
+train = typer.Typer(help="Train a ranker on all features.", no_args_is_help=True)
+train.command()(rankrls)
+train.command()(ranksvm)
+train.command()(ranklogistic)
+train.command()(spd)
+train.command()(lcra)
