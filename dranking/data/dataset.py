@@ -36,6 +36,8 @@ class Dataset(ABC):
     in_memory
         Whether blocks are in this process's memory, so that reading costs nothing, and sending
         the data set elsewhere sends all of them.
+    has_documents
+        Whether blocks hold documents; else statistics of their queries alone.
     """
 
     feature_names: tuple[str, ...]
@@ -43,6 +45,7 @@ class Dataset(ABC):
     transforms: tuple[QueryMinMax | Standard, ...] = ()
     is_sparse: bool = False
     in_memory: bool = False
+    has_documents: bool = True
 
     @abstractmethod
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
@@ -105,6 +108,11 @@ class Dataset(ABC):
         no_columns = np.empty(0, dtype=np.intp)
         return pa.concat_arrays([self.block(b, no_columns).query_ids for b in range(self.n_blocks)])
 
+    def check_documents(self) -> None:
+        """Raise DataError unless there are documents, for whatever needs them."""
+        if not self.has_documents:
+            raise documents_needed()
+
     def columns_of(self, names: Sequence[str]) -> NDArray[np.intp]:
         """Positions of the named features.
 
@@ -144,6 +152,7 @@ class QuerySubset(Dataset):
         self.transforms = source.transforms
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
+        self.has_documents = source.has_documents
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
@@ -177,6 +186,7 @@ class TransformedDataset(Dataset):
         self.transforms = (*source.transforms, *added)
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
+        self.has_documents = source.has_documents
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block and scale it."""
@@ -184,3 +194,13 @@ class TransformedDataset(Dataset):
         for transform in self._added:
             block = transform.apply(block, columns)
         return block
+
+
+def documents_needed() -> DataError:
+    """The error of asking statistics for documents."""
+    return DataError(
+        "these are statistics of queries, which hold no documents. They serve greedy-rankrls, "
+        "rankrls and their choice by squared leave-query-out error (tune --criterion "
+        "lqo-squared_error); ranking measures, predictions and other rankers need documents: give "
+        "the data itself."
+    )

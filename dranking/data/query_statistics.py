@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.errors import DataError
+from dranking.data.dataset import documents_needed
 from dranking.kernels import gram
 from dranking.kernels.statistics import packed_gram, scaled_entries
 
@@ -172,15 +172,6 @@ class QueryStatistics:
         raise documents_needed()
 
     is_sparse = relevance = query_ptr = doc_ids = features
-
-
-def documents_needed() -> DataError:
-    """The error of asking statistics for documents."""
-    return DataError(
-        "these are statistics of queries, which hold no documents. They serve greedy-rankrls, "
-        "rankrls and the squared leave-query-out error; ranking measures, predictions and other "
-        "rankers need documents: give the data itself."
-    )
 
 
 def _spread(values: Array, there: NDArray[np.bool_]) -> Array:

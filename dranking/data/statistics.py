@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dranking.data.atomic import AnyPath, restore_interrupted
 from dranking.data.blocks import BlockInfo
-from dranking.data.dataset import Dataset, TransformedDataset
-from dranking.data.query_statistics import QueryStatistics, documents_needed
+from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
+from dranking.data.query_statistics import QueryStatistics
 from dranking.data.statistics_files import KIND, StatisticsManifest, read_folder
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.data.verified import format_of, read_manifest
@@ -46,6 +46,8 @@ class StatisticsDataset(Dataset):
     DataError
         If there is no manifest, or it is damaged, of a newer schema or of something else.
     """
+
+    has_documents = False
 
     def __init__(self, path: AnyPath) -> None:
         self.path = Path(path).absolute()

@@ -87,6 +87,11 @@ MEASURES: dict[str, MeasureFamily] = {
 }
 
 
+SQUARED_ERROR = "squared_error"
+"""The squared error of leave-query-out predictions: no measure of a ranking, but the criterion of
+greedy RankRLS, which knows it without documents."""
+
+
 def get_measure(name: str) -> Measure:
     """Look up a measure, in any case: ``map``, ``p@10``, ``NDCG@5``.
 
@@ -133,4 +138,4 @@ def get_measures(names: Iterable[str]) -> tuple[Measure, ...]:
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of the named measure is an improvement; true for unknown names."""
     family = MEASURES.get(name.lower().partition("@")[0])
-    return family is None or family.higher_is_better
+    return name != SQUARED_ERROR if family is None else family.higher_is_better

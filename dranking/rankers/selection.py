@@ -76,6 +76,8 @@ def select_paths(
         check_positive("regularization", value)
     regularizations = [float(value) for value in regularizations]
     check_training_data(dataset)
+    if measure is not None:
+        dataset.check_documents()
     rules.check(dataset)
     run = get_executor(executor)
     plan = plan_memory(dataset, len(regularizations), rules.n_features, run, memory_limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
@@ -11,11 +12,16 @@ import numpy as np
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.rankers.estimator import LinearRanker
+from dranking.rankers.estimator import LinearRanker, check_training_data
 from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.rankrls import RankRLS, normal_equations_of
+from dranking.rankers.rankrls import (
+    DirectSolver,
+    RankRLS,
+    leave_query_out_errors,
+    normal_equations_of,
+)
 from dranking.rankers.ranksvm import PairwiseRanker, RankLogistic, RankSVM
 from dranking.rankers.selection import select_paths
 from dranking.tuning.choice import GridPoint
@@ -24,6 +30,9 @@ from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 ModelName: TypeAlias = Literal[
     "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic"
 ]
+
+
+GridPoints: TypeAlias = Sequence[GridPoint]
 
 
 class Family(NamedTuple):
@@ -35,10 +44,14 @@ class Family(NamedTuple):
         From data, lambdas and a largest size to the models to try.
     fit
         From data and the point chosen to the final model and its features' indices.
+    left_out_errors
+        From data, lambdas and a largest size to the squared leave-query-out error of every model,
+        summed over queries; None where only refits would tell.
     """
 
     paths: Callable[[Dataset, Sequence[float], int, Executor], list[ModelPath]]
     fit: Callable[[Dataset, GridPoint, Executor], tuple[LinearModel, Sequence[int]]]
+    left_out_errors: Callable[[Dataset, Sequence[float], int, Executor], GridPoints] | None = None
 
 
 def greedy_paths(
@@ -84,6 +97,37 @@ def fit_greedy(
     return ranker.to_model(), ranker.selected_
 
 
+def greedy_errors(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> GridPoints:
+    """Squared leave-query-out errors of greedy selections up to a size."""
+    found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
+    return [
+        _error_point(path.regularization, k, error)
+        for path in found.paths
+        for k, error in enumerate(path.lqo_error, start=1)
+    ]
+
+
+def rankrls_errors(
+    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+) -> GridPoints:
+    """Squared leave-query-out errors of RankRLS on all features."""
+    check_training_data(train)
+    normal = DirectSolver(train, executor)
+    errors = leave_query_out_errors(normal, train, lambdas, executor)
+    return [
+        _error_point(value, size, error)
+        for value, error in zip(lambdas, errors.tolist(), strict=True)
+    ]
+
+
+def _error_point(regularization: float, size: int, error: float) -> GridPoint:
+    return GridPoint(
+        regularization=regularization, n_features=size, score=error, standard_error=math.nan
+    )
+
+
 def rankrls_paths(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> list[ModelPath]:
@@ -120,8 +164,8 @@ def _pairwise(make: Callable[[float], PairwiseRanker]) -> Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "greedy-rankrls": Family(greedy_paths, fit_greedy),
-    "rankrls": Family(rankrls_paths, partial(fit_on_all_features, RankRLS)),
+    "greedy-rankrls": Family(greedy_paths, fit_greedy, greedy_errors),
+    "rankrls": Family(rankrls_paths, partial(fit_on_all_features, RankRLS), rankrls_errors),
     "ranksvm": _pairwise(RankSVM),
     "ranksvm-hinge": _pairwise(partial(RankSVM, loss="hinge")),
     "ranklogistic": _pairwise(RankLogistic),

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
-from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.rankers.estimator import check_positive
 from dranking.rankers.linear import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
-from dranking.tuning.families import FAMILIES, ModelName, leave_query_out_paths
+from dranking.tuning.families import FAMILIES, Family, ModelName, leave_query_out_paths
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
 
@@ -112,13 +112,16 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     leave_query_out
         Without validation data: measure the predictions that each query gets from the weights
         fitted to all others, which the selection knows already. The features are those selected
-        with all queries, so the scores flatter a little. For ``greedy-rankrls``.
+        with all queries, so the scores flatter a little. For ``greedy-rankrls``; and for
+        ``rankrls`` with the measure ``squared_error``.
     model
         ``greedy-rankrls`` tries 1 to `max_features` features, the others have all of them.
     max_features
         Largest number of features; all of the data's if None.
     measure, convention
-        What is measured, as in `evaluate`. A measure of error is best where it is smallest.
+        What is measured, as in `evaluate`. A measure of error is best where it is smallest. With
+        `leave_query_out` also ``squared_error``, a sum over queries, which needs no documents: a
+        statistics store serves as well as its data.
     rule, feature_penalty
         Which point of the grid is taken; see `dranking.tuning.choice.choose`.
     seed
@@ -132,29 +135,28 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         If a parameter is out of range, or not exactly one of `validation`, `folds` and
         `leave_query_out` is given.
     DataError
-        If data is wrong, or no validation query counts for the measure.
+        If data is wrong, no validation query counts for the measure, or the measure needs
+        documents and the data is a statistics store.
     """
     lambdas = _check_lambdas(regularizations)
     check_rule(rule, feature_penalty)
     size = _check_size(train, model, max_features)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
-    criterion = Criterion(get_measure(measure).name, get_convention(convention))
-    _check_one_way(validation, folds, leave_query_out, model)
+    criterion = Criterion(_measure_name(measure, leave_query_out), get_convention(convention))
+    _check_one_way(validation, folds, leave_query_out)
+    if criterion.measure != SQUARED_ERROR:
+        (train if validation is None else validation).check_documents()
     run = get_executor(executor)
 
     family = FAMILIES[model]
-    parts: list[Array] = []
-    if leave_query_out:
-        paths, sums = leave_query_out_paths(train, lambdas, size, criterion, run)
-        parts.append(sums)
-    else:
+    if not leave_query_out:
         splits = _splits(train, validation, folds, seed)
-        for training, held_out in splits:
-            paths = family.paths(training, lambdas, size, run)
-            parts.append(validation_sums(paths, training, held_out, criterion, run))
-            report("tune", len(parts), len(splits))
-    grid = grid_points(paths, np.sum(parts, axis=0))
+        grid = _validated_grid(family, splits, lambdas, size, criterion, run)
+    elif criterion.measure == SQUARED_ERROR:
+        grid = _squared_error_grid(train, model, lambdas, size, rule, run)
+    else:
+        grid = _left_out_grid(train, model, lambdas, size, criterion, run)
     _check_scores(grid, criterion)
     point = choose(grid, rule, feature_penalty, higher_is_better(criterion.measure))
 
@@ -180,6 +182,61 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
 
 
+def _validated_grid(
+    family: Family,
+    splits: Sequence[tuple[Dataset, Dataset]],
+    lambdas: Sequence[float],
+    size: int,
+    criterion: Criterion,
+    executor: Executor,
+) -> tuple[GridPoint, ...]:
+    """Scores of the models of every split on what it holds out."""
+    parts: list[Array] = []
+    for training, held_out in splits:
+        paths = family.paths(training, lambdas, size, executor)
+        parts.append(validation_sums(paths, training, held_out, criterion, executor))
+        report("tune", len(parts), len(splits))
+    return grid_points(paths, np.sum(parts, axis=0))
+
+
+def _left_out_grid(
+    train: Dataset,
+    model: str,
+    lambdas: Sequence[float],
+    size: int,
+    criterion: Criterion,
+    executor: Executor,
+) -> tuple[GridPoint, ...]:
+    """Scores of the leave-query-out predictions of every model."""
+    if model != "greedy-rankrls":
+        raise UsageError(
+            f"leave-query-out predictions choose greedy-rankrls, not {model}; choose rankrls by "
+            f"their {SQUARED_ERROR}."
+        )
+    return grid_points(*leave_query_out_paths(train, lambdas, size, criterion, executor))
+
+
+def _squared_error_grid(
+    train: Dataset,
+    model: str,
+    lambdas: Sequence[float],
+    size: int,
+    rule: Rule,
+    executor: Executor,
+) -> tuple[GridPoint, ...]:
+    """Squared leave-query-out errors of every model, without documents."""
+    left_out_errors = FAMILIES[model].left_out_errors
+    if left_out_errors is None:
+        known = " and ".join(name for name, f in FAMILIES.items() if f.left_out_errors is not None)
+        raise UsageError(f"the {SQUARED_ERROR} of queries left out chooses {known}, not {model}.")
+    if rule != "best":
+        raise UsageError(
+            f"rule {rule!r} needs the standard error of a score; of {SQUARED_ERROR} the sum over "
+            "queries alone is known. Take the rule 'best', or a feature penalty."
+        )
+    return tuple(left_out_errors(train, lambdas, size, executor))
+
+
 def _splits(
     train: Dataset, validation: Dataset | None, folds: int | None, seed: int
 ) -> list[tuple[Dataset, Dataset]]:
@@ -190,17 +247,26 @@ def _splits(
     return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
 
 
-def _check_one_way(
-    validation: Dataset | None, folds: int | None, leave_query_out: bool, model: str
-) -> None:
+def _check_one_way(validation: Dataset | None, folds: int | None, leave_query_out: bool) -> None:
     n_ways = (validation is not None) + (folds is not None) + leave_query_out
     if n_ways != 1:
         raise UsageError(
             "tuning needs one of validation data, a number of folds, and leave-query-out "
             f"predictions; {n_ways} of them were given."
         )
-    if leave_query_out and model != "greedy-rankrls":
-        raise UsageError(f"leave-query-out predictions choose greedy-rankrls, not {model}.")
+
+
+def _measure_name(measure: str, leave_query_out: bool) -> str:
+    """The name in lower case of a measure that there is."""
+    name = measure.strip().lower()
+    if name != SQUARED_ERROR:
+        return get_measure(measure).name
+    if not leave_query_out:
+        raise UsageError(
+            f"{SQUARED_ERROR} is of leave-query-out predictions; without them choose a measure of "
+            "rankings, such as map."
+        )
+    return name
 
 
 def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
@@ -257,10 +323,11 @@ def _with_provenance(
     model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
 ) -> LinearModel:
     """The model with how it was chosen, and its validation score."""
+    total = "sums" if criterion.measure == SQUARED_ERROR else "means"
     metrics = {
         "data": next(name for key, name in MEASURED_ON.items() if key in search),
         "convention": criterion.convention.name,
-        "means": {criterion.measure: point["score"]},
+        total: {criterion.measure: point["score"]},
         "standard_errors": {criterion.measure: _number_or_none(point["standard_error"])},
     }
     provenance = {**model.provenance, "tuning": search, "metrics": metrics}

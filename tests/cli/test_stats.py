@@ -159,3 +159,34 @@ def test_ranking_measures_need_documents(dranking: Call, letor: Write, tmp_path:
     assert code == 3
     assert "hold no documents" in err
     assert not model.exists()
+
+
+@pytest.mark.parametrize("ranker", ["greedy-rankrls", "rankrls"])
+def test_tune_runs_on_a_store_by_squared_error(
+    dranking: Call, letor: Write, tmp_path: Path, ranker: str
+) -> None:
+    """The data is gone, and the model is that of the data."""
+    found = {}
+    data, store = letor(), tmp_path / "s"
+    assert dranking("stats", "build", data, "-o", store)[0] == 0
+    for source in (data, store):
+        code, out, err = dranking(
+            "tune",
+            source,
+            "--model",
+            ranker,
+            "--criterion",
+            "lqo-squared_error",
+            "--regularization",
+            "2^-2..2^4",
+            "-o",
+            tmp_path / f"{source.name}.json",
+            "--json",
+        )
+        assert code == 0, err
+        data.unlink(missing_ok=True)
+        found[source] = json.loads(out)
+    assert found[store]["selected"] == found[data]["selected"]
+    scores = [[point["score"] for point in found[source]["grid"]] for source in (store, data)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-9)
+    assert found[store]["best"]["score"] == min(scores[0])

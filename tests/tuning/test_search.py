@@ -1,6 +1,7 @@
 """`tune` against a plain loop of refits over lambdas, sizes, folds and queries."""
 
 import json
+import shutil
 import warnings
 
 import numpy as np
@@ -13,10 +14,16 @@ from dranking.data.scaling import scaled
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import reporting
 from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.rankers.statistics import build_statistics
 from dranking.tuning.folds import QueryKFold
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
-from tests.reference.greedy import centred_queries, ridge_weights
+from tests.reference.greedy import (
+    centred_queries,
+    held_out_error,
+    naive_scores,
+    ridge_weights,
+)
 from tests.reference.metrics import evaluate
 
 LAMBDAS = [0.5, 4.0, 32.0]
@@ -422,3 +429,72 @@ def test_rankers_over_pairs_are_tuned(model):
     assert result.selected == tuple(range(6))
     with pytest.raises(UsageError, match=f"{model} has all features"):
         dr.tune(problem.dataset(), folds=3, regularizations=[1.0], model=model, max_features=2)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout):
+    problem = problem_of(4)
+    dataset = problem.dataset(layout, max_documents=20)
+    store = build_statistics(dataset, tmp_path / "store")
+    options = {"regularizations": LAMBDAS, "leave_query_out": True, "measure": "squared_error"}
+    result = dr.tune(store, max_features=SIZE, **options)
+    queries = centred_queries(*problem.labelled())
+    errors = {}
+    for value in LAMBDAS:
+        chosen: list[int] = []
+        for size in range(1, SIZE + 1):
+            scores = naive_scores(queries, chosen, value)
+            chosen.append(min(scores, key=lambda i: (scores[i], i)))
+            errors[value, size] = scores[chosen[-1]]
+    found = {(p["regularization"], p["n_features"]): p["score"] for p in result.grid}
+    assert found == pytest.approx(errors, rel=1e-9)
+    best = min(errors, key=errors.__getitem__)
+    assert (result.best["regularization"], result.best["n_features"]) == best
+    assert dr.tune(dataset, max_features=SIZE, **options).as_json() == result.as_json()
+    metrics = result.model.provenance["metrics"]
+    assert metrics["sums"] == {"squared_error": result.best["score"]}
+    assert metrics["data"] == "leave-query-out predictions"
+
+    rankrls = dr.tune(store, model="rankrls", **options)
+    for point in rankrls.grid:
+        expected = held_out_error(queries, range(6), point["regularization"])
+        assert point["score"] == pytest.approx(expected, rel=1e-8)
+    assert rankrls.best["score"] == min(point["score"] for point in rankrls.grid)
+
+
+def test_a_feature_must_be_worth_its_penalty_in_squared_error():
+    options = {"regularizations": [1.0], "leave_query_out": True, "measure": "squared_error"}
+    free = dr.tune(problem_of(4, 30).dataset(), **options)
+    dear = dr.tune(problem_of(4, 30).dataset(), feature_penalty=1e9, **options)
+    assert (free.best["n_features"] > 1, dear.best["n_features"]) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"leave_query_out": False, "folds": 2}, "squared_error is of leave-query-out predictions"),
+        ({"rule": "one-standard-error"}, "needs the standard error of a score"),
+        ({"model": "ranksvm"}, "chooses greedy-rankrls and rankrls, not ranksvm"),
+    ],
+)
+def test_what_squared_error_cannot_choose(options, message):
+    call = {"regularizations": [1.0], "leave_query_out": True, "measure": "squared_error"}
+    with pytest.raises(UsageError, match=message):
+        dr.tune(problem_of().dataset(), **(call | options))
+
+
+@pytest.mark.parametrize("options", [{"folds": 2}, {"leave_query_out": True}])
+def test_rankings_of_a_statistics_store_are_refused_before_it_is_read(tmp_path, options):
+    store = build_statistics(problem_of().dataset(), tmp_path / "store")
+    shutil.rmtree(tmp_path / "store" / "blocks")
+    with pytest.raises(DataError, match=r"hold no documents.*lqo-squared_error"):
+        dr.tune(store, regularizations=[1.0], **options)
+
+
+def test_a_statistics_store_is_validated_on_documents(tmp_path):
+    dataset, validation = problem_of(1).dataset(), problem_of(2).dataset()
+    store = build_statistics(dataset, tmp_path / "store")
+    options = {"validation": validation, "regularizations": LAMBDAS, "max_features": SIZE}
+    assert dr.tune(store, **options).as_json() == dr.tune(dataset, **options).as_json()
+    with pytest.raises(DataError, match="hold no documents"):
+        dr.tune(dataset, **(options | {"validation": store}))

@@ -57,7 +57,10 @@ def tune(
     metric: Annotated[str, typer.Option(help="What to choose by: map, ndcg@10, ...")] = "map",
     criterion: Annotated[
         str | None,
-        typer.Option(help="Instead of validation data and metric: lqo-map, lqo-ndcg@10, ..."),
+        typer.Option(
+            help="Instead of validation data and metric: lqo-map, lqo-ndcg@10, ...; or "
+            "lqo-squared_error, for which a statistics store suffices."
+        ),
     ] = None,
     convention: Convention = "standard",
     rule: Annotated[Rule, typer.Option(help="Which setting to choose.")] = Rule.best,
@@ -114,7 +117,9 @@ def _left_out_metric(criterion: str) -> str:
     """The metric of a criterion such as lqo-map."""
     prefix, dash, metric = criterion.partition("-")
     if prefix != "lqo" or not dash:
-        raise UsageError(f"--criterion {criterion!r} is not lqo-METRIC, such as lqo-map.")
+        raise UsageError(
+            f"--criterion {criterion!r} is not lqo-METRIC, such as lqo-map or lqo-squared_error."
+        )
     return metric
 
 
