@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, Scheduler
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.data.atomic import check_output_file
 
 
-def train_linear(
-    name: str,
-    ranker: Any,
-    data: Path,
-    output: Path,
-    *,
-    scheduler: str,
-    overwrite: bool,
-    as_json: bool,
-    **others: Path | None,
-) -> None:
+@dataclass(frozen=True)
+class Job:
+    """What is trained on, and what becomes of the model: options of every subcommand."""
+
+    data: Data
+    output: Output
+    memory_limit: MemoryLimit = None
+    scheduler: Scheduler = "threads"
+    overwrite: Overwrite = False
+    as_json: Json = False
+
+
+def train_linear(name: str, ranker: Any, job: Job, **others: Path | None) -> None:
     """Fit a ranker that ends in a `LinearModel`, and write that.
 
     Parameters
@@ -29,18 +33,21 @@ def train_linear(
         What the model is called on the command line.
     ranker
         The estimator, not fitted.
+    job
+        The data, and where the model goes.
     others
         Further data that `fit` takes, by keyword; None is left out.
     """
     from dranking.data.open import open_dataset
     from dranking.engine.cluster import open_executor
 
-    check_output_file(output, overwrite)
+    check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
-    with progress_shown(), open_executor(scheduler) as executor:
+    limit = job.memory_limit
+    with progress_shown(), open_executor(job.scheduler, memory_limit=limit) as executor:
         opened = {key: open_dataset(path) for key, path in others.items() if path is not None}
-        ranker.fit(open_dataset(data), **opened, executor=executor)
-    ranker.to_model().save(output, overwrite=overwrite)
+        ranker.fit(open_dataset(job.data), **opened, executor=executor)
+    ranker.to_model().save(job.output, overwrite=job.overwrite)
     facts: dict[str, Any] = {
         "model": name,
         "n_features": ranker.n_features_in_,
@@ -49,17 +56,12 @@ def train_linear(
     }
     if hasattr(ranker, "regularization_"):
         facts["regularization"] = ranker.regularization_
-    print_trained(facts, output, as_json)
+    print_trained(facts, job)
 
 
-def print_trained(facts: dict[str, Any], output: Path, as_json: bool) -> None:
+def print_trained(facts: dict[str, Any], job: Job) -> None:
     """Print model, number of features, objective and seconds, as JSON or as a table."""
-    if as_json:
+    if job.as_json:
         print_json(facts)
     else:
-        print_table(f"{output}", ["", "value"], list(facts.items()))
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were said; the estimator has defaults of its own for the others."""
-    return {name: value for name, value in options.items() if value is not None}
+        print_table(f"{job.output}", ["", "value"], list(facts.items()))

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
-from dranking.cli.commands.train.fitting import given, train_linear
-from dranking.cli.options import (
-    Data,
-    Json,
-    Output,
-    Overwrite,
-    RegularizationIfGiven,
-    RegularizationOrGrid,
-    Scheduler,
-)
+from dranking.cli.commands.train.fitting import Job, train_linear
+from dranking.cli.groups import given, grouped
+from dranking.cli.options import RegularizationIfGiven, RegularizationOrGrid
 
 
-class SVMLoss(StrEnum):
-    """Losses of `train ranksvm`."""
+@dataclass(frozen=True)
+class Newton:
+    """Where the trust-region Newton method ends."""
 
-    squared_hinge = "squared-hinge"
-    hinge = "hinge"
+    tol: Annotated[
+        float | None,
+        typer.Option(help="End at a gradient so many times that of zero weights (1e-5)."),
+    ] = None
+    max_iter: Annotated[int | None, typer.Option(help="Newton steps at most (200).")] = None
 
 
-def rankrls(
-    data: Data,
-    output: Output,
-    regularization: RegularizationOrGrid = None,
-    scheduler: Scheduler = "threads",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def rankrls(job: Job, regularization: RegularizationOrGrid = None) -> None:
     """Regularised least squares over pairs (RankRLS).
 
     Of several lambdas, the one with the least exact leave-query-out error is taken.
@@ -41,48 +32,29 @@ def rankrls(
     import dranking as dr
 
     grid = regularization or ()
-    ranker = dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid)
-    train_linear(
-        "rankrls", ranker, data, output, scheduler=scheduler, overwrite=overwrite, as_json=as_json
-    )
+    train_linear("rankrls", dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid), job)
 
 
+@grouped
 def ranksvm(
-    data: Data,
-    output: Output,
+    job: Job,
+    newton: Newton,
     regularization: RegularizationIfGiven = None,
-    loss: Annotated[SVMLoss, typer.Option(help="Of a pair.")] = SVMLoss.squared_hinge,
-    scheduler: Scheduler = "threads",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    loss: Annotated[
+        Literal["squared-hinge", "hinge"] | None, typer.Option(help="Of a pair (squared-hinge).")
+    ] = None,
 ) -> None:
     """Ranking support vector machine over all pairs."""
     import dranking as dr
 
-    ranker = dr.RankSVM(loss=loss.value, **given(regularization=regularization))
-    train_linear(
-        "ranksvm", ranker, data, output, scheduler=scheduler, overwrite=overwrite, as_json=as_json
-    )
+    options = given(newton, regularization=regularization, loss=loss)
+    train_linear("ranksvm", dr.RankSVM(**options), job)
 
 
-def ranklogistic(
-    data: Data,
-    output: Output,
-    regularization: RegularizationIfGiven = None,
-    scheduler: Scheduler = "threads",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def ranklogistic(job: Job, newton: Newton, regularization: RegularizationIfGiven = None) -> None:
     """Logistic loss over all pairs."""
     import dranking as dr
 
-    ranker = dr.RankLogistic(**given(regularization=regularization))
-    train_linear(
-        "ranklogistic",
-        ranker,
-        data,
-        output,
-        scheduler=scheduler,
-        overwrite=overwrite,
-        as_json=as_json,
-    )
+    options = given(newton, regularization=regularization)
+    train_linear("ranklogistic", dr.RankLogistic(**options), job)

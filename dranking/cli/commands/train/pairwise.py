@@ -2,70 +2,110 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.commands.train.fitting import given, train_linear
-from dranking.cli.options import (
-    Data,
-    Json,
-    Output,
-    Overwrite,
-    RegularizationIfGiven,
-    Scheduler,
+from dranking.cli.commands.train.fitting import Job, train_linear
+from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
+from dranking.cli.groups import given, grouped
+from dranking.cli.numbers import parse_number
+from dranking.cli.options import Convention, RegularizationIfGiven
+from dranking.cli.pairwise_options import (
+    Projection,
+    Stochastic,
+    Unlabelled,
+    Views,
+    parse_views,
 )
 
 
-class Loss(StrEnum):
-    """Losses of a pair."""
-
-    hinge = "hinge"
-    squared_hinge = "squared-hinge"
-    logistic = "logistic"
-    squared = "squared"
+def parse_step(text: str | float) -> float:
+    """A step length: a number, or `inf`, which is pure Pegasos."""
+    return math.inf if text == "inf" else parse_number(text)
 
 
+@dataclass(frozen=True)
+class Estimator:
+    """Parameters of one training that `tune` chooses or has options of its own for."""
+
+    regularization: RegularizationIfGiven = None
+    eta0: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_step,
+            metavar="ETA0",
+            help="First step length, 1 / (lambda t0); inf for pure Pegasos; follows from the data "
+            "if left out.",
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        typer.Option(help="End after so many epochs without a better metric; keep the best model."),
+    ] = None
+    metric: Annotated[str | None, typer.Option(help="What --validation measures (ndcg@10).")] = None
+    convention: Convention = "standard"
+    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep the training here each epoch, and go on from it.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How the training is followed."""
+
+    validation: Annotated[
+        Path | None, typer.Option(help="Data to evaluate the model on after each epoch.")
+    ] = None
+    learning_curve: Annotated[
+        Path | None,
+        typer.Option(help="Write objective and metric of each epoch: .png, .svg, .csv or .json."),
+    ] = None
+
+
+@grouped
 def spd(
-    data: Data,
-    output: Output,
-    regularization: RegularizationIfGiven = None,
-    loss: Annotated[Loss, typer.Option(help="Of a pair.")] = Loss.hinge,
-    epochs: Annotated[int | None, typer.Option(help="Passes, of a step per document.")] = None,
-    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
-    scheduler: Scheduler = "threads",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    job: Job, stochastic: Stochastic, own: Projection, estimator: Estimator, watched: Watched
 ) -> None:
     """Stochastic pairwise descent."""
     import dranking as dr
 
-    ranker = dr.SPD(
-        loss=loss.value, seed=seed, **given(regularization=regularization, n_epochs=epochs)
-    )
-    train_linear(
-        "spd", ranker, data, output, scheduler=scheduler, overwrite=overwrite, as_json=as_json
-    )
+    ranker = dr.SPD(**given(stochastic), **given(own), **given(estimator))
+    _train("spd", ranker, job, watched)
 
 
+@grouped
 def lcra(
-    data: Data,
-    output: Output,
-    regularization: RegularizationIfGiven = None,
-    loss: Annotated[Loss, typer.Option(help="Of a pair.")] = Loss.hinge,
-    epochs: Annotated[int | None, typer.Option(help="Passes, of a step per document.")] = None,
-    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
-    scheduler: Scheduler = "threads",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    job: Job,
+    stochastic: Stochastic,
+    own: Views,
+    estimator: Estimator,
+    watched: Watched,
+    mu: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_number, metavar="MU", help="How strongly the views shall agree (0.1)."
+        ),
+    ] = None,
+    unlabelled: Unlabelled = None,
 ) -> None:
     """Co-regularised ranking: few labels, many unlabelled documents, views that shall agree."""
     import dranking as dr
 
-    ranker = dr.LCRA(
-        loss=loss.value, seed=seed, **given(regularization=regularization, n_epochs=epochs)
-    )
-    train_linear(
-        "lcra", ranker, data, output, scheduler=scheduler, overwrite=overwrite, as_json=as_json
-    )
+    views = parse_views(own.views) if own.views else None
+    options = {**given(stochastic), **given(own), **given(estimator), **given(mu=mu, views=views)}
+    _train("lcra", dr.LCRA(**options), job, watched, unlabelled=unlabelled)
+
+
+def _train(name: str, ranker: Any, job: Job, watched: Watched, **others: Path | None) -> None:
+    """Train, with the learning curve as it is wanted."""
+    curve = watched.learning_curve
+    if curve is not None:
+        check_learning_curve(curve, job.overwrite)
+    train_linear(name, ranker, job, validation=watched.validation, **others)
+    if curve is not None:
+        save_learning_curve(ranker, curve, job.overwrite)

@@ -1,0 +1,39 @@
+"""The file of `--learning-curve`: a figure or a table, as the ending of its name says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dranking.data.atomic import atomic_write, check_output_file
+
+TABLES = (".csv", ".json")
+
+
+def check_learning_curve(path: Path, overwrite: bool) -> None:
+    """Refuse, before any work, a name that `save_learning_curve` would refuse."""
+    from dranking.tuning.curves import check_figure
+
+    if path.suffix in TABLES:
+        check_output_file(path, overwrite)
+    else:
+        check_figure(path, overwrite)
+
+
+def save_learning_curve(ranker: Any, path: Path, overwrite: bool) -> None:
+    """Write the points of a stochastic ranker's curve, or draw them."""
+    from dranking.rankers.training import CurvePoint, plot_learning_curve
+    from dranking.tuning.curves import measure_label, save_figure
+
+    points = [point._asdict() for point in ranker.learning_curve_]
+    if path.suffix == ".json":
+        text = json.dumps(points)
+    elif path.suffix == ".csv":
+        rows = [["" if v is None else repr(v) for v in point.values()] for point in points]
+        text = "".join(",".join(row) + "\n" for row in (CurvePoint._fields, *rows))
+    else:
+        figure = plot_learning_curve(ranker.learning_curve_, metric=measure_label(ranker.metric))
+        save_figure(figure, path, overwrite=overwrite)
+        return
+    atomic_write(path, text.encode(), overwrite=overwrite)

@@ -1,0 +1,215 @@
+"""`train`: options reach the estimators, and the model is the one that Python's call gives."""
+
+import csv
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+import dranking as dr
+from dranking.cli.app import app
+
+Call = Callable[..., tuple[int, str, str]]
+Write = Callable[..., Path]
+
+SHORT = ("--epochs", 2, "--steps-per-epoch", 500)
+STEPS = {"n_epochs": 2, "steps_per_epoch": 500}
+
+
+@pytest.fixture
+def partly(letor: Write, tmp_path: Path) -> Path:
+    """Data without labels in every third query."""
+    path = tmp_path / "partly.txt"
+    lines = letor("whole.txt").read_text().splitlines()
+    hidden = [
+        f"-1{row[1:]}" if any(f"qid:{q} " in row for q in (0, 3, 6)) else row for row in lines
+    ]
+    path.write_text("\n".join(hidden) + "\n")
+    return path
+
+
+def weights_of(path: Path) -> np.ndarray:
+    return np.array(json.loads(path.read_text())["weights"])
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ((), {}),
+        (("--loss", "logistic"), {"loss": "logistic"}),
+        (("--label", "difference"), {"label": "difference"}),
+        (("--average", "all", "--projection"), {"average": "all", "projection": True}),
+        (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4, "seed": 3}),
+        (("--eta0", "inf", "--regularization", "0.1"), {"eta0": np.inf, "regularization": 0.1}),
+        (
+            ("--sampling", "queries", "--position-weights", "dcg", "--shards", 2),
+            {"sampling": "queries", "position_weights": "dcg", "shards": 2},
+        ),
+    ],
+)
+def test_spd_takes_the_parameters_of_its_estimator(
+    dranking: Call, letor: Write, tmp_path: Path, options: tuple, parameters: dict
+) -> None:
+    data, model = letor(), tmp_path / "m.json"
+    code, out, err = dranking("train", "spd", data, *SHORT, *options, "-o", model, "--json")
+    assert code == 0, err
+    expected = dr.SPD(**STEPS, **parameters).fit(dr.open_dataset(data))
+    np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
+    assert json.loads(out)["objective"] == expected.objective_
+
+
+@pytest.mark.parametrize("form", ["count", "toml", "json", "named", "list"])
+def test_lcra_takes_views(dranking: Call, partly: Path, tmp_path: Path, form: str) -> None:
+    (tmp_path / "v.toml").write_text('text = ["f1", "f3", 1]\nlinks = ["f4", "f5", "f6"]\n')
+    (tmp_path / "v.json").write_text('{"text": [0, 1, 2], "links": [3, 4, 5]}')
+    (tmp_path / "list.json").write_text('[["f1", "f2", "f3"], ["f4", "f5", "f6"]]')
+    said = {
+        "count": ["3"],
+        "toml": [tmp_path / "v.toml"],
+        "json": [tmp_path / "v.json"],
+        "named": ["text=f1,f2,f3", "links=f4,f5,f6"],
+        "list": [tmp_path / "list.json"],
+    }[form]
+    views = 3 if form == "count" else [[0, 1, 2], [3, 4, 5]]
+    options = [part for text in said for part in ("--views", text)]
+    more = ("--mu", "0.5", "--n-labelled", 2, "--n-unlabelled", 3)
+    model = tmp_path / "m.json"
+    code, _, err = dranking("train", "lcra", partly, *SHORT, *options, *more, "-o", model)
+    assert code == 0, err
+    ranker = dr.LCRA(mu=0.5, views=views, n_labelled=2, n_unlabelled=3, **STEPS)
+    expected = ranker.fit(dr.open_dataset(partly)).to_model()
+    np.testing.assert_array_equal(weights_of(model), expected.weights)
+
+
+def test_lcra_takes_unlabelled_data(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    data, other, model = letor(), letor("other.txt", 5), tmp_path / "m.json"
+    code, _, err = dranking("train", "lcra", data, "--unlabelled", other, *SHORT, "-o", model)
+    assert code == 0, err
+    expected = dr.LCRA(**STEPS).fit(dr.open_dataset(data), unlabelled=dr.open_dataset(other))
+    np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        (["two"], "write a number, a .toml or .json file"),
+        (["a=f1", "f2"], "write a number, a .toml or .json file"),
+        (["missing.toml"], "cannot be read"),
+        (["{folder}/bad.json"], "cannot be read"),
+        (["{folder}/shape.json"], "list of features"),
+        (["{folder}/true.json"], "list of features"),
+        (["a=f1,f2", "b=f3"], "in none or in several: f4, f5, f6"),
+    ],
+)
+def test_views_that_are_wrong(
+    dranking: Call, partly: Path, tmp_path: Path, views: list[str], message: str
+) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "shape.json").write_text('{"a": "f1"}')
+    (tmp_path / "true.json").write_text('{"a": [true], "b": ["f2"]}')
+    options = [part for text in views for part in ("--views", text.format(folder=tmp_path))]
+    code, _, err = dranking("train", "lcra", partly, *options, "-o", tmp_path / "m.json")
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert not (tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "svg", "png"])
+def test_the_learning_curve_is_written(
+    dranking: Call, letor: Write, tmp_path: Path, ending: str
+) -> None:
+    data, curve = letor(), tmp_path / f"curve.{ending}"
+    call = (
+        "train", "spd", data, *SHORT, "--validation", letor("v.txt", 1), "--metric", "map",
+        "--patience", 2, "--learning-curve", curve, "-o", tmp_path / "m.json",
+    )  # fmt: skip
+    code, _, err = dranking(*call)
+    assert code == 0, err
+    provenance = json.loads((tmp_path / "m.json").read_text())["provenance"]
+    points = provenance["learning_curve"]
+    assert [point["n_steps"] for point in points] == [500, 1000]
+    assert all(0 < point["validation"] <= 1 for point in points)
+    if ending == "json":
+        assert json.loads(curve.read_text()) == points
+    elif ending == "csv":
+        with curve.open(newline="") as file:
+            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        assert rows == points
+    else:
+        assert curve.read_bytes().lstrip()[:5] in (b"<?xml", b"\x89PNG\r")
+    (tmp_path / "m.json").unlink()
+    code, _, err = dranking(*call)
+    assert code == 2
+    assert f"curve.{ending}" in "".join(err.split())
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_a_curve_of_no_known_form(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    call = ("train", "spd", letor(), "--learning-curve", tmp_path / "c.abc", "-o", tmp_path / "m")
+    code, _, err = dranking(*call)
+    assert code == 2
+    assert "choose from" in err
+
+
+def test_patience_without_validation_data(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    code, _, err = dranking("train", "spd", letor(), "--patience", 2, "-o", tmp_path / "m")
+    assert code == 2
+    assert "validation" in err
+
+
+def test_training_goes_on_from_a_checkpoint(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    data, checkpoint = letor(), tmp_path / "c.npz"
+    models = []
+    for name in "ab":
+        call = ("train", "spd", data, *SHORT, "--checkpoint", checkpoint, "-o", tmp_path / name)
+        assert dranking(*call)[0] == 0
+        models.append(json.loads((tmp_path / name).read_text()))
+    assert models[0] == models[1]  # seconds too: nothing was trained again
+    call = ("train", "spd", data, *SHORT, "--seed", 1, "--checkpoint", checkpoint)
+    code, _, err = dranking(*call, "-o", tmp_path / "c")
+    assert code == 2
+    assert "other seed" in err
+
+
+def test_a_diverging_training_writes_nothing(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    call = ("train", "spd", letor(), *SHORT, "--loss", "squared", "--eta0", "1e4")
+    with np.errstate(all="ignore"):
+        code, _, err = dranking(*call, "--regularization", "1e-5", "-o", tmp_path / "m")
+    assert code == 2
+    assert "Lower eta0" in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_where_newtons_method_ends(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    data, model = letor(), tmp_path / "m.json"
+    for name, ranker in ("ranksvm", dr.RankSVM), ("ranklogistic", dr.RankLogistic):
+        code, _, err = dranking(
+            "train", name, data, "--tol", "0.1", "--max-iter", 9, "-o", model, "--overwrite"
+        )
+        assert code == 0, err
+        expected = ranker(tol=0.1, max_iter=9).fit(dr.open_dataset(data)).to_model()
+        np.testing.assert_array_equal(weights_of(model), expected.weights)
+
+
+@pytest.mark.parametrize("name", ["spd", "lcra"])
+def test_help_names_the_defaults_of_the_estimator(name: str) -> None:
+    command = get_command(app).commands["train"].commands[name]  # type: ignore[attr-defined]
+    defaults = inspect.signature({"spd": dr.SPD, "lcra": dr.LCRA}[name]).parameters
+    for option in command.params:
+        if option.name in defaults and option.default is None and "(" in (option.help or ""):
+            default = defaults[option.name].default
+            named = option.help.rpartition("(")[2].partition(")")[0]
+            shown = {None: "one per document, at least 100,000"}.get(default, str(default))
+            assert named in (shown, "lambda t0"), option.name
+
+
+@pytest.mark.parametrize("name", ["spd", "lcra"])
+def test_every_parameter_has_an_option(name: str) -> None:
+    command = get_command(app).commands["train"].commands[name]  # type: ignore[attr-defined]
+    options = {option.name for option in command.params}
+    parameters = set(inspect.signature({"spd": dr.SPD, "lcra": dr.LCRA}[name]).parameters)
+    assert parameters - options == {"warm_start"}
