@@ -89,8 +89,10 @@ class Tiles:
         tiles
             What a map returned.
         function
-            From the value of a block to an array, or to a tuple of arrays summed one by one.
+            From the value of a block to a small array, or to a tuple of them summed one by one.
         """
+        if self.executor.in_process:  # a task takes longer than such a sum
+            return tree_sum(map(function, self.gather(tiles)))
         return self._combine(
             [self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles],
             name,
