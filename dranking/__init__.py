@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dranking.errors import DrankingError as DrankingError
     from dranking.errors import TryAgainError as TryAgainError
     from dranking.errors import UsageError as UsageError
+    from dranking.export.formats import export_model as export_model
+    from dranking.export.formats import import_model as import_model
     from dranking.metrics.compare import compare as compare
     from dranking.rankers.greedy import GreedyRankRLS as GreedyRankRLS
     from dranking.rankers.lcra import LCRA as LCRA
@@ -49,7 +51,9 @@ _HOME = {
     "UsageError": "dranking.errors",
     "compare": "dranking.metrics.compare",
     "evaluate": "dranking.tuning.evaluation",
+    "export_model": "dranking.export.formats",
     "from_arrays": "dranking.data.memory",
+    "import_model": "dranking.export.formats",
     "ingest": "dranking.data.ingest",
     "load_model": "dranking.rankers.linear",
     "open_dataset": "dranking.data.open",

@@ -1,6 +1,7 @@
 """The subcommands, one function each; their heavy imports wait until they are called."""
 
 from dranking.cli.commands.data import info, ingest
+from dranking.cli.commands.export import export
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
 from dranking.cli.commands.selection import select
@@ -11,6 +12,7 @@ from dranking.cli.commands.tune import tune
 __all__ = [
     "compare",
     "evaluate",
+    "export",
     "info",
     "ingest",
     "predict",

@@ -1,0 +1,61 @@
+"""`export`: a model as what a search engine, a database or a service scores with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dranking.cli.options import Json, Output, Overwrite
+from dranking.cli.output import note, print_json
+from dranking.data.atomic import check_output_file
+from dranking.errors import DataError
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    output: Output,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="solr, elasticsearch, opensearch, vespa, onnx, sql or python."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What the engine shall call the model.")] = "dranking",
+    feature_names: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON object from the model's feature names to the engine's, where they differ."
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Write a linear model in the form of an engine; its scores are those of predict."""
+    from dranking.export.formats import export_model, save_export
+    from dranking.rankers.linear import load_model
+
+    check_output_file(output, overwrite)
+    names = None if feature_names is None else _read_names(feature_names)
+    stored = load_model(model)
+    content = export_model(stored, form, name=name, feature_names=names)  # type: ignore[arg-type]
+    save_export(output, content, overwrite=overwrite)
+    if as_json:
+        n_features = len(stored.weights)
+        print_json({"output": str(output), "format": form, "name": name, "n_features": n_features})
+    else:
+        note(f"{len(stored.weights)} weights written to {output} ({form})")
+
+
+def _read_names(file: Path) -> dict[str, str]:
+    try:
+        names: Any = json.loads(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise DataError(f"{file}: not JSON ({error}).") from error
+    if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
+        raise DataError(f'{file}: must be a JSON object of texts, such as {{"1": "bm25(title)"}}.')
+    return names

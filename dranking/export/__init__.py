@@ -1,0 +1,1 @@
+"""Models in the forms that search engines, databases and services score with."""

@@ -1,0 +1,110 @@
+"""Models as arithmetic: a Vespa rank profile, an SQL expression, a Python function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from dranking.errors import UsageError
+from dranking.export.terms import Term
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([^(){}\n]*\)(\.[A-Za-z0-9_]+)*")
+
+
+def vespa(terms: Sequence[Term], name: str) -> str:
+    """A rank profile for a Vespa schema, with the score as its first phase.
+
+    A feature called ``bm25(title)`` is that rank feature; one called ``clicks`` is the document's
+    attribute. Vespa computes in float64.
+
+    Raises
+    ------
+    UsageError
+        If a name can be neither, or the profile cannot have its name.
+    """
+    bad = [term.name for term in terms if not _is_vespa_name(term.name)]
+    if bad or not _IDENTIFIER.fullmatch(name):
+        what = f"features {', '.join(bad[:5])}" if bad else f"a rank profile {name!r}"
+        raise UsageError(
+            f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
+            "a digit. Give features their names there (rank features such as bm25(title), or "
+            "attributes) with --feature-names, and the profile its own with --name."
+        )
+    score = _sum(terms, lambda name: name if "(" in name else f"attribute({name})", " " * 12)
+    return (
+        f"rank-profile {name} inherits default {{\n"
+        f"    first-phase {{\n        expression {{\n            {score}\n        }}\n    }}\n}}\n"
+    )
+
+
+def sql(terms: Sequence[Term], name: str) -> str:
+    """An SQL expression over columns named as the features; ORDER BY it, descending.
+
+    Literals are floating point in every dialect; a NULL feature makes the score NULL.
+    """
+    comment = " ".join(name.split())
+    score = _sum(terms, _quoted, "", literal=_sql_literal)
+    return f"-- score of the ranking model {comment}\n{score}\n"
+
+
+def python(terms: Sequence[Term], name: str) -> str:
+    """A Python module that imports nothing: a tuple of feature names and a function."""
+    lines = [
+        f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
+        "",
+        "FEATURES = (",
+        *(f"    {term.name!r}," for term in terms),
+        ")",
+        "",
+        "",
+        "def score(features):",
+        '    """Score of a document from a mapping of feature names to numbers."""',
+        "    return " + _sum(terms, lambda name: f"features[{name!r}]", " " * 8, wrap="()"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sum(
+    terms: Sequence[Term],
+    reference: Callable[[str], str],
+    indent: str,
+    *,
+    literal: Callable[[float], str] = repr,
+    wrap: str = "",
+) -> str:
+    """The score as a sum, a term on a line."""
+    parts = []
+    for term in terms:
+        value = reference(term.name)
+        if term.is_scaled:
+            value = f"({value} - {_signed(term.mean, literal)}) / {literal(term.scale)}"
+        parts.append(f"{_signed(term.weight, literal)} * ({value})")
+    text = f"\n{indent}+ ".join(parts) or literal(0.0)
+    return f"(\n{indent}{text}\n    )" if wrap else text
+
+
+def _signed(value: float, literal: Callable[[float], str]) -> str:
+    """A number that may stand behind any operator."""
+    return f"({literal(value)})" if value < 0 else literal(value)
+
+
+def _sql_literal(value: float) -> str:
+    """A literal that is floating point and not decimal: it has an exponent."""
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _quoted(name: str) -> str:
+    if "\0" in name:
+        raise UsageError(f"SQL cannot have a column {name!r}: it contains a NUL character.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _in_docstring(name: str) -> str:
+    """A name that cannot end a docstring."""
+    return " ".join(name.split()).replace("\\", "\\\\").replace('"', "'")
+
+
+def _is_vespa_name(name: str) -> bool:
+    return bool(_IDENTIFIER.fullmatch(name) or _RANK_FEATURE.fullmatch(name))

@@ -1,0 +1,152 @@
+"""Export and import of linear models by the name of the format."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from pydantic import ValidationError
+
+from dranking.data.atomic import AnyPath, atomic_write
+from dranking.errors import DataError, UsageError
+from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
+from dranking.export.expressions import python, sql, vespa
+from dranking.export.onnx import onnx
+from dranking.export.solr import SolrModel, solr
+from dranking.export.terms import Term, terms_of
+from dranking.rankers.linear import MAX_MODEL_BYTES, LinearModel
+
+Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
+    "solr": solr,
+    "elasticsearch": elasticsearch,
+    "opensearch": elasticsearch,
+    "vespa": vespa,
+    "onnx": onnx,
+    "sql": sql,
+    "python": python,
+}
+_READERS: dict[str, type[Any]] = {
+    "solr": SolrModel,
+    "elasticsearch": ElasticsearchModel,
+    "opensearch": ElasticsearchModel,
+}
+SUFFIXES: dict[Format, str] = {
+    "solr": ".json",
+    "elasticsearch": ".json",
+    "opensearch": ".json",
+    "vespa": ".profile",
+    "onnx": ".onnx",
+    "sql": ".sql",
+    "python": ".py",
+}
+"""How the files usually end."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def export_model(
+    model: LinearModel,
+    form: Format,
+    *,
+    name: str = "dranking",
+    feature_names: Mapping[str, str] | None = None,
+) -> str | bytes:
+    """A model as what an engine scores with.
+
+    Its scores are those of `LinearModel.predict` within float32 rounding, so the order is the same.
+
+    Parameters
+    ----------
+    model
+        A linear model on raw features, or on features scaled by their standard deviation.
+    form
+        ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"vespa"``, ``"onnx"``, ``"sql"`` or
+        ``"python"``.
+    name
+        What the engine shall call the model: letters, digits, ``_``, ``-`` and ``.``.
+    feature_names
+        What the engine calls the features, where it is not the model's name.
+
+    Returns
+    -------
+    Text; bytes for ``"onnx"``.
+
+    Raises
+    ------
+    UsageError
+        If the engine cannot express the model, a name is not allowed there, or the format is
+        unknown.
+    """
+    if form not in _WRITERS:
+        raise UsageError(f"format {form!r} is unknown; there are {', '.join(FORMATS)}.")
+    if not isinstance(model, LinearModel):
+        raise UsageError(
+            f"a {type(model).__name__} cannot be exported: the formats hold a linear model, one "
+            "weight for each feature."
+        )
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"a model cannot be called {name!r}: use letters, digits, '_', '-' and '.', a letter "
+            "first."
+        )
+    return _WRITERS[form](terms_of(model, feature_names), name)
+
+
+def save_export(path: AnyPath, content: str | bytes, *, overwrite: bool = False) -> None:
+    """Write an export, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false.
+    """
+    atomic_write(path, content, overwrite=overwrite)
+
+
+def import_model(path: AnyPath, form: Format) -> LinearModel:
+    """Read a linear model of Solr, Elasticsearch or OpenSearch.
+
+    Parameters
+    ----------
+    path
+        File with the JSON that the engine was given.
+    form
+        ``"solr"``, ``"elasticsearch"`` or ``"opensearch"``.
+
+    Raises
+    ------
+    UsageError
+        If the format cannot be read.
+    DataError
+        If the file is not there or not such a model; names the entry.
+    """
+    if form not in _READERS:
+        raise UsageError(f"{form!r} cannot be imported; there are {', '.join(_READERS)}.")
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_MODEL_BYTES:
+            raise DataError(f"{file}: larger than {MAX_MODEL_BYTES} bytes; not a linear model.")
+        content = json.loads(file.read_bytes())
+        stored: Any = _READERS[form].model_validate(content)
+        model: LinearModel = stored.to_model()
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    except ValidationError as error:
+        raise DataError(f"{file}: not a linear model of {form}: {_problems(error)}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file}: not JSON ({error}).") from error
+    except KeyError as error:
+        raise DataError(f"{file}: the feature {error} has no weight.") from error
+    return model
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc'])) or 'model'}: {e['msg']}" for e in error.errors()[:5]
+    )

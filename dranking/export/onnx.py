@@ -1,0 +1,56 @@
+"""ONNX: a graph of four operators, for onnxruntime and whatever else reads the format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from dranking.errors import UsageError
+from dranking.export.terms import Term
+
+OPSET = 13
+
+
+def onnx(terms: Sequence[Term], name: str) -> bytes:
+    """A serialised graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
+
+    The names of the features, in the order of the columns, are the model's ``features`` metadata.
+
+    Raises
+    ------
+    UsageError
+        If the onnx package is not installed.
+    """
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError as error:
+        raise UsageError("ONNX needs the onnx package: pip install 'dranking[onnx]'.") from error
+
+    constants = {
+        "mean": np.array([term.mean for term in terms], dtype=np.float32),
+        "scale": np.array([term.scale for term in terms], dtype=np.float32),
+        "weights": np.array([term.weight for term in terms], dtype=np.float32)[:, None],
+        "columns": np.array([1], dtype=np.int64),
+    }
+    nodes = [
+        helper.make_node("Sub", ["features", "mean"], ["centred"]),
+        helper.make_node("Div", ["centred", "scale"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "weights"], ["column"]),
+        helper.make_node("Squeeze", ["column", "columns"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", len(terms)])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n"])],
+        [numpy_helper.from_array(value, key) for key, value in constants.items()],
+    )
+    opset = helper.make_opsetid("", OPSET)
+    model = helper.make_model(graph, producer_name="dranking", opset_imports=[opset])
+    model.ir_version = 8  # what runtimes of the last years read
+    helper.set_model_props(model, {"features": json.dumps([term.name for term in terms])})
+    checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content

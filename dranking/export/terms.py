@@ -1,0 +1,77 @@
+"""A linear model as what any engine can compute: a sum of weight (value - mean) / scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dranking.data.transforms import Standard
+from dranking.errors import UsageError
+from dranking.rankers.linear import LinearModel
+
+
+class Term(NamedTuple):
+    """One feature's part of a score, weight (value - mean) / scale.
+
+    Attributes
+    ----------
+    name
+        Of the feature, as the engine knows it.
+    weight, mean, scale
+        Finite; the scale is above 0.
+    """
+
+    name: str
+    weight: float
+    mean: float
+    scale: float
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the value is scaled before it is weighted."""
+        return (self.mean, self.scale) != (0.0, 1.0)
+
+
+def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list[Term]:
+    """The terms of a model, in its order.
+
+    Parameters
+    ----------
+    model
+        Any linear model whose scaling does not look at other documents.
+    names
+        What the engine calls the features, where it is not the model's name.
+
+    Raises
+    ------
+    UsageError
+        If the scaling needs the whole query, or a name is of no feature or used twice.
+    """
+    mean = [0.0] * len(model.weights)
+    scale = [1.0] * len(model.weights)
+    for transform in model.transforms:
+        if not isinstance(transform, Standard):
+            raise UsageError(
+                f"the model scales its features by {transform.kind}: over all documents of a "
+                "query. An engine scores a document without seeing the others. Train on raw or "
+                "standard-scaled features (ingest --normalize none or standard)."
+            )
+        means = transform.mean or [0.0] * len(mean)
+        mean = [m + s * more for m, s, more in zip(mean, scale, means, strict=True)]
+        scale = [s * more for s, more in zip(scale, transform.scale, strict=True)]
+    called = _engine_names(model, names or {})
+    return [Term(*term) for term in zip(called, model.weights, mean, scale, strict=True)]
+
+
+def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
+    unknown = sorted(set(names) - set(model.feature_names))
+    if unknown:
+        raise UsageError(
+            f"names are given for {', '.join(unknown[:5])}, which the model does not use; it uses "
+            f"{', '.join(model.feature_names[:10])}."
+        )
+    called = [names.get(name, name) for name in model.feature_names]
+    twice = sorted({name for name in called if called.count(name) > 1})
+    if twice:
+        raise UsageError(f"two features would both be called {', '.join(twice[:5])}.")
+    return called

@@ -1,0 +1,79 @@
+"""`dranking export`."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.export.formats import FORMATS
+
+
+@pytest.fixture
+def model_file(dranking, letor, tmp_path):
+    path = tmp_path / "model.json"
+    code, _, err = dranking(
+        "select", letor(), "--n-features", 3, "--regularization", 1, "--output", path
+    )
+    assert code == 0, err
+    return path
+
+
+def test_every_format_is_written(dranking, model_file, tmp_path):
+    names = tmp_path / "names.json"
+    stored = dr.load_model(model_file)
+    names.write_text(json.dumps({name: f"f_{name}" for name in stored.feature_names}))
+    for form in FORMATS:
+        output = tmp_path / f"out-{form}"
+        code, out, err = dranking(
+            "export", model_file, "--format", form, "--output", output,
+            "--feature-names", names, "--json",
+        )  # fmt: skip
+        assert code == 0, err
+        assert json.loads(out)["n_features"] == 3
+        assert output.stat().st_size > 50
+
+
+def test_sql_ranks_a_table_as_predict_does(dranking, model_file, letor, tmp_path):
+    code, _, _ = dranking("export", model_file, "--format", "sql", "-o", tmp_path / "score.sql")
+    assert code == 0
+    data = dr.open_dataset(letor(seed=5))
+    X = np.concatenate([data.block(b).features for b in range(data.n_blocks)])
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        f"CREATE TABLE d ({', '.join(chr(34) + n + chr(34) for n in data.feature_names)})"
+    )
+    connection.executemany(
+        f"INSERT INTO d VALUES ({', '.join('?' * X.shape[1])})", [tuple(map(float, x)) for x in X]
+    )
+    expression = (tmp_path / "score.sql").read_text()
+    found = [score for (score,) in connection.execute(f"SELECT\n{expression}\nFROM d")]
+    np.testing.assert_allclose(found, dr.load_model(model_file).predict(data), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--format", "lucene"], 2, "format 'lucene' is unknown"),
+        (["--format", "solr", "--name", "a b"], 2, "cannot be called 'a b'"),
+        (["--format", "solr", "--feature-names", "absent.json"], 3, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said(dranking, model_file, tmp_path, arguments, code, message):
+    output = tmp_path / "out"
+    found, out, err = dranking("export", model_file, "--output", output, *arguments)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert not output.exists()
+
+
+def test_names_must_be_an_object_of_texts(dranking, model_file, tmp_path):
+    names = tmp_path / "names.json"
+    for content in ("[1]", '{"1": 2}', "{"):
+        names.write_text(content)
+        code, _, err = dranking(
+            "export", model_file, "--format", "solr", "--feature-names", names, "-o", tmp_path / "o"
+        )
+        assert code == 3
+        assert "JSON" in err

@@ -1,0 +1,242 @@
+"""Exports score as the model does; what an engine cannot express is refused."""
+
+import json
+import sqlite3
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dranking as dr
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, UsageError
+from dranking.export.formats import FORMATS, export_model, import_model, save_export
+from tests.reference.engines import elasticsearch_scores, solr_scores, vespa_scores
+
+SIMPLE = dr.LinearModel(feature_names=("title", "clicks"), weights=(0.5, -2.0))
+
+
+@st.composite
+def models(draw):
+    names = draw(
+        st.lists(
+            st.text(string.ascii_letters + "_", min_size=1, max_size=6),
+            min_size=1,
+            max_size=6,
+            unique_by=str.lower,
+        )
+    )
+    number = st.floats(-100, 100).map(lambda v: round(v, 4))
+    weights = [draw(number) for _ in names]
+    transforms = []
+    for _ in range(draw(st.integers(0, 2))):
+        scale = tuple(draw(st.floats(0.5, 50)) for _ in names)
+        mean = tuple(draw(st.floats(-5, 5)) for _ in names) if draw(st.booleans()) else None
+        transforms.append(Standard(mean=mean, scale=scale))
+    return dr.LinearModel(
+        feature_names=tuple(names), weights=tuple(weights), transforms=tuple(transforms)
+    )
+
+
+def documents(model, seed, n=20):
+    """Raw features of a query, as a data set and as rows by name."""
+    X = np.random.default_rng(seed).normal(0, 3, (n, len(model.weights))).astype(np.float32)
+    data = dr.from_arrays(X, None, np.zeros(n, dtype=int), feature_names=model.feature_names)
+    return data, [dict(zip(model.feature_names, row.tolist(), strict=True)) for row in X]
+
+
+def sql_scores(text, rows):
+    connection = sqlite3.connect(":memory:")
+    names = list(rows[0])
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    connection.execute(f"CREATE TABLE documents ({columns})")
+    marks = ", ".join("?" * len(names))
+    connection.executemany(
+        f"INSERT INTO documents VALUES ({marks})", [tuple(row.values()) for row in rows]
+    )
+    found = connection.execute(f"SELECT {text.split(chr(10), 1)[1]} FROM documents")
+    return np.array([score for (score,) in found])
+
+
+def python_scores(text, rows):
+    namespace = {"__builtins__": {"__build_class__": None}}
+    exec(text, namespace)
+    assert namespace["FEATURES"] == tuple(rows[0])
+    return np.array([namespace["score"](row) for row in rows])
+
+
+def onnx_scores(content, rows):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(content)
+    names = json.loads(session.get_modelmeta().custom_metadata_map["features"])
+    features = np.array([[row[name] for name in names] for row in rows], dtype=np.float32)
+    return session.run(["scores"], {"features": features})[0]
+
+
+READERS = {
+    "solr": solr_scores,
+    "elasticsearch": elasticsearch_scores,
+    "opensearch": elasticsearch_scores,
+    "vespa": vespa_scores,
+    "sql": sql_scores,
+    "python": python_scores,
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+@given(model=models(), seed=st.integers(0, 1000))
+def test_scores_are_those_of_the_model(form, model, seed):
+    data, rows = documents(model, seed)
+    expected = model.predict(data)
+    found = READERS[form](export_model(model, form), rows)
+    # float32 rounding of each term, relative to the size of the terms
+    size = np.abs(np.array(model.weights)).sum() * 60 + 1e-6
+    np.testing.assert_allclose(found, expected, rtol=0, atol=size * 2e-6)
+    gaps = np.abs(expected[:, None] - expected) > 2 * size * 2e-6
+    assert (np.sign(found[:, None] - found) == np.sign(expected[:, None] - expected))[gaps].all()
+
+
+@given(model=models(), seed=st.integers(0, 1000))
+def test_onnx_scores_are_those_of_the_model(model, seed):
+    pytest.importorskip("onnx")
+    data, rows = documents(model, seed)
+    found = onnx_scores(export_model(model, "onnx"), rows)
+    assert found.dtype == np.float32
+    size = np.abs(np.array(model.weights)).sum() * 60 + 1e-6
+    np.testing.assert_allclose(found, model.predict(data), rtol=0, atol=size * 2e-6)
+
+
+@pytest.mark.parametrize("form", ["solr", "elasticsearch", "opensearch"])
+@given(model=models())
+def test_a_round_trip_gives_the_same_scores(form, model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("export") / "model.json"
+    save_export(path, export_model(model, form))
+    back = import_model(path, form)
+    data, _ = documents(model, 3)
+    assert back.feature_names == model.feature_names
+    assert back.weights == model.weights
+    size = np.abs(np.array(model.weights)).sum() * 60 + 1e-6
+    np.testing.assert_allclose(back.predict(data), model.predict(data), atol=size * 1e-6)
+
+
+def test_the_documented_shape_of_a_solr_model():
+    scaled = SIMPLE.model_copy(update={"transforms": (Standard(mean=(42, 0), scale=(6, 1)),)})
+    assert json.loads(export_model(scaled, "solr", name="my_model")) == {
+        "class": "org.apache.solr.ltr.model.LinearModel",
+        "name": "my_model",
+        "features": [
+            {
+                "name": "title",
+                "norm": {
+                    "class": "org.apache.solr.ltr.norm.StandardNormalizer",
+                    "params": {"avg": "42.0", "std": "6.0"},
+                },
+            },
+            {"name": "clicks"},
+        ],
+        "params": {"weights": {"title": 0.5, "clicks": -2.0}},
+    }
+
+
+def test_the_documented_shape_of_an_elasticsearch_model():
+    scaled = SIMPLE.model_copy(update={"transforms": (Standard(mean=(1970, 0), scale=(30, 1)),)})
+    content = json.loads(export_model(scaled, "elasticsearch", name="my_linear_model"))
+    ranker = content["model"].pop("model")
+    assert content == {"model": {"name": "my_linear_model"}}
+    assert json.loads(ranker.pop("definition")) == {"title": 0.5, "clicks": -2.0}
+    assert ranker == {
+        "type": "model/linear",
+        "feature_normalizers": {"title": {"standard": {"mean": 1970, "standard_deviation": 30}}},
+    }
+
+
+def test_engine_names_of_features():
+    names = {"title": "bm25(title)"}
+    text = export_model(SIMPLE, "vespa", feature_names=names)
+    assert "bm25(title)" in text
+    assert "attribute(clicks)" in text
+    rows = [{"bm25(title)": 3.0, "clicks": 1.0}]
+    assert vespa_scores(text, rows) == [0.5 * 3 - 2 * 1]
+    assert solr_scores(export_model(SIMPLE, "solr", feature_names=names), rows) == [-0.5]
+
+
+def test_odd_names_are_escaped_or_refused():
+    odd = dr.LinearModel(feature_names=('a "b"; DROP', "it's\\"), weights=(1.0, 2.0))
+    rows = [{'a "b"; DROP': 3.0, "it's\\": 4.0}]
+    for form in ("solr", "elasticsearch", "sql", "python"):
+        np.testing.assert_array_equal(READERS[form](export_model(odd, form), rows), [11.0])
+    with pytest.raises(UsageError, match=r"Vespa cannot have features a .*--feature-names"):
+        export_model(odd, "vespa")
+    with pytest.raises(UsageError, match="Vespa cannot have a rank profile 'v-1'"):
+        export_model(SIMPLE, "vespa", name="v-1")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"body": "b"}, "names are given for body, which the model does not use"),
+        ({"title": "clicks"}, "two features would both be called clicks"),
+    ],
+)
+def test_wrong_names_are_refused(names, message):
+    with pytest.raises(UsageError, match=message):
+        export_model(SIMPLE, "solr", feature_names=names)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_scaling_within_queries_is_refused_with_the_reason(form):
+    model = SIMPLE.model_copy(update={"transforms": (QueryMinMax(),)})
+    with pytest.raises(UsageError, match="query-minmax: over all documents of a query"):
+        export_model(model, form)
+
+
+def test_unknown_formats_and_names_are_refused():
+    with pytest.raises(UsageError, match="format 'lucene' is unknown; there are solr, elastic"):
+        export_model(SIMPLE, "lucene")
+    with pytest.raises(UsageError, match="cannot be called 'my model'"):
+        export_model(SIMPLE, "solr", name="my model")
+    with pytest.raises(UsageError, match="'sql' cannot be imported"):
+        import_model("x", "sql")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a linear model of solr"),
+        ('{"class": "org.apache.solr.ltr.model.NeuralNetworkModel"}', "class: Input should be"),
+        (
+            '{"class": "org.apache.solr.ltr.model.LinearModel", "name": "m", '
+            '"features": [{"name": "a"}], "params": {"weights": {"a": NaN}}}',
+            "params.weights.a: Input should be a finite number",
+        ),
+        (
+            '{"class": "org.apache.solr.ltr.model.LinearModel", "name": "m", '
+            '"features": [{"name": "a"}], "params": {"weights": {}}}',
+            "the feature 'a' has no weight",
+        ),
+        (
+            '{"class": "org.apache.solr.ltr.model.LinearModel", "name": "m", "features": '
+            '[{"name": "a", "norm": {"class": "org.apache.solr.ltr.norm.StandardNormalizer", '
+            '"params": {"avg": "0", "std": "0"}}}], "params": {"weights": {"a": 1}}}',
+            "std: Input should be greater than 0",
+        ),
+    ],
+)
+def test_wrong_files_are_refused(content, message, tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        import_model(path, "solr")
+    with pytest.raises(DataError, match="cannot be read"):
+        import_model(tmp_path / "none.json", "solr")
+
+
+def test_an_existing_file_is_kept(tmp_path):
+    path = tmp_path / "model.json"
+    save_export(path, "{}")
+    with pytest.raises(UsageError, match="exists already"):
+        save_export(path, "[]")
+    assert path.read_text() == "{}"

@@ -1,0 +1,63 @@
+"""What search engines do with exported models, re-told from their documentation, in float32."""
+
+import json
+import re
+
+import numpy as np
+
+f32 = np.float32
+
+
+def solr_scores(text, rows):
+    """LinearModel.score: normalise each feature, then add weight times value, all in float."""
+    model = json.loads(text)
+    assert model["class"].rpartition(".")[2] == "LinearModel"
+    weights = model["params"]["weights"]
+    scores = []
+    for row in rows:
+        score = f32(0)
+        for feature in model["features"]:
+            value = f32(row[feature["name"]])
+            if "norm" in feature:
+                assert feature["norm"]["class"].rpartition(".")[2] == "StandardNormalizer"
+                params = feature["norm"]["params"]
+                assert isinstance(params["avg"], str)
+                assert isinstance(params["std"], str)
+                assert f32(params["std"]) > 0
+                value = (value - f32(params["avg"])) / f32(params["std"])
+            score += f32(weights[feature["name"]]) * value
+        scores.append(score)
+    return np.array(scores)
+
+
+def elasticsearch_scores(text, rows):
+    """A model/linear of the plugin: absent features count 0; normalisers by feature name."""
+    model = json.loads(text)["model"]["model"]
+    assert model["type"] == "model/linear"
+    weights = json.loads(model["definition"])
+    norms = model.get("feature_normalizers", {})
+    scores = []
+    for row in rows:
+        score = f32(0)
+        for name, weight in weights.items():
+            value = f32(row.get(name, 0))
+            if name in norms:
+                norm = norms[name]["standard"]
+                value = (value - f32(norm["mean"])) / f32(norm["standard_deviation"])
+            score += f32(weight) * value
+        scores.append(score)
+    return np.array(scores)
+
+
+def vespa_scores(text, rows):
+    """The first phase of a rank profile: sums of products of constants and rank features."""
+    expression = " ".join(text.split("expression {")[1].split("}")[0].split())
+    expression = re.sub(r"(attribute|bm25)\((\w+)\)", r"\1('\2')", expression)
+    scores = []
+    for row in rows:
+        engine = {
+            "attribute": lambda name, row=row: row[name],
+            "bm25": lambda name, row=row: row[f"bm25({name})"],
+        }
+        scores.append(eval(expression, {"__builtins__": {}}, engine))
+    return np.array(scores)
