@@ -16,6 +16,10 @@ class UsageError(DrankingError, ValueError):
     exit_code = 2
 
 
+class DivergedError(UsageError):
+    """The steps of a training grew without limit: they are too long for the data."""
+
+
 class DataError(DrankingError, ValueError):
     """The data is wrong, damaged, does not fit the model, or is not there."""
 
@@ -30,3 +34,7 @@ class TryAgainError(DrankingError, RuntimeError):
 
 class SelectionWarning(UserWarning):
     """A selection contains features that lower no error, or stopped early."""
+
+
+class TuningWarning(UserWarning):
+    """Some settings of a search cannot be trained, and are not chosen."""

@@ -14,6 +14,10 @@ class Grid(tuple[float, ...]):
     """Numbers to try; a type of its own, because typer takes a list for a repeated option."""
 
 
+class Steps(tuple[float | None, ...]):
+    """Step lengths to try; None follows from the data."""
+
+
 def parse_number(text: str | float) -> float:
     """A number, plain or as a power: `0.5`, `1e-3`, `2^-7`; a default is a float already."""
     power = _POWER.match(str(text).strip())
@@ -45,3 +49,21 @@ def parse_grid(text: str | Grid) -> Grid:
             raise typer.BadParameter(f"{item!r} runs backwards; write the smaller power first.")
         values += [parse_number(f"{first[1]}^{exponent}") for exponent in exponents]
     return Grid(values)
+
+
+def parse_step(text: str | float) -> float:
+    """A step length: a number, or `inf`, which is pure Pegasos."""
+    return math.inf if str(text).strip() == "inf" else parse_number(text)
+
+
+def parse_steps(text: str | Steps) -> Steps:
+    """Step lengths: a grid that may also hold `inf`, and `auto`, which follows from the data."""
+    if isinstance(text, Steps):
+        return text
+    values: list[float | None] = []
+    for item in map(str.strip, text.split(",")):
+        if item == "auto":
+            values.append(None)
+        else:
+            values += [math.inf] if item == "inf" else parse_grid(item)
+    return Steps(values)

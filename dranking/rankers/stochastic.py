@@ -18,7 +18,7 @@ from dranking.engine.mixing import Shards, Source, mixed
 from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.engine.tiles import tree_sum
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DivergedError, UsageError
 from dranking.kernels import sgd
 from dranking.kernels.sgd import Steps
 from dranking.metrics.measures import get_measure, higher_is_better
@@ -358,8 +358,8 @@ class StochasticRanker(LinearRanker):
                 f"the steps of epoch {training.epoch + 1} grew without limit", training.eta0
             )
 
-    def _diverged(self, what: str, eta0: float) -> UsageError:
-        return UsageError(
+    def _diverged(self, what: str, eta0: float) -> DivergedError:
+        return DivergedError(
             f"training diverged: {what}. Lower eta0 (it is {eta0:.3g}; by default it follows from "
             f"the data), or raise regularization ({self.regularization:.3g}); if values of the "
             "features are very large, scale them."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, TypedDict, get_args
+from typing import Literal, TypeAlias, get_args
 
 from dranking.errors import UsageError
+from dranking.tuning.settings import Setting
 
 Rule: TypeAlias = Literal["best", "one-standard-error"]
 
@@ -14,22 +15,19 @@ ROUNDING = 1e-12
 """Scores closer than this are equal: their sums over queries differ in rounding alone."""
 
 
-class GridPoint(TypedDict):
-    """What validation says of one model.
+class GridPoint(Setting):
+    """What validation says of one model, beside its setting.
 
     Attributes
     ----------
-    regularization
-        lambda.
     n_features
         Features of the model.
     score
-        Mean of the measure over the validation queries.
+        Mean of the measure over the validation queries; NaN if the training diverged.
     standard_error
         Standard error of that mean; NaN for a single query.
     """
 
-    regularization: float
     n_features: int
     score: float
     standard_error: float
@@ -46,9 +44,10 @@ def choose(
     Parameters
     ----------
     grid
-        At least one point; scores finite.
+        At least one point with a score; one that is NaN is worse than all others.
     rule
-        ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features.
+        ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features,
+        then to the first of them.
         ``one-standard-error`` takes the fewest features with which some lambda scores within one
         standard error of the best; of these lambdas the best one, ties to the smallest.
     feature_penalty
@@ -71,6 +70,7 @@ def choose(
     """
     check_rule(rule, feature_penalty)
     sign = 1.0 if higher_is_better else -1.0
+    grid = [point for point in grid if not math.isnan(point["score"])]
 
     def merit(point: GridPoint) -> float:
         return sign * point["score"] - feature_penalty * point["n_features"]

@@ -1,4 +1,4 @@
-"""Figures of a search: validation score against the number of features, a line per lambda."""
+"""Figures of a search: validation score against the number of features, or against lambda."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dranking.data.atomic import AnyPath, atomic_path, check_output_file
 from dranking.errors import UsageError
 from dranking.tuning.choice import GridPoint
-from dranking.tuning.search import TuningResult
+from dranking.tuning.result import TuningResult
+from dranking.tuning.settings import others_text, setting_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Points: TypeAlias = list[tuple[float, float]]
+Lines: TypeAlias = dict[str, list[tuple[float, float]]]
 
 LEGEND_INSIDE = 6
 """More lines than this have their legend beside the axes."""
@@ -35,8 +36,10 @@ LABELS = {
 def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = "") -> Figure:
     """Draw the validation score against the number of features, one line per lambda.
 
-    Where there is only one number of features (`rankrls`), lambda is drawn along the axis instead.
-    The Figure belongs to no window and no global state; save it with `save_figure`.
+    Where there is only one number of features, lambda is drawn along the axis instead, with a line
+    for each combination of the other values tried (of `lcra`: mu and eta0); a line has a gap where
+    the training diverged. The Figure belongs to no window and no global state; save it with
+    `save_figure`.
 
     Parameters
     ----------
@@ -55,15 +58,16 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
     from matplotlib.figure import Figure
 
     several = [results] if isinstance(results, TuningResult) else list(results)
-    lines, measure = _mean_lines(several)
+    points, measure = _mean_points(several)
+    against_size = len({point["n_features"] for point in points}) > 1
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.subplots()
-    if all(len(points) == 1 for points in lines.values()):
-        _draw_against_lambda(axes, lines)
+    if against_size:
+        _draw_against_size(axes, points)
     else:
-        _draw_against_size(axes, lines)
+        _draw_against_lambda(axes, points)
     if len(several) == 1:
-        _mark_best(axes, several[0], against_size=len(lines) < len(several[0].grid))
+        _mark_best(axes, several[0], against_size)
     over = "" if len(several) == 1 else f", mean of {len(several)} folds"
     axes.set_ylabel(f"validation {measure_label(measure)}{over}")
     axes.set_title(title, loc="left")
@@ -125,8 +129,8 @@ def lambda_label(value: float) -> str:
     return f"$2^{{{exponent - 1}}}$" if mantissa == 0.5 else f"{value:g}"
 
 
-def _mean_lines(results: Sequence[TuningResult]) -> tuple[dict[float, Points], str]:
-    """(n_features, mean score) of each lambda, and the measure."""
+def _mean_points(results: Sequence[TuningResult]) -> tuple[list[GridPoint], str]:
+    """The grid with the mean of the scores of the results, and their measure."""
     if not results:
         raise UsageError("there is no tuning result to draw.")
     kinds = {(_keys(result.grid), result.measure, result.convention) for result in results}
@@ -134,44 +138,54 @@ def _mean_lines(results: Sequence[TuningResult]) -> tuple[dict[float, Points], s
         raise UsageError(
             "the tuning results differ in grid, measure or convention; draw them one by one."
         )
-    lines: dict[float, Points] = defaultdict(list)
-    for points in zip(*(result.grid for result in results), strict=True):
-        score = sum(point["score"] for point in points) / len(points)
-        lines[points[0]["regularization"]].append((points[0]["n_features"], score))
-    return lines, results[0].measure
+    points = []
+    for of_each in zip(*(result.grid for result in results), strict=True):
+        point = of_each[0].copy()
+        point["score"] = sum(p["score"] for p in of_each) / len(of_each)
+        points.append(point)
+    return points, results[0].measure
 
 
-def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[float, int], ...]:
-    return tuple((point["regularization"], point["n_features"]) for point in grid)
+def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:
+    return tuple((setting_text(point), point["n_features"]) for point in grid)
 
 
-def _draw_against_size(axes: Any, lines: dict[float, Points]) -> None:
+def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
+    lines: Lines = defaultdict(list)
+    for point in points:
+        label = lambda_label(point["regularization"])
+        lines[label].append((point["n_features"], point["score"]))
+    _draw_lines(axes, lines, title=r"$\lambda$")
+    axes.set_xlim(0, 1.02 * max(point["n_features"] for point in points))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("number of features")
+
+
+def _draw_against_lambda(axes: Any, points: Sequence[GridPoint]) -> None:
+    lines: Lines = defaultdict(list)
+    for point in points:
+        lines[others_text(point)].append((point["regularization"], point["score"]))
+    _draw_lines(axes, lines)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel(r"$\lambda$")
+
+
+def _draw_lines(axes: Any, lines: Lines, title: str = "") -> None:
+    """A line for each label, from dark to light, and a legend if there are labels."""
     from matplotlib import colormaps
 
     # The ends of viridis are hard to tell from black and from white paper.
     shades = [0.5] if len(lines) == 1 else [i / (len(lines) - 1) for i in range(len(lines))]
-    for (value, points), shade in zip(lines.items(), shades, strict=True):
-        sizes, scores = zip(*points, strict=True)
+    for (label, points), shade in zip(lines.items(), shades, strict=True):
         colour = colormaps["viridis"](0.05 + 0.85 * shade)
         marker = "." if len(points) <= 10 else None
-        axes.plot(
-            sizes, scores, color=colour, marker=marker, linewidth=1.6, label=lambda_label(value)
-        )
-    largest = max(points[-1][0] for points in lines.values())
-    axes.set_xlim(0, 1.02 * largest)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_xlabel("number of features")
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, color=colour, marker=marker, linewidth=1.6, label=label)
     place: dict[str, Any] = {"loc": "best"}
     if len(lines) > LEGEND_INSIDE:
         place = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
-    axes.legend(title=r"$\lambda$", frameon=False, **place)
-
-
-def _draw_against_lambda(axes: Any, lines: dict[float, Points]) -> None:
-    scores = [points[0][1] for points in lines.values()]
-    axes.plot(list(lines), scores, color="C0", marker=".", linewidth=1.6)
-    axes.set_xscale("log", base=2)
-    axes.set_xlabel(r"$\lambda$")
+    if any(lines):
+        axes.legend(title=title, frameon=False, **place)
 
 
 def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
@@ -191,5 +205,6 @@ def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
         zorder=5,
     )
     features = "1 feature" if size == 1 else f"{size} features"
-    text = rf"chosen: $\lambda$ = {lambda_label(value)}, {features}, {score:.4f}"
+    details = ", ".join(filter(None, (others_text(best), features, f"{score:.4f}")))
+    text = rf"chosen: $\lambda$ = {lambda_label(value)}, {details}"
     axes.set_title(text, loc="right", color="crimson", fontsize="medium")

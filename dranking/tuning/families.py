@@ -1,19 +1,22 @@
-"""The kinds of linear models whose lambda and size can be tuned."""
+"""The kinds of linear models whose lambda, size and other parameters can be tuned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.engine.progress import report
+from dranking.errors import DivergedError, UsageError
 from dranking.rankers.estimator import LinearRanker, check_training_data
 from dranking.rankers.greedy import GreedyRankRLS
+from dranking.rankers.lcra import LCRA
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.rankrls import (
@@ -22,17 +25,18 @@ from dranking.rankers.rankrls import (
     leave_query_out_errors,
     normal_equations_of,
 )
-from dranking.rankers.ranksvm import PairwiseRanker, RankLogistic, RankSVM
+from dranking.rankers.ranksvm import RankLogistic, RankSVM
 from dranking.rankers.selection import select_paths
+from dranking.rankers.spd import SPD
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
+from dranking.tuning.settings import Setting
 
 ModelName: TypeAlias = Literal[
-    "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic"
+    "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic", "spd", "lcra"
 ]
-
-
 GridPoints: TypeAlias = Sequence[GridPoint]
+Fit: TypeAlias = Callable[[Dataset, Setting, Executor], LinearRanker]
 
 
 class Family(NamedTuple):
@@ -41,24 +45,57 @@ class Family(NamedTuple):
     Attributes
     ----------
     paths
-        From data, lambdas and a largest size to the models to try.
+        From data, settings and a largest size to the models to try.
     fit
-        From data and the point chosen to the final model and its features' indices.
+        From data, the setting and the size chosen to the final model and its features' indices.
     left_out_errors
         From data, lambdas and a largest size to the squared leave-query-out error of every model,
         summed over queries; None where only refits would tell.
     """
 
-    paths: Callable[[Dataset, Sequence[float], int, Executor], list[ModelPath]]
-    fit: Callable[[Dataset, GridPoint, Executor], tuple[LinearModel, Sequence[int]]]
+    paths: Callable[[Dataset, Sequence[Setting], int, Executor], list[ModelPath]]
+    fit: Callable[[Dataset, Setting, int, Executor], tuple[LinearModel, Sequence[int]]]
     left_out_errors: Callable[[Dataset, Sequence[float], int, Executor], GridPoints] | None = None
 
 
+def family_of(
+    model: str, parameters: Mapping[str, Any], unlabelled: Dataset | None = None
+) -> Family:
+    """The kind of model with this name.
+
+    Parameters
+    ----------
+    model
+        A `ModelName`.
+    parameters
+        Further parameters of its estimator, the same in all fits.
+    unlabelled
+        Of ``lcra``: data whose pairs the views shall agree on.
+
+    Raises
+    ------
+    UsageError
+        If there is no such model, or it does not take what is given.
+    """
+    if model not in get_args(ModelName):
+        known = ", ".join(get_args(ModelName))
+        raise UsageError(f"there is no model {model!r} to tune; choose from {known}.")
+    if unlabelled is not None and model != "lcra":
+        raise UsageError(f"{model} does not learn from unlabelled data; leave it out.")
+    _check_parameters(model, parameters)
+    if model in FAMILIES:
+        return FAMILIES[model]
+    data = {} if unlabelled is None else {"unlabelled": unlabelled}
+    fit = partial(fitted_ranker, partial(RANKERS[model], **parameters), data)
+    return Family(partial(refitted_paths, fit), partial(fit_on_all_features, fit))
+
+
 def greedy_paths(
-    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
+    train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
     """Greedy selections up to a size, all lambdas in lockstep."""
-    return _model_paths(select_paths(train, lambdas, SelectionRules(size), executor=executor))
+    rules = SelectionRules(size)
+    return _model_paths(select_paths(train, lambdas_of(settings), rules, executor=executor))
 
 
 def leave_query_out_paths(
@@ -80,20 +117,12 @@ def held_out_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Arr
     return np.stack([score_sums(block, row, criterion) for row in scores], axis=1)
 
 
-def _model_paths(found: Selection) -> list[ModelPath]:
-    return [
-        ModelPath(path.regularization, np.array(path.selected, dtype=np.intp), path.weights)
-        for path in found.paths
-    ]
-
-
 def fit_greedy(
-    train: Dataset, point: GridPoint, executor: Executor
+    train: Dataset, setting: Setting, size: int, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
     """Greedy RankRLS with the values chosen."""
-    ranker = GreedyRankRLS(
-        n_features=point["n_features"], regularization=point["regularization"]
-    ).fit(train, executor=executor)
+    ranker = GreedyRankRLS(n_features=size, regularization=setting["regularization"])
+    ranker.fit(train, executor=executor)
     return ranker.to_model(), ranker.selected_
 
 
@@ -122,51 +151,112 @@ def rankrls_errors(
     ]
 
 
+def rankrls_paths(
+    train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
+) -> list[ModelPath]:
+    """RankRLS on all features, one model for each lambda, from one pass over the data."""
+    normal = normal_equations_of(train, "auto", executor)
+    everything = np.arange(size, dtype=np.intp)
+    return [
+        ModelPath(setting, everything, [normal.solve(setting["regularization"])])
+        for setting in settings
+    ]
+
+
+def refitted_paths(
+    fit: Fit, train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
+) -> list[ModelPath]:
+    """A ranker on all features, fitted for each setting; its weights are NaN where it diverges."""
+    everything = np.arange(size, dtype=np.intp)
+    paths = []
+    for setting in settings:
+        try:
+            coef = fit(train, setting, executor).coef_
+        except DivergedError:
+            coef = np.full(size, np.nan)
+        paths.append(ModelPath(setting, everything, [coef]))
+        report("settings", len(paths), len(settings))
+    return paths
+
+
+def fit_on_all_features(
+    fit: Fit, train: Dataset, setting: Setting, size: int, executor: Executor
+) -> tuple[LinearModel, Sequence[int]]:
+    """A ranker on all features with the values chosen."""
+    return fit(train, setting, executor).to_model(), range(size)
+
+
+def fitted_ranker(
+    make: Callable[..., Any],
+    data: Mapping[str, Dataset],
+    train: Dataset,
+    setting: Setting,
+    executor: Executor,
+) -> LinearRanker:
+    """The ranker that `make` makes with a setting, fitted to data."""
+    ranker: LinearRanker = make(**setting).fit(train, **data, executor=executor)
+    return ranker
+
+
+def lambdas_of(settings: Sequence[Setting]) -> list[float]:
+    """The regularization of each."""
+    return [setting["regularization"] for setting in settings]
+
+
+def _model_paths(found: Selection) -> list[ModelPath]:
+    return [
+        ModelPath(
+            Setting(regularization=path.regularization),
+            np.array(path.selected, dtype=np.intp),
+            path.weights,
+        )
+        for path in found.paths
+    ]
+
+
 def _error_point(regularization: float, size: int, error: float) -> GridPoint:
     return GridPoint(
         regularization=regularization, n_features=size, score=error, standard_error=math.nan
     )
 
 
-def rankrls_paths(
-    train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
-) -> list[ModelPath]:
-    """RankRLS on all features, one model for each lambda, from one pass over the data."""
-    normal = normal_equations_of(train, "auto", executor)
-    everything = np.arange(size, dtype=np.intp)
-    return [ModelPath(value, everything, [normal.solve(value)]) for value in lambdas]
+def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
+    """Raise UsageError if the estimator has no such parameter, or it is one to choose."""
+    known: set[str] = set()
+    if model in RANKERS:
+        chosen = {"checkpoint", "warm_start", *tunable_of(model)}
+        known = set(RANKERS[model]().get_params()) - chosen
+    unknown = sorted(set(parameters) - known)
+    if unknown:
+        raise UsageError(
+            f"{model} takes no {', '.join(unknown)} while it is tuned; "
+            + (f"choose from {', '.join(sorted(known))}." if known else "it has no parameter more.")
+        )
 
 
-def pairwise_paths(
-    make: Callable[[float], PairwiseRanker],
-    train: Dataset,
-    lambdas: Sequence[float],
-    size: int,
-    executor: Executor,
-) -> list[ModelPath]:
-    """A ranker on all features, fitted for each lambda."""
-    everything = np.arange(size, dtype=np.intp)
-    fits = (make(value).fit(train, executor=executor) for value in lambdas)
-    return [ModelPath(fit.regularization, everything, [fit.coef_]) for fit in fits]
-
-
-def fit_on_all_features(
-    make: Callable[[float], LinearRanker], train: Dataset, point: GridPoint, executor: Executor
-) -> tuple[LinearModel, Sequence[int]]:
-    """A ranker on all features with the lambda chosen."""
-    ranker = make(point["regularization"])
-    ranker.fit(train, executor=executor)
-    return ranker.to_model(), range(train.n_features)
-
-
-def _pairwise(make: Callable[[float], PairwiseRanker]) -> Family:
-    return Family(partial(pairwise_paths, make), partial(fit_on_all_features, make))
+def tunable_of(model: str) -> tuple[str, ...]:
+    """The parameters of a kind of model that a search chooses, the number of features aside."""
+    return ("regularization", *TUNABLE.get(model, ()))
 
 
 FAMILIES: dict[str, Family] = {
     "greedy-rankrls": Family(greedy_paths, fit_greedy, greedy_errors),
-    "rankrls": Family(rankrls_paths, partial(fit_on_all_features, RankRLS), rankrls_errors),
-    "ranksvm": _pairwise(RankSVM),
-    "ranksvm-hinge": _pairwise(partial(RankSVM, loss="hinge")),
-    "ranklogistic": _pairwise(RankLogistic),
+    "rankrls": Family(
+        rankrls_paths,
+        partial(fit_on_all_features, partial(fitted_ranker, RankRLS, {})),
+        rankrls_errors,
+    ),
 }
+"""Those that share work between settings."""
+
+RANKERS: dict[str, Callable[..., LinearRanker]] = {
+    "ranksvm": RankSVM,
+    "ranksvm-hinge": partial(RankSVM, loss="hinge"),
+    "ranklogistic": RankLogistic,
+    "spd": SPD,
+    "lcra": LCRA,
+}
+"""Those that are fitted anew for each setting."""
+
+TUNABLE: dict[str, tuple[str, ...]] = {"spd": ("eta0",), "lcra": ("mu", "eta0")}
+"""What can be chosen beside lambda."""

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.stream import map_blocks
 from dranking.errors import UsageError
 
 
@@ -64,3 +68,18 @@ class QueryKFold:
         order = np.random.default_rng(self.seed).permutation(n_queries)
         fold[order] = np.arange(n_queries) % self.n_folds
         return fold
+
+
+def labelled_queries(dataset: Dataset, executor: Executor) -> NDArray[np.bool_]:
+    """(n_queries,) whether any document of a query has relevance; reads no features."""
+    if not dataset.n_unlabelled:
+        return np.ones(dataset.n_queries, dtype=bool)
+    columns = np.empty(0, dtype=np.intp)
+    masks = map_blocks(has_label, dataset, executor, columns=columns, name="labels")
+    return np.concatenate(list(masks))
+
+
+def has_label(block: QueryBlock) -> NDArray[np.bool_]:
+    """(n_queries,) whether any document of a query has relevance."""
+    known = np.concatenate(([0], np.cumsum(~np.isnan(block.relevance))))
+    return known[block.query_ptr[1:]] > known[block.query_ptr[:-1]]

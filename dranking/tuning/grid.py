@@ -16,6 +16,7 @@ from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.rankers.linear import Transforms, linear_scores, locate_features
 from dranking.tuning.choice import GridPoint
+from dranking.tuning.settings import Setting
 
 Array = NDArray[np.float64]
 
@@ -23,19 +24,20 @@ N_SUMS = 6
 
 
 class ModelPath(NamedTuple):
-    """Linear models of one lambda, each on the first features of one order.
+    """Linear models of one setting, each on the first features of one order.
 
     Attributes
     ----------
-    regularization
-        lambda.
+    setting
+        lambda, and what else the models were trained with.
     selected
         (n_selected,) feature indices, the first ones selected first.
     weights
-        One array per model: the weights of its features, in that order.
+        One array per model: the weights of its features, in that order. They are NaN if there is
+        no model, as its training diverged.
     """
 
-    regularization: float
+    setting: Setting
     selected: NDArray[np.intp]
     weights: Sequence[Array]
 
@@ -72,7 +74,7 @@ def validation_sums(
     Returns
     -------
     (N_SUMS, n_models) float64, the models of the first path first: what `grid_points` needs to
-    know of the queries. Sums of several data sets can be added.
+    know of the queries; NaN where there is no model. Sums of several data sets can be added.
 
     Raises
     ------
@@ -104,6 +106,9 @@ def block_sums(
     models = ((path.selected, weights) for path in paths for weights in path.weights)
     sums = []
     for selected, weights in models:
+        if np.isnan(weights).any():
+            sums.append(np.full(N_SUMS, np.nan))
+            continue
         # The order in which a model file lists its features: the same sums, so the same ties.
         order = np.argsort(selected[: len(weights)])
         scores = linear_scores(columns[:, selected[order]], weights[order])
@@ -130,12 +135,10 @@ def query_sums(values: Array, weights: Array) -> Array:
 def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...]:
     """Mean and standard error of every model, from the sums over all queries."""
     means, errors = mean_and_error(sums)
-    models = [(path.regularization, len(weights)) for path in paths for weights in path.weights]
+    models = [(path, len(weights)) for path in paths for weights in path.weights]
     return tuple(
-        GridPoint(regularization=regularization, n_features=size, score=mean, standard_error=error)
-        for (regularization, size), mean, error in zip(
-            models, means.tolist(), errors.tolist(), strict=True
-        )
+        GridPoint(**path.setting, n_features=size, score=mean, standard_error=error)
+        for (path, size), mean, error in zip(models, means.tolist(), errors.tolist(), strict=True)
     )
 
 

@@ -1,86 +1,43 @@
-"""Choice of lambda and of the number of features, on validation data or by query folds."""
+"""Choice of lambda, of the number of features and of what else a model has, by validation."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
-from dranking.rankers.estimator import check_positive
-from dranking.rankers.linear import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
-from dranking.tuning.families import FAMILIES, Family, ModelName, leave_query_out_paths
-from dranking.tuning.folds import QueryKFold
+from dranking.tuning.families import (
+    FAMILIES,
+    Family,
+    ModelName,
+    family_of,
+    lambdas_of,
+    leave_query_out_paths,
+    tunable_of,
+)
+from dranking.tuning.folds import QueryKFold, labelled_queries
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
-
-MEASURED_ON = {
-    "validation": "validation",
-    "folds": "held-out folds",
-    "leave_query_out": "leave-query-out predictions",
-}
-
-
-class Best(TypedDict):
-    """The point chosen: lambda, number of features, mean validation score without penalty."""
-
-    regularization: float
-    n_features: int
-    score: float
-
-
-@dataclass(frozen=True, eq=False)
-class TuningResult:
-    """What a search found.
-
-    Attributes
-    ----------
-    best
-        ``{"regularization", "n_features", "score"}`` of the point chosen.
-    selected
-        0-based indices of the final model's features, greedy ones in selection order.
-    grid
-        ``{"regularization", "n_features", "score", "standard_error"}`` of every model tried,
-        lambda ascending, then size.
-    model
-        Trained on all training data with the values chosen.
-    measure, convention
-        What was measured.
-    """
-
-    best: Best
-    selected: tuple[int, ...]
-    grid: tuple[GridPoint, ...]
-    model: LinearModel
-    measure: str
-    convention: str
-
-    def as_json(self) -> dict[str, Any]:
-        """``{"best", "selected", "grid"}``, for JSON; a standard error not known is null."""
-        grid = [
-            {**point, "standard_error": _number_or_none(point["standard_error"])}
-            for point in self.grid
-        ]
-        return {"best": dict(self.best), "selected": list(self.selected), "grid": grid}
-
-    def to_table(self) -> pa.Table:
-        """The grid as a pyarrow table."""
-        return pa.Table.from_pylist(list(self.grid))
+from dranking.tuning.result import Best, TuningResult, with_provenance
+from dranking.tuning.settings import Axes, Setting, check_axes, setting_text, settings_of
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Dataset,
     *,
     regularizations: Iterable[float],
+    mus: Iterable[float] | None = None,
+    eta0s: Iterable[float | None] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    unlabelled: Dataset | None = None,
     validation: Dataset | None = None,
     folds: int | None = None,
     leave_query_out: bool = False,
@@ -93,10 +50,10 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     seed: int = 0,
     executor: Any = None,
 ) -> TuningResult:
-    """Choose lambda and the number of features, and train with them.
+    """Choose lambda, the number of features and what else the model has, and train with them.
 
-    One selection per lambda gives the models of every size, all lambdas share each pass over the
-    training data, and one pass over the validation data measures all models.
+    Of ``greedy-rankrls`` one selection per lambda gives the models of every size, and all lambdas
+    share each pass over the training data. One pass over the validation data measures all models.
 
     Parameters
     ----------
@@ -104,11 +61,23 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         Labelled queries.
     regularizations
         lambdas to try, each above 0; order and repetitions do not matter.
+    mus
+        Of ``lcra``: strengths of the co-regularisation to try, each with every lambda. Its default
+        alone if None.
+    eta0s
+        Of ``spd`` and ``lcra``: first step lengths to try, each with all of the above; None among
+        them is the length that follows from the data, as does None instead of them. A setting
+        whose training diverges, in one fold at least, is warned of and worse than all others.
+    parameters
+        Parameters of the estimator that are the same in all fits, such as ``n_epochs`` of ``spd``.
+    unlabelled
+        Of ``lcra``: data whose pairs the views shall agree on; see `LCRA.fit`.
     validation
         Judged queries to choose on.
     folds
         Without validation data: cross-validate over so many folds of training queries. Every query
-        is held out once; a score is the mean over all of them.
+        is held out once, but for those without any label, which are trained on in all folds; a
+        score is the mean over all of them.
     leave_query_out
         Without validation data: measure the predictions that each query gets from the weights
         fitted to all others, which the selection knows already. The features are those selected
@@ -132,15 +101,20 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Raises
     ------
     UsageError
-        If a parameter is out of range, or not exactly one of `validation`, `folds` and
-        `leave_query_out` is given.
+        If a parameter is out of range or one that the model does not have, or not exactly one of
+        `validation`, `folds` and `leave_query_out` is given.
+    DivergedError
+        If the training diverges with every setting.
     DataError
         If data is wrong, no validation query counts for the measure, or the measure needs
         documents and the data is a statistics store.
     """
-    lambdas = _check_lambdas(regularizations)
+    family = family_of(model, parameters or {}, unlabelled)
+    values = {"regularization": regularizations, "mu": mus, "eta0": eta0s}
+    axes = check_axes(model, tunable_of(model), values)
+    settings = settings_of(axes)
     check_rule(rule, feature_penalty)
-    size = _check_size(train, model, max_features)
+    size = _check_size(train, max_features)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
     criterion = Criterion(_measure_name(measure, leave_query_out), get_convention(convention))
@@ -149,43 +123,42 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         (train if validation is None else validation).check_documents()
     run = get_executor(executor)
 
-    family = FAMILIES[model]
     if not leave_query_out:
-        splits = _splits(train, validation, folds, seed)
-        grid = _validated_grid(family, splits, lambdas, size, criterion, run)
+        splits = _splits(train, validation, folds, seed, run)
+        grid = _validated_grid(family, splits, settings, size, criterion, run)
     elif criterion.measure == SQUARED_ERROR:
-        grid = _squared_error_grid(train, model, lambdas, size, rule, run)
+        grid = _squared_error_grid(train, model, family, lambdas_of(settings), size, rule, run)
     else:
-        grid = _left_out_grid(train, model, lambdas, size, criterion, run)
-    _check_scores(grid, criterion)
+        grid = _left_out_grid(train, model, lambdas_of(settings), size, criterion, run)
     point = choose(grid, rule, feature_penalty, higher_is_better(criterion.measure))
 
-    final, selected = family.fit(train, point, run)
+    setting = _setting_of(point, axes)
+    final, selected = family.fit(train, setting, point["n_features"], run)
     search = {
         "rule": rule,
         "feature_penalty": feature_penalty,
-        "regularizations": lambdas,
+        **{f"{name}s": tried for name, tried in axes.items()},
         "max_features": size,
         **_validation_facts(validation, folds, seed, leave_query_out),
     }
     return TuningResult(
-        best=Best(
-            regularization=point["regularization"],
-            n_features=point["n_features"],
-            score=point["score"],
-        ),
+        best=Best(**setting, n_features=point["n_features"], score=point["score"]),
         selected=tuple(selected),
         grid=grid,
-        model=_with_provenance(final, search, criterion, point),
+        model=with_provenance(final, search, criterion, point),
         measure=criterion.measure,
         convention=criterion.convention.name,
     )
 
 
+def _setting_of(point: GridPoint, axes: Axes) -> Setting:
+    return cast(Setting, {name: value for name, value in point.items() if name in axes})
+
+
 def _validated_grid(
     family: Family,
     splits: Sequence[tuple[Dataset, Dataset]],
-    lambdas: Sequence[float],
+    settings: Sequence[Setting],
     size: int,
     criterion: Criterion,
     executor: Executor,
@@ -193,10 +166,13 @@ def _validated_grid(
     """Scores of the models of every split on what it holds out."""
     parts: list[Array] = []
     for training, held_out in splits:
-        paths = family.paths(training, lambdas, size, executor)
+        paths = family.paths(training, settings, size, executor)
         parts.append(validation_sums(paths, training, held_out, criterion, executor))
         report("tune", len(parts), len(splits))
-    return grid_points(paths, np.sum(parts, axis=0))
+    total = np.sum(parts, axis=0)
+    _check_scores(total, criterion)
+    _check_converged(total, settings)
+    return grid_points(paths, total)
 
 
 def _left_out_grid(
@@ -213,21 +189,24 @@ def _left_out_grid(
             f"leave-query-out predictions choose greedy-rankrls, not {model}; choose rankrls by "
             f"their {SQUARED_ERROR}."
         )
-    return grid_points(*leave_query_out_paths(train, lambdas, size, criterion, executor))
+    paths, sums = leave_query_out_paths(train, lambdas, size, criterion, executor)
+    _check_scores(sums, criterion)
+    return grid_points(paths, sums)
 
 
 def _squared_error_grid(
     train: Dataset,
     model: str,
+    family: Family,
     lambdas: Sequence[float],
     size: int,
     rule: Rule,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Squared leave-query-out errors of every model, without documents."""
-    left_out_errors = FAMILIES[model].left_out_errors
+    left_out_errors = family.left_out_errors
     if left_out_errors is None:
-        known = " and ".join(name for name, f in FAMILIES.items() if f.left_out_errors is not None)
+        known = " and ".join(FAMILIES)
         raise UsageError(f"the {SQUARED_ERROR} of queries left out chooses {known}, not {model}.")
     if rule != "best":
         raise UsageError(
@@ -238,13 +217,18 @@ def _squared_error_grid(
 
 
 def _splits(
-    train: Dataset, validation: Dataset | None, folds: int | None, seed: int
+    train: Dataset, validation: Dataset | None, folds: int | None, seed: int, executor: Executor
 ) -> list[tuple[Dataset, Dataset]]:
     """Pairs of training data and data held out."""
     if validation is not None:
         return [(train, validation)]
-    masks = QueryKFold(folds or 0, seed).split(train.n_queries)
-    return [(train.select_queries(rest), train.select_queries(out)) for rest, out in masks]
+    labelled = labelled_queries(train, executor)
+    splits = []
+    for _, held_out in QueryKFold(folds or 0, seed).split(int(labelled.sum())):
+        out = labelled.copy()
+        out[labelled] = held_out
+        splits.append((train.select_queries(~out), train.select_queries(out)))
+    return splits
 
 
 def _check_one_way(validation: Dataset | None, folds: int | None, leave_query_out: bool) -> None:
@@ -269,20 +253,8 @@ def _measure_name(measure: str, leave_query_out: bool) -> str:
     return name
 
 
-def _check_lambdas(regularizations: Iterable[float]) -> list[float]:
-    """The lambdas to try, ascending, each once."""
-    lambdas = [float(value) for value in regularizations]
-    if not lambdas:
-        raise UsageError("there is no regularization to try; name at least one lambda above 0.")
-    for value in lambdas:
-        check_positive("regularization", value)
-    return sorted(set(lambdas))
-
-
-def _check_size(train: Dataset, model: str, max_features: int | None) -> int:
+def _check_size(train: Dataset, max_features: int | None) -> int:
     """The largest number of features to try."""
-    if model not in FAMILIES:
-        raise UsageError(f"there is no model {model!r} to tune; choose from {', '.join(FAMILIES)}.")
     n = train.n_features
     size = n if max_features is None else max_features
     if not 1 <= size <= n:
@@ -300,12 +272,29 @@ def _check_nothing_about_size(
         )
 
 
-def _check_scores(grid: Sequence[GridPoint], criterion: Criterion) -> None:
-    if any(np.isnan(point["score"]) for point in grid):
+def _check_scores(sums: Array, criterion: Criterion) -> None:
+    """Raise DataError if a model was trained, and nothing it could be measured on."""
+    if (sums[1] == 0).any():
         raise DataError(
             f"no validation query counts for {criterion.measure} under the "
             f"{criterion.convention.name} convention; it needs queries with relevant documents."
         )
+
+
+def _check_converged(sums: Array, settings: Sequence[Setting]) -> None:
+    """Say which settings diverged; raise DivergedError if there is nothing else."""
+    # Nothing but a diverged model has sums of NaN, and those of a kind that can diverge have all
+    # features: one model for each setting.
+    diverged = np.flatnonzero(np.isnan(sums[0])).tolist()
+    if not diverged:
+        return
+    what = "; ".join(setting_text(settings[i]) for i in diverged)
+    if len(diverged) == len(settings):
+        raise DivergedError(
+            f"training diverged with every setting ({what}). Try a smaller eta0, or larger "
+            "values of regularization; if values of the features are very large, scale them."
+        )
+    warnings.warn(f"training diverged with {what}: not chosen.", TuningWarning, stacklevel=4)
 
 
 def _validation_facts(
@@ -317,23 +306,3 @@ def _validation_facts(
         return {"folds": folds, "seed": seed}
     facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
     return {"validation": facts}
-
-
-def _with_provenance(
-    model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
-) -> LinearModel:
-    """The model with how it was chosen, and its validation score."""
-    total = "sums" if criterion.measure == SQUARED_ERROR else "means"
-    metrics = {
-        "data": next(name for key, name in MEASURED_ON.items() if key in search),
-        "convention": criterion.convention.name,
-        total: {criterion.measure: point["score"]},
-        "standard_errors": {criterion.measure: _number_or_none(point["standard_error"])},
-    }
-    provenance = {**model.provenance, "tuning": search, "metrics": metrics}
-    return model.model_copy(update={"provenance": provenance})
-
-
-def _number_or_none(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(value) else value

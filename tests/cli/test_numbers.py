@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import typer
 
-from dranking.cli.numbers import parse_grid, parse_number
+from dranking.cli.numbers import parse_grid, parse_number, parse_step, parse_steps
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,11 @@ def test_grid_of_two_bases() -> None:
 def test_grid_backwards() -> None:
     with pytest.raises(typer.BadParameter, match="runs backwards"):
         parse_grid("2^4..2^0")
+
+
+def test_steps() -> None:
+    assert parse_step("inf") == math.inf
+    assert parse_step("2^-1") == 0.5
+    assert parse_steps("auto, 2^-2..2^-1,inf") == (None, 0.25, 0.5, math.inf)
+    with pytest.raises(typer.BadParameter, match="'automatic' is not a number"):
+        parse_steps("automatic")

@@ -213,3 +213,55 @@ def test_every_parameter_has_an_option(name: str) -> None:
     options = {option.name for option in command.params}
     parameters = set(inspect.signature({"spd": dr.SPD, "lcra": dr.LCRA}[name]).parameters)
     assert parameters - options == {"warm_start"}
+
+
+TUNED = ("--regularization", "10^-3..10^-2", "--folds", 2)
+
+
+def test_tune_lcra_is_the_call_of_python(dranking: Call, partly: Path, tmp_path: Path) -> None:
+    (tmp_path / "v.toml").write_text('text = ["f1", "f2", "f3"]\nlinks = ["f4", "f5", "f6"]\n')
+    options = ("--mu", "0,0.5", "--eta0", "auto,0.01", "--views", tmp_path / "v.toml", "--seed", 4)
+    model, figure = tmp_path / "m.json", tmp_path / "f.svg"
+    files = ("-o", model, "--figure", figure)
+    code, out, err = dranking(
+        "tune", partly, "--model", "lcra", *TUNED, *options, *SHORT, *files, "--json"
+    )
+    assert code == 0, err
+    expected = dr.tune(
+        dr.open_dataset(partly),
+        model="lcra",
+        regularizations=[1e-3, 1e-2],
+        mus=[0, 0.5],
+        eta0s=[None, 0.01],
+        parameters={**STEPS, "views": [[0, 1, 2], [3, 4, 5]], "seed": 4},
+        folds=2,
+        seed=4,
+    )
+    assert json.loads(out) == expected.as_json()
+    assert len(expected.grid) == 8
+    np.testing.assert_array_equal(weights_of(model), expected.model.weights)
+    assert "mu 0.5, eta0 0.01" in figure.read_text()
+
+
+def test_tune_spd_notes_what_diverges(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    options = ("--loss", "squared", "--eta0", "auto,1e6", *SHORT, "-o", tmp_path / "m.json")
+    code, out, err = dranking("tune", letor(), "--model", "spd", *TUNED, *options)
+    assert code == 0, err
+    assert "warning: training diverged with regularization 0.001, eta0 1e+06" in err
+    assert "auto" in out
+    alone = ("--loss", "squared", "--eta0", "1e6", *SHORT, "-o", tmp_path / "n.json")
+    code, _, err = dranking("tune", letor(), "--model", "spd", *TUNED, *alone)
+    assert (code, (tmp_path / "n.json").exists()) == (2, False)
+    assert "diverged with every setting" in err
+
+
+def test_tune_refuses_options_of_other_models(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    for options, message in (
+        (("--mu", "1"), "spd has no mu to choose"),
+        (("--views", "2"), "spd takes no views"),
+        (("--unlabelled", letor("u.txt")), "spd does not learn from unlabelled data"),
+    ):
+        code, _, err = dranking("tune", letor(), "--model", "spd", *TUNED, *options, "-o", model)
+        assert code == 2
+        assert message in " ".join(err.split())

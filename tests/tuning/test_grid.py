@@ -64,7 +64,7 @@ def test_a_model_of_the_grid_ties_documents_as_its_file_does():
     model = LinearModel(feature_names=("f1", "f2", "f3", "f4"), weights=tuple(weights))
     expected = dr.evaluate(model, data, ["map"], "letor4").metrics["map"]
     selected = np.array([2, 1, 0, 3])
-    path = ModelPath(1.0, selected, [weights[selected]])
+    path = ModelPath({"regularization": 1.0}, selected, [weights[selected]])
     sums = block_sums(data.block(0), [path], (), Criterion("map", get_convention("letor4")))
     means, _ = mean_and_error(sums)
     assert means[0] == expected == 1.0

@@ -129,8 +129,10 @@ def _curve(path: Any, train: Any, test: Any) -> list[float]:
     from dranking.engine.executor import get_executor
     from dranking.metrics.conventions import get_convention
     from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
+    from dranking.tuning.settings import Setting
 
-    models = [ModelPath(path.regularization, np.array(path.selected), path.weights)]
+    setting = Setting(regularization=path.regularization)
+    models = [ModelPath(setting, np.array(path.selected), path.weights)]
     criterion = Criterion("ndcg@10", get_convention("standard"))
     sums = validation_sums(models, train, test, criterion, get_executor())
     return [point["score"] for point in grid_points(models, sums)]

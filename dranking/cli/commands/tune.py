@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.groups import given, grouped
+from dranking.cli.numbers import Grid, Steps, parse_grid, parse_steps
 from dranking.cli.options import (
     Convention,
     Data,
@@ -19,6 +23,13 @@ from dranking.cli.options import (
     Scheduler,
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.pairwise_options import (
+    Projection,
+    Stochastic,
+    Unlabelled,
+    Views,
+    parse_views,
+)
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
 
@@ -31,6 +42,8 @@ class TuneModel(StrEnum):
     ranksvm = "ranksvm"
     ranksvm_hinge = "ranksvm-hinge"
     ranklogistic = "ranklogistic"
+    spd = "spd"
+    lcra = "lcra"
 
 
 class Rule(StrEnum):
@@ -40,10 +53,36 @@ class Rule(StrEnum):
     one_standard_error = "one-standard-error"
 
 
+@dataclass(frozen=True)
+class Others:
+    """What is tried beside lambda."""
+
+    mu: Annotated[
+        Grid | None,
+        typer.Option(
+            parser=parse_grid,
+            metavar="GRID",
+            help="Of lcra: strengths of the co-regularisation to try (0.1).",
+        ),
+    ] = None
+    eta0: Annotated[
+        Steps | None,
+        typer.Option(
+            parser=parse_steps,
+            metavar="GRID",
+            help="Of spd and lcra: first step lengths to try, 1 / (lambda t0); among them inf, "
+            "pure Pegasos, and auto, which follows from the data (auto).",
+        ),
+    ] = None
+
+
+@grouped
 def tune(
     train_data: Data,
     output: Output,
     regularization: Regularizations,
+    others: Others,
+    *,
     validation: Annotated[
         Path | None, typer.Option(help="Validation data; or give --folds or --criterion.")
     ] = None,
@@ -67,7 +106,11 @@ def tune(
     feature_penalty: Annotated[
         float, typer.Option(help="Taken off the score for each feature.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the folds, and of the draws of spd and lcra.")] = 0,
+    stochastic: Stochastic,
+    projection: Projection,
+    views: Views,
+    unlabelled: Unlabelled = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
@@ -76,7 +119,7 @@ def tune(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Choose lambda and the number of features, and write the model trained with them."""
+    """Choose lambda, the number of features, mu and eta0; write the model trained with them."""
     from dranking.data.open import open_dataset
     from dranking.engine.cluster import open_executor
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
@@ -95,6 +138,10 @@ def tune(
             leave_query_out=criterion is not None,
             model=model.value,
             regularizations=regularization,
+            mus=others.mu,
+            eta0s=others.eta0,
+            parameters=_parameters(model, stochastic, projection, views, seed),
+            unlabelled=None if unlabelled is None else open_dataset(unlabelled),
             max_features=max_features,
             measure=metric,
             convention=convention,
@@ -123,18 +170,33 @@ def _left_out_metric(criterion: str) -> str:
     return metric
 
 
+def _parameters(
+    model: TuneModel, stochastic: Stochastic, projection: Projection, views: Views, seed: int
+) -> dict[str, Any]:
+    """Parameters of the estimator that all fits share."""
+    parsed = parse_views(views.views) if views.views else None
+    draws = seed if model in (TuneModel.spd, TuneModel.lcra) else None
+    said = {**given(stochastic), **given(projection), **given(views)}
+    return {**said, **given(views=parsed, seed=draws)}
+
+
 def _print_tuned(result: Any, metric: str) -> None:
     """The best setting of each lambda, the chosen one marked."""
     from dranking.metrics.measures import higher_is_better
 
     best = result.best
     sign = 1 if higher_is_better(result.measure) else -1
+    others = [name for name in ("mu", "eta0") if name in best]
     rows = []
-    for value in dict.fromkeys(row["regularization"] for row in result.grid):
-        of_lambda = [row for row in result.grid if row["regularization"] == value]
-        top = max(of_lambda, key=lambda row: sign * row["score"])
-        chosen = "chosen" if value == best["regularization"] else ""
-        if chosen:
-            top = next(r for r in of_lambda if r["n_features"] == best["n_features"])
-        rows.append((f"{value:g}", top["n_features"], top["score"], chosen))
-    print_table(f"validation {metric}", ["lambda", "features", "score", ""], rows)
+    for value in dict.fromkeys(point["regularization"] for point in result.grid):
+        of_lambda = [point for point in result.grid if point["regularization"] == value]
+        chosen = [p for p in of_lambda if all(p[name] == best[name] for name in best)]
+        measured = [p for p in of_lambda if not math.isnan(p["score"])]
+        if not measured:
+            rows.append((f"{value:g}", *("" for _ in others), "", "diverged", ""))
+            continue
+        [top, *_] = chosen or [max(measured, key=lambda p: sign * p["score"])]
+        shown = ("auto" if top[name] is None else f"{top[name]:g}" for name in others)
+        mark = "chosen" if chosen else ""
+        rows.append((f"{value:g}", *shown, top["n_features"], top["score"], mark))
+    print_table(f"validation {metric}", ["lambda", *others, "features", "score", ""], rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from dranking.cli.commands.train.fitting import Job, train_linear
 from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
 from dranking.cli.groups import given, grouped
-from dranking.cli.numbers import parse_number
+from dranking.cli.numbers import parse_number, parse_step
 from dranking.cli.options import Convention, RegularizationIfGiven
 from dranking.cli.pairwise_options import (
     Projection,
@@ -21,11 +20,6 @@ from dranking.cli.pairwise_options import (
     Views,
     parse_views,
 )
-
-
-def parse_step(text: str | float) -> float:
-    """A step length: a number, or `inf`, which is pure Pegasos."""
-    return math.inf if text == "inf" else parse_number(text)
 
 
 @dataclass(frozen=True)

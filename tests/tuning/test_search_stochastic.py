@@ -1,0 +1,212 @@
+"""`tune` of the rankers that learn step by step, against a plain loop of fits."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
+from dranking.tuning.curves import plot_curves
+from dranking.tuning.folds import QueryKFold
+from tests.rankers.problems import random_problem
+from tests.reference import tuning as reference
+
+LAMBDAS = [1e-3, 0.1]
+STEPS = {"n_epochs": 2, "steps_per_epoch": 200}
+
+
+def partly_labelled(seed=0, n_queries=24):
+    """Every fourth query without labels, and every fifth document."""
+    problem = random_problem(seed, n_queries, n_features=6)
+    y = problem.y.copy()
+    y[problem.qid % 4 == 3] = np.nan
+    y[::5] = np.nan
+    return problem._replace(y=y)
+
+
+def part(problem, queries):
+    """(X, y, query_ptr, weights) of some queries, for the references; no label is grade 0."""
+    rows = queries[problem.qid]
+    query_ptr = np.concatenate(([0], np.cumsum(problem.sizes[queries])))
+    return problem.X[rows], np.nan_to_num(problem.y[rows]), query_ptr, problem.weights[queries]
+
+
+def keys_of(result, *names):
+    return [tuple(point[name] for name in names) for point in result.grid]
+
+
+def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
+    problem = partly_labelled()
+    labelled = np.unique(problem.qid[~np.isnan(problem.y)])
+    assert len(labelled) <= 18
+    data = problem.dataset(max_documents=50)
+    result = dr.tune(
+        data,
+        model="lcra",
+        regularizations=LAMBDAS,
+        mus=[0.5, 0.0],
+        eta0s=[0.05, None, 0.05],
+        parameters={**STEPS, "seed": 3},
+        folds=3,
+        seed=7,
+    )
+    assert keys_of(result, "regularization", "mu", "eta0") == [
+        (a, b, c) for a in LAMBDAS for b in (0.0, 0.5) for c in (None, 0.05)
+    ]
+    fold = QueryKFold(3, seed=7).assign(len(labelled))
+    for point in result.grid:
+        setting = {name: point[name] for name in ("regularization", "mu", "eta0")}
+        values, weights = [], []
+        for index in range(3):
+            held_out = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
+            test = part(problem, held_out)
+            coef = dr.LCRA(**setting, **STEPS, seed=3).fit(data.select_queries(~held_out)).coef_
+            values += reference.query_values(test, range(6), coef, "map", "standard")
+            weights += test[-1].tolist()
+        mean, error = reference.mean_and_error(values, weights)
+        assert point["score"] == pytest.approx(mean, rel=1e-12)
+        assert point["standard_error"] == pytest.approx(error, rel=1e-9)
+    best = max(point["score"] for point in result.grid)
+    assert result.best["score"] == best
+    chosen = {name: result.best[name] for name in ("regularization", "mu", "eta0")}
+    final = dr.LCRA(**chosen, **STEPS, seed=3).fit(data).to_model()
+    assert result.model.weights == final.weights
+    tuning = result.model.provenance["tuning"]
+    assert tuning["regularizations"] == LAMBDAS
+    assert (tuning["mus"], tuning["eta0s"]) == ([0.0, 0.5], [None, 0.05])
+
+
+def test_spd_is_chosen_on_validation_data():
+    train, validation = random_problem(1, 30).dataset(), random_problem(2, 30).dataset()
+    result = dr.tune(
+        train,
+        validation=validation,
+        model="spd",
+        regularizations=LAMBDAS,
+        eta0s=[0.01, math.inf],
+        parameters={**STEPS, "loss": "logistic"},
+        measure="ndcg@5",
+    )
+    assert keys_of(result, "regularization", "eta0") == [
+        (a, b) for a in LAMBDAS for b in (0.01, math.inf)
+    ]
+    for point in result.grid:
+        ranker = dr.SPD(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
+        model = ranker.fit(train).to_model()
+        score = dr.evaluate(model, validation, ["ndcg@5"]).metrics["ndcg@5"]
+        assert point["score"] == pytest.approx(score, rel=1e-12)
+
+
+def test_unlabelled_data_reaches_lcra():
+    train, other = random_problem(1, 20).dataset(), random_problem(2, 30).dataset()
+    options = {"validation": random_problem(3, 20).dataset(), "parameters": STEPS}
+    result = dr.tune(
+        train, model="lcra", regularizations=[0.1], mus=[1.0], unlabelled=other, **options
+    )
+    expected = dr.LCRA(0.1, 1.0, **STEPS).fit(train, unlabelled=other)
+    assert result.model.weights == expected.to_model().weights
+
+
+@pytest.fixture(scope="module")
+def with_diverged():
+    """Steps of 1e6 grow without limit; those of 0.01 do not."""
+    with pytest.warns(TuningWarning, match=r"diverged with regularization 0.001, eta0 1e\+06"):
+        return dr.tune(
+            random_problem(1, 30).dataset(),
+            folds=3,
+            model="spd",
+            regularizations=LAMBDAS,
+            eta0s=[0.01, 1e6],
+            parameters={**STEPS, "loss": "squared"},
+        )
+
+
+def test_a_setting_that_diverges_is_worst_and_ends_nothing(with_diverged):
+    scores = {
+        key: point["score"]
+        for key, point in zip(
+            keys_of(with_diverged, "regularization", "eta0"), with_diverged.grid, strict=True
+        )
+    }
+    assert [math.isnan(scores[value, 1e6]) for value in LAMBDAS] == [True, True]
+    assert all(scores[value, 0.01] > 0 for value in LAMBDAS)
+    assert with_diverged.best["eta0"] == 0.01
+    content = json.loads(json.dumps(with_diverged.as_json(), allow_nan=False))
+    assert [point["score"] is None for point in content["grid"]] == [False, True] * 2
+    assert with_diverged.to_table().column_names[:2] == ["regularization", "eta0"]
+
+
+def test_a_setting_that_diverges_is_a_gap_of_the_figure(with_diverged):
+    [axes] = plot_curves(with_diverged).axes
+    lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+    assert np.isnan(lines["eta0 1e+06"]).all()
+    assert np.isfinite(lines["eta0 0.01"]).all()
+    assert "eta0 0.01, 12 features" in axes.get_title(loc="right")
+
+
+@pytest.mark.parametrize("measure", ["map", "pairwise_error"])
+def test_one_fold_that_diverges_is_enough(measure):
+    problem = random_problem(1, 12)
+    # One fold alone trains without it.
+    problem.X[problem.qid == np.argmax(problem.sizes)] *= 1e4
+    with pytest.warns(TuningWarning, match=r"regularization 0.01, eta0 0.01: not chosen"):
+        result = dr.tune(
+            problem.dataset(),
+            folds=3,
+            model="spd",
+            regularizations=[0.01],
+            eta0s=[1e-10, 0.01],
+            parameters={**STEPS, "loss": "squared"},
+            measure=measure,
+        )
+    assert result.best["eta0"] == 1e-10
+
+
+def test_nothing_but_divergence_is_an_error():
+    with pytest.raises(DivergedError, match=r"with every setting \(regularization 0.1, eta0 1e\+0"):
+        dr.tune(
+            random_problem(1, 30).dataset(),
+            folds=2,
+            model="spd",
+            regularizations=[0.1],
+            eta0s=[1e6],
+            parameters={**STEPS, "loss": "squared"},
+        )
+
+
+def test_queries_without_relevant_documents_are_no_divergence():
+    nothing = dr.from_arrays(np.ones((3, 12)), [0, 0, 0], [1, 1, 1])
+    with pytest.raises(DataError, match="no validation query counts"):
+        dr.tune(
+            random_problem(1).dataset(),
+            validation=nothing,
+            model="spd",
+            regularizations=[0.1],
+            parameters=STEPS,
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mus": [0.1]}, "spd has no mu to choose; it has regularization, eta0"),
+        ({"model": "ranksvm", "eta0s": [0.1]}, "ranksvm has no eta0 to choose"),
+        ({"eta0s": []}, "there is no eta0 to try"),
+        ({"eta0s": [0.0]}, "eta0 is 0.0; it must be"),
+        ({"model": "lcra", "mus": [-1.0]}, "mu is -1.0; it must be"),
+        ({"model": "lcra", "mus": [math.inf]}, "mu is inf; it must be"),
+        ({"parameters": {"views": 2}}, "spd takes no views while it is tuned; choose from average"),
+        ({"parameters": {"eta0": 0.1}}, "spd takes no eta0 while it is tuned"),
+        ({"parameters": {"checkpoint": "c"}}, "spd takes no checkpoint while it is tuned"),
+        ({"model": "rankrls", "parameters": {"seed": 1}}, "rankrls takes no seed .*no parameter"),
+        ({"unlabelled": random_problem().dataset()}, "spd does not learn from unlabelled data"),
+        ({"max_features": 2}, "spd has all features"),
+        ({"folds": None, "leave_query_out": True}, "choose greedy-rankrls, not spd"),
+    ],
+)
+def test_wrong_calls(options, message):
+    call = {"model": "spd", "regularizations": [0.1], "folds": 2, **options}
+    with pytest.raises(UsageError, match=message):
+        dr.tune(random_problem().dataset(), **call)
