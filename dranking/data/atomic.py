@@ -148,6 +148,14 @@ def scratch_directory(path: AnyPath) -> Iterator[Path]:
         yield temporary
 
 
+def move_folders(source: Path, target: Path) -> None:
+    """Move the folders in a directory into another one beside it, once they are on storage."""
+    _synchronise_tree(source)
+    for folder in sorted(source.iterdir()):
+        os.rename(folder, target / folder.name)
+    _synchronise(target)
+
+
 def check_output_file(path: AnyPath, overwrite: bool) -> None:
     """Refuse, before any work, a path at which a file may not be written.
 

@@ -27,7 +27,7 @@ Buffer: TypeAlias = NDArray[np.uint8]  # a slice of it is no copy, other than of
 COMPRESSION_LEVEL = 5
 CHECKSUM_BYTES = 4
 
-_CODEC = Blosc("lz4", COMPRESSION_LEVEL, Blosc.BITSHUFFLE)
+CODEC = Blosc("lz4", COMPRESSION_LEVEL, Blosc.BITSHUFFLE)
 _BLOSC_SIZE = slice(4, 8)  # where blosc's header says how many bytes are compressed in it
 
 
@@ -76,7 +76,7 @@ def write_array(folder: Path, values: Array, chunk_length: int) -> dict[str, str
         if len(chunk) < length:
             rest = np.full((length - len(chunk), *values.shape[1:]), _fill(values), values.dtype)
             chunk = np.concatenate([chunk, rest])
-        content = bytes(_CODEC.encode(chunk))
+        content = bytes(CODEC.encode(chunk))
         crc = google_crc32c.value(content)
         name = chunk_name(index, values.ndim)
         file = folder / name
@@ -154,7 +154,7 @@ def decode_chunk(content: Buffer, out: Array, chunk_length: int) -> None:
     try:
         if int.from_bytes(content[_BLOSC_SIZE].tobytes(), "little") != target.nbytes:
             raise DamagedFileError("it has another size than the manifest says")
-        _CODEC.decode(content, target)
+        CODEC.decode(content, target)
     except (RuntimeError, ValueError) as error:
         raise DamagedFileError(f"cannot be decompressed: {error}") from error
     if not whole:

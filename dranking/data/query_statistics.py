@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +15,11 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import documents_needed
 from dranking.kernels import gram
-from dranking.kernels.statistics import packed_gram, scaled_entries
+from dranking.kernels.statistics import all_gram_rows
 
 Array = NDArray[np.float64]
+
+ReadRows: TypeAlias = Callable[[NDArray[np.int64]], Array]
 
 WORDS_PER_NUMBER = 2
 """`BlockInfo.n_values`, by which memory is planned, counts float32."""
@@ -31,10 +35,9 @@ class QueryStatistics:
 
     Attributes
     ----------
-    gram
-        (n_queries, n_entries) float64 A_q = X_q' X_q, as `dranking.kernels.statistics` packs it.
-    triangular
-        Whether that is the lower triangle.
+    rows
+        From (J,) features to (J, n_queries, n_features) float64, their rows of A_q = X_q' X_q.
+        Stored rows are read as they are asked for, from where the block is.
     diagonal, products
         (n_queries, n_features) float64 diagonal of A_q, and b_q = X_q' y_q.
     label_norms
@@ -51,8 +54,7 @@ class QueryStatistics:
         Digest of the `QueryBlock` that all this was made of, or None if it is not all there.
     """
 
-    gram: Array
-    triangular: bool
+    rows: ReadRows
     diagonal: Array
     products: Array
     label_norms: Array
@@ -74,11 +76,10 @@ class QueryStatistics:
         labelled = block.labelled()
         ones = np.ones(labelled.n_queries)
         moments = gram.moments(labelled.features, labelled.relevance, labelled.query_ptr, ones)
-        packed = packed_gram(labelled.features, labelled.query_ptr, moments.means)
+        kept = all_gram_rows(labelled.features, labelled.query_ptr, moments.means)
         there = labelled_sizes > 0
         return cls(
-            gram=_spread(packed, there),
-            triangular=not block.is_sparse,
+            rows=partial(np.take, _spread(kept, there, axis=1), axis=0),
             diagonal=_spread(moments.diagonal, there),
             products=_spread(moments.products, there),
             label_norms=_spread(moments.label_norms, there),
@@ -116,7 +117,7 @@ class QueryStatistics:
         return BlockInfo(
             n_documents=self.n_documents,
             n_queries=self.n_queries,
-            n_values=WORDS_PER_NUMBER * (self.gram.size + 2 * self.products.size),
+            n_values=WORDS_PER_NUMBER * (self.diagonal.size + self.products.size),
             n_unlabelled=int((self.sizes - self.labelled_sizes).sum()),
         )
 
@@ -132,7 +133,8 @@ class QueryStatistics:
             return value.filter(mask) if isinstance(value, pa.Array) else value
 
         values = {field.name: kept(getattr(self, field.name)) for field in fields(self)}
-        return QueryStatistics(**{**values, "source": None})
+        rows = partial(_rows_of_some, self.rows, keep)
+        return QueryStatistics(**{**values, "rows": rows, "source": None})
 
     def labelled(self) -> QueryStatistics:
         """Without the queries that have no labelled documents."""
@@ -142,7 +144,7 @@ class QueryStatistics:
         """Statistics of the features divided by `scale` (n_features,): D A_q D, D b_q."""
         return replace(
             self,
-            gram=scaled_entries(self.gram, self.triangular, scale),
+            rows=partial(_scaled_rows, self.rows, scale),
             diagonal=self.diagonal / scale / scale,
             products=self.products / scale,
             source=None,
@@ -153,10 +155,12 @@ class QueryStatistics:
         if self.source is not None:
             return self.source
         digest = hashlib.blake2b(digest_size=16)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                digest.update(np.ascontiguousarray(value).data)
+        for feature in range(self.n_features):
+            digest.update(self.rows(np.array([feature])).data)
+        for values in (self.diagonal, self.products, self.label_norms, self.weights):
+            digest.update(np.ascontiguousarray(values).data)
+        for sizes in (self.sizes, self.labelled_sizes, self.value_counts):
+            digest.update(np.ascontiguousarray(sizes).data)
         digest.update("\0".join(self.query_ids.to_pylist()).encode())
         return digest.hexdigest()
 
@@ -174,10 +178,20 @@ class QueryStatistics:
     is_sparse = relevance = query_ptr = doc_ids = features
 
 
-def _spread(values: Array, there: NDArray[np.bool_]) -> Array:
-    """The rows of `values` where `there` is true, zeros elsewhere."""
+def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:
+    """The values of queries where `there` is true, zeros elsewhere; queries along `axis`."""
     if there.all():
         return values
-    spread = np.zeros((len(there), *values.shape[1:]))
-    spread[there] = values
+    shape = list(values.shape)
+    shape[axis] = len(there)
+    spread = np.zeros(shape)
+    spread[(slice(None),) * axis + (there,)] = values
     return spread
+
+
+def _rows_of_some(rows: ReadRows, keep: NDArray[np.bool_], wanted: NDArray[np.int64]) -> Array:
+    return rows(wanted)[:, keep]
+
+
+def _scaled_rows(rows: ReadRows, scale: Array, wanted: NDArray[np.int64]) -> Array:
+    return rows(wanted) / scale[wanted][:, None, None] / scale

@@ -1,9 +1,16 @@
-"""Statistics stores are written, appended to and thinned out, whole or not at all."""
+"""Statistics stores are written, appended to and thinned out, whole or not at all.
+
+A store that changes keeps the folders of the blocks it keeps. New ones come beside them, the
+manifest is replaced, and then those go which it does not name any more. Whatever interrupts that
+leaves the old manifest or the new one, each with all its folders, and folders that count for
+nothing, which the next change removes.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,16 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.data.atomic import MANIFEST_NAME, AnyPath, new_directory
+from dranking.data.atomic import (
+    MANIFEST_NAME,
+    AnyPath,
+    atomic_write,
+    move_folders,
+    new_directory,
+    scratch_directory,
+)
 from dranking.data.manifest import manifest_json
 from dranking.data.query_statistics import QueryStatistics
 from dranking.data.statistics import StatisticsDataset
-from dranking.data.statistics_files import (
-    StatisticsEntry,
-    StatisticsManifest,
-    StoredBlock,
-    write_folder,
-)
+from dranking.data.statistics_files import StatisticsEntry, StatisticsManifest, write_folder
 from dranking.data.times import TIME_TYPES, parse_time, time_in_words, time_type
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, TryAgainError, UsageError
@@ -33,6 +42,7 @@ def write_statistics(
     path: AnyPath,
     *,
     feature_names: Sequence[str],
+    sparse: bool = False,
     transforms: Sequence[QueryMinMax | Standard] = (),
     overwrite: bool = False,
 ) -> StatisticsDataset:
@@ -46,6 +56,8 @@ def write_statistics(
         Directory to write; missing parent directories are made.
     feature_names
         One unique name per feature.
+    sparse
+        Whether the data is.
     transforms
         Scalings in the values that the statistics are of.
     overwrite
@@ -57,10 +69,20 @@ def write_statistics(
         If the path exists and `overwrite` is false, it is not a directory of the project, or the
         disk is full.
     DataError
-        If there are no queries, or blocks differ in kind.
+        If there are no queries, or blocks differ in features or in the type of their times.
+    TryAgainError
+        If the store exists and another process is changing it.
     """
-    facts = {"feature_names": tuple(feature_names), "transforms": tuple(transforms)}
-    return _write(blocks, path, facts, overwrite)
+    facts = {
+        "feature_names": tuple(feature_names),
+        "sparse": sparse,
+        "transforms": tuple(transforms),
+    }
+    alone = _locked(path) if overwrite and Path(path).exists() else nullcontext()
+    with alone, new_directory(path, overwrite=overwrite) as temporary:
+        manifest = _written(blocks, temporary, 0, facts)
+        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
+    return StatisticsDataset(path)
 
 
 def append_statistics(
@@ -84,7 +106,7 @@ def append_statistics(
     """
     with _locked(path):
         store = StatisticsDataset(path)
-        return _write(chain(_stored_blocks(store), blocks(store)), path, _facts(store), True)
+        return _changed(store, chain(store.manifest.blocks, blocks(store)))
 
 
 def expire_statistics(
@@ -129,30 +151,56 @@ def expire_statistics(
             )
         if all(mask.all() for mask in masks):
             return store
-        return _write(_remaining(store, masks), path, _facts(store), True)
+        return _changed(store, _remaining(store, masks))
 
 
-def _write(
-    blocks: Iterable[QueryStatistics | StoredBlock],
-    path: AnyPath,
-    facts: dict[str, Any],
-    overwrite: bool,
+def _changed(
+    store: StatisticsDataset, blocks: Iterable[QueryStatistics | StatisticsEntry]
 ) -> StatisticsDataset:
-    """Write a store; `facts` are entries of its manifest, the rest is as the first block has it."""
+    """The store with these blocks: entries that it has, and new ones."""
+    _remove_unnamed(store)
+    free = 1 + max(int(Path(entry.path).name) for entry in store.manifest.blocks)
+    with scratch_directory(store.path) as temporary:
+        manifest = _written(blocks, temporary, free, _facts(store))
+        new = temporary / "blocks"
+        if new.exists():
+            move_folders(new, store.path / new.name)
+        atomic_write(store.path / MANIFEST_NAME, manifest_json(manifest), overwrite=True)
+    changed = StatisticsDataset(store.path)
+    _remove_unnamed(changed)
+    return changed
+
+
+def _written(
+    blocks: Iterable[QueryStatistics | StatisticsEntry],
+    directory: Path,
+    number: int,
+    facts: dict[str, Any],
+) -> StatisticsManifest:
+    """Write blocks that are not entries yet, from a number on; the manifest of all of them.
+
+    `facts` are what else the manifest says; what is not among them is as the first block has it.
+    """
     facts = dict(facts)
     entries: list[StatisticsEntry] = []
-    with new_directory(path, overwrite=overwrite) as temporary:
-        for block in blocks:
-            if isinstance(block, QueryStatistics):
-                if not block.n_queries:
-                    continue
-                _check_alike(block, facts)
-            entries.append(write_folder(temporary, len(entries), block))
-        if not entries:
-            raise DataError("there are no queries to keep statistics of: the input is empty.")
-        manifest = StatisticsManifest(**facts, blocks=tuple(entries))
-        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
-    return StatisticsDataset(path)
+    for block in blocks:
+        if isinstance(block, StatisticsEntry):
+            entries.append(block)
+        elif block.n_queries:
+            _check_alike(block, facts)
+            entries.append(write_folder(directory, number, block))
+            number += 1
+    if not entries:
+        raise DataError("there are no queries to keep statistics of: the input is empty.")
+    return StatisticsManifest(**facts, blocks=tuple(entries))
+
+
+def _remove_unnamed(store: StatisticsDataset) -> None:
+    """Delete the folders that the manifest does not name: the locked store is not being changed."""
+    named = {entry.path for entry in store.manifest.blocks}
+    for folder in (store.path / "blocks").iterdir():
+        if f"blocks/{folder.name}" not in named:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
@@ -163,8 +211,6 @@ def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
             f"query {block.query_ids[0]} and those behind it have {block.n_features} features, "
             f"but {len(names)} feature names are given."
         )
-    if facts.setdefault("sparse", not block.triangular) == block.triangular:
-        raise DataError("some blocks are sparse and some dense; statistics are of one kind.")
     kind = time_type(block.times)
     if facts.setdefault("time_type", kind) != kind:
         raise DataError(
@@ -178,16 +224,12 @@ def _facts(store: StatisticsDataset) -> dict[str, Any]:
     return {name: getattr(store.manifest, name) for name in kept}
 
 
-def _stored_blocks(store: StatisticsDataset) -> Iterator[StoredBlock]:
-    return (StoredBlock(store.path, entry) for entry in store.manifest.blocks)
-
-
 def _remaining(
     store: StatisticsDataset, masks: Sequence[NDArray[np.bool_]]
-) -> Iterator[QueryStatistics | StoredBlock]:
-    for index, (stored, mask) in enumerate(zip(_stored_blocks(store), masks, strict=True)):
+) -> Iterator[QueryStatistics | StatisticsEntry]:
+    for index, (entry, mask) in enumerate(zip(store.manifest.blocks, masks, strict=True)):
         if mask.all():
-            yield stored
+            yield entry
         elif mask.any():
             yield store.block(index).take_queries(mask)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from functools import cached_property
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +14,21 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.data.blocks import BlockInfo
-from dranking.data.chunks import checksum, chunk_name, n_chunks, write_array
+from dranking.data.chunks import checksum
 from dranking.data.manifest import QUERIES_FILE, Checksum, block_path
 from dranking.data.names import check_feature_names
-from dranking.data.query_statistics import WORDS_PER_NUMBER, QueryStatistics
-from dranking.data.times import TimeType
+from dranking.data.query_statistics import WORDS_PER_NUMBER, Array, QueryStatistics
+from dranking.data.row_files import write_rows
+from dranking.data.times import TIME_TYPES, TimeType
 from dranking.data.transforms import Transform
 from dranking.data.verified import Kind, VerifiedFolder
-from dranking.kernels.statistics import n_entries
 
 KIND: Final = Kind("statistics store", "dranking-statistics", 1, "build the statistics anew")
 
-NUMBERS_PER_CHUNK = 262_144
+STATISTICS_FILE = "statistics.rows"
+"""Of (n_queries, n_features) each: the rows of A_q, feature by feature, then its diagonal and b_q.
+All of A_q, though it is symmetric: so that a selection reads the rows that it needs alone."""
+
 NUMBER_BYTES = 8
 VALUE_BYTES = {"dense": 4, "sparse": 8}  # a sparse value has its column's number beside it
 
@@ -49,7 +50,7 @@ class StatisticsEntry(BaseModel):
     is_whole
         Which of these.
     checksums
-        CRC-32C of every file by its name inside the folder.
+        By the names of the folder's files: CRC-32C, of `STATISTICS_FILE` that of its index.
     """
 
     model_config = _STRICT
@@ -73,7 +74,7 @@ class StatisticsManifest(BaseModel):
     feature_names
         One unique name per feature.
     sparse
-        Whether the data is; then all of A_q is kept, else its lower triangle.
+        Whether the data is.
     transforms
         Scalings that were in the values of the data.
     time_type
@@ -94,23 +95,24 @@ class StatisticsManifest(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> StatisticsManifest:
         check_feature_names(self.feature_names)
+        if len({entry.path for entry in self.blocks}) < len(self.blocks):
+            raise ValueError("blocks: two of them are the same folder")
         for index, entry in enumerate(self.blocks):
-            if set(entry.checksums) != set(self._files(entry)):
+            if set(entry.checksums) != {QUERIES_FILE, STATISTICS_FILE}:
                 raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
         return self
 
-    @cached_property
-    def arrays(self) -> dict[str, int]:
-        """Names of the stored arrays, and how many numbers each has for a query."""
-        n = len(self.feature_names)
-        return {"gram": n_entries(n, not self.sparse), "diagonal": n, "products": n}
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
 
     def info(self, entry: StatisticsEntry) -> BlockInfo:
         """Sizes of a block, as `QueryStatistics.info`."""
         return BlockInfo(
             n_documents=entry.n_documents,
             n_queries=entry.n_queries,
-            n_values=WORDS_PER_NUMBER * entry.n_queries * sum(self.arrays.values()),
+            n_values=WORDS_PER_NUMBER * entry.n_queries * 2 * self.n_features,
             n_unlabelled=entry.n_unlabelled,
         )
 
@@ -118,7 +120,7 @@ class StatisticsManifest(BaseModel):
     def n_bytes(self) -> int:
         """Bytes of the statistics, uncompressed."""
         n_queries = sum(entry.n_queries for entry in self.blocks)
-        return NUMBER_BYTES * n_queries * sum(self.arrays.values())
+        return NUMBER_BYTES * n_queries * (self.n_features + 2) * self.n_features
 
     @property
     def n_data_bytes(self) -> int:
@@ -126,36 +128,15 @@ class StatisticsManifest(BaseModel):
         size = VALUE_BYTES["sparse" if self.sparse else "dense"]
         return size * sum(entry.n_values for entry in self.blocks)
 
-    def _files(self, entry: StatisticsEntry) -> Iterator[str]:
-        yield QUERIES_FILE
-        for array, width in self.arrays.items():
-            for index in range(n_chunks(entry.n_queries, _queries_per_chunk(width))):
-                yield f"{array}/{chunk_name(index, 2)}"
 
-
-class StoredBlock(NamedTuple):
-    """A block that is on disk already, in the directory `root`."""
-
-    root: Path
-    entry: StatisticsEntry
-
-
-def write_folder(root: Path, index: int, block: QueryStatistics | StoredBlock) -> StatisticsEntry:
-    """Put a block into the directory of a store: write it, or link to where it is."""
+def write_folder(root: Path, index: int, block: QueryStatistics) -> StatisticsEntry:
+    """Write a block into the directory of a store, under a number that is free."""
     folder = root / block_path(index)
-    if isinstance(block, StoredBlock):
-        shutil.copytree(block.root / block.entry.path, folder, copy_function=_link_or_copy)
-        return block.entry.model_copy(update={"path": block_path(index)})
     folder.mkdir(parents=True)
     content = _parquet(_queries(block))
     (folder / QUERIES_FILE).write_bytes(content)
-    checksums = {QUERIES_FILE: checksum(content)}
-    for name in ("gram", "diagonal", "products"):
-        values = np.ascontiguousarray(getattr(block, name))
-        for chunk, crc in write_array(
-            folder / name, values, _queries_per_chunk(values.shape[1])
-        ).items():
-            checksums[f"{name}/{chunk}"] = crc
+    gram = (block.rows(np.array([i]))[0] for i in range(block.n_features))
+    arrays = chain(gram, (block.diagonal, block.products))
     return StatisticsEntry(
         path=block_path(index),
         n_documents=block.info.n_documents,
@@ -164,14 +145,17 @@ def write_folder(root: Path, index: int, block: QueryStatistics | StoredBlock) -
         n_values=int(block.value_counts.sum()),
         digest=block.digest(),
         is_whole=block.source is not None,
-        checksums=checksums,
+        checksums={
+            QUERIES_FILE: checksum(content),
+            STATISTICS_FILE: write_rows(folder / STATISTICS_FILE, arrays),
+        },
     )
 
 
 def read_folder(
     root: Path, manifest: StatisticsManifest, index: int, *, queries_only: bool = False
 ) -> QueryStatistics:
-    """Read a block; its arrays are read-only.
+    """Read a block; its arrays are read-only, and its rows are read when they are asked for.
 
     Parameters
     ----------
@@ -188,33 +172,32 @@ def read_folder(
     entry = manifest.blocks[index]
     folder = VerifiedFolder(root, index, entry.path, entry.checksums, KIND.remedy)
     queries = folder.table(QUERIES_FILE)
-    if len(queries) != entry.n_queries:
-        raise folder.damaged(QUERIES_FILE, f"has {len(queries)} rows, unlike the manifest says")
-    arrays: dict[str, Any] = {}
-    for name, width in manifest.arrays.items():
-        shape = (entry.n_queries, 0 if queries_only else width)
-        if queries_only:
-            arrays[name] = np.empty(shape)
-        else:
-            arrays[name] = folder.array(name, shape, np.float64, _queries_per_chunk(width))
-        arrays[name].flags.writeable = False
-    columns = set(queries.schema.names)
+    if not _is_as_written(queries, manifest, entry):
+        raise folder.damaged(QUERIES_FILE, "has other columns or rows than the manifest says")
+    n = 0 if queries_only else manifest.n_features
+    read = partial(_read_rows, folder, manifest.n_features, entry.n_queries)
+    moments = np.empty((2, entry.n_queries, 0)) if queries_only else read(np.array([n, n + 1]))
+    moments.flags.writeable = False
     return QueryStatistics(
-        **arrays,
-        triangular=not manifest.sparse,
+        rows=read,
+        diagonal=moments[0],
+        products=moments[1],
         label_norms=_numbers(queries, "label_norm"),
         sizes=_numbers(queries, "n_documents"),
         labelled_sizes=_numbers(queries, "n_labelled"),
         value_counts=_numbers(queries, "n_values"),
         query_ids=queries["query_id"].combine_chunks(),
-        query_weights=_numbers(queries, "weight") if "weight" in columns else None,
-        times=queries["time"].combine_chunks() if "time" in columns else None,
+        query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
+        times=queries["time"].combine_chunks() if manifest.time_type else None,
         source=entry.digest if entry.is_whole and not queries_only else None,
     )
 
 
-def _queries_per_chunk(width: int) -> int:
-    return max(1, NUMBERS_PER_CHUNK // width)
+def _read_rows(
+    folder: VerifiedFolder, n_features: int, n_queries: int, wanted: NDArray[np.int64]
+) -> Array:
+    shape = (n_queries, n_features)
+    return folder.rows(STATISTICS_FILE, wanted.tolist(), n_features + 2, shape)
 
 
 def _queries(block: QueryStatistics) -> pa.Table:
@@ -228,6 +211,23 @@ def _queries(block: QueryStatistics) -> pa.Table:
         "time": block.times,
     }
     return pa.table({name: values for name, values in columns.items() if values is not None})
+
+
+def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: StatisticsEntry) -> bool:
+    """Whether a table has the columns that `_queries` gives it, a value in every row."""
+    numbers = ("n_documents", "n_labelled", "n_values")
+    types = {
+        "query_id": pa.string(),
+        **dict.fromkeys(numbers, pa.int64()),
+        "label_norm": pa.float64(),
+    }
+    if "weight" in queries.schema.names:
+        types["weight"] = pa.float64()
+    if manifest.time_type is not None:
+        types["time"] = TIME_TYPES[manifest.time_type]
+    found = {field.name: field.type for field in queries.schema}
+    n_nulls = sum(column.null_count for column in queries.columns)
+    return found == types and len(queries) == entry.n_queries and not n_nulls
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -247,12 +247,3 @@ def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
     values: NDArray[Any] = table[name].to_numpy()
     values.flags.writeable = False
     return values
-
-
-def _link_or_copy(source: str, target: str) -> str:
-    """A second name for a file, which is never changed; a copy where links cannot be made."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-    return target

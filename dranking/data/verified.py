@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, ValidationError
 
 from dranking.data.atomic import MANIFEST_NAME
@@ -21,6 +22,7 @@ from dranking.data.chunks import (
     read_array,
     verified_chunk,
 )
+from dranking.data.row_files import read_rows
 from dranking.errors import DataError
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
@@ -83,11 +85,26 @@ class VerifiedFolder:
         content = self._content(name)
         if checksum(content) != self._checksums[name]:
             raise self.damaged(name, "is not what was written, its checksum is wrong")
-        return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        try:
+            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        except pa.ArrowException as error:
+            raise self.damaged(name, f"is not parquet ({error})") from error
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, chunk: int) -> Any:
         """A whole array, in chunks of `chunk` entries of the first axis."""
         return self.guarded(name, lambda read: read_array(read, shape, dtype, chunk))
+
+    def rows(
+        self, name: str, wanted: Sequence[int], n_rows: int, shape: tuple[int, ...]
+    ) -> NDArray[np.float64]:
+        """Some rows of a file of `dranking.data.row_files`."""
+        try:
+            file = self._root / self._path / name
+            return read_rows(file, wanted, n_rows, shape, self._checksums[name])
+        except DamagedFileError as error:
+            raise self.damaged(name, f"is not what was written, {error}") from error
+        except OSError as error:
+            raise self._unreadable(name, error) from error
 
     def guarded(self, array: str, read: Callable[[Callable[[str], Buffer]], Value]) -> Value:
         """Run `read` on the chunks of an array; damage becomes an error that names the chunk."""
@@ -107,10 +124,13 @@ class VerifiedFolder:
         file = self._root / self._path / name
         try:
             return file.read_bytes()
-        except FileNotFoundError as error:
-            raise self.damaged(name, "is missing") from error
         except OSError as error:
-            raise self.damaged(name, f"cannot be read ({error.strerror})") from error
+            raise self._unreadable(name, error) from error
+
+    def _unreadable(self, name: str, error: OSError) -> DataError:
+        if isinstance(error, FileNotFoundError):
+            return self.damaged(name, "is missing")
+        return self.damaged(name, f"cannot be read ({error.strerror})")
 
 
 def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[Manifest, str]:

@@ -27,7 +27,7 @@ from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.kernels.dense_gram import Moments
-from dranking.kernels.statistics import copy_rows, n_entries, total_gram, unpacked
+from dranking.kernels.statistics import weighted_rows
 from dranking.rankers.estimator import check_training_data
 
 Array = NDArray[np.float64]
@@ -72,6 +72,7 @@ def build_statistics(
         _statistics_of(data, times, executor),
         path,
         feature_names=data.feature_names,
+        sparse=data.is_sparse,
         transforms=data.transforms,
         overwrite=overwrite,
     )
@@ -127,7 +128,7 @@ def _statistics_of(data: Dataset, times: Any, executor: Any) -> Iterator[QuerySt
 
 def _check_memory(data: Dataset, executor: Executor) -> None:
     n_queries = max(block.n_queries for block in data.blocks)
-    one = 8 * n_queries * n_entries(data.n_features, not data.is_sparse)
+    one = 8 * n_queries * data.n_features**2
     needed = (BLOCKS_PER_SLOT * executor.n_slots + 1) * one
     if needed > executor.memory_bytes:
         raise UsageError(
@@ -143,6 +144,12 @@ def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
         raise DataError(
             f"{store.path} has statistics of {store.n_features} features, and the data has "
             f"{data.n_features}; names and order must be the same."
+        )
+    if data.is_sparse != store.manifest.sparse:
+        kinds = ("dense", "sparse")
+        raise DataError(
+            f"{store.path} is of {kinds[store.manifest.sparse]} data, and the new data is "
+            f"{kinds[data.is_sparse]}; read it as the other was read."
         )
     if data.transforms != store.transforms:
         raise DataError(f"{store.path} is of data with another scaling than the new data has.")
@@ -171,14 +178,19 @@ def statistics_rows(
     block: QueryStatistics, wanted: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
 ) -> Array:
     """What `dranking.kernels.gram.gram_rows` finds in the documents."""
-    return copy_rows(block.gram, block.triangular, block.weights, wanted, slots, rows)
+    return weighted_rows(block.rows(wanted), block.weights, slots, rows)
 
 
 def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
     """A, b and y.y of one block."""
     moments = statistics_moments(block)
-    gram = total_gram(block.gram, block.triangular, block.weights, block.n_features)
-    return gram, moments.products.sum(axis=0), float(moments.label_norms.sum())
+    n = block.n_features
+    row = np.empty((1, block.n_queries, n))
+    first = np.zeros(1, np.int64)
+    total = np.empty((n, n))
+    for i in range(n):
+        [total[i]] = statistics_rows(block, np.array([i]), first, row)
+    return _symmetric(total), moments.products.sum(axis=0), float(moments.label_norms.sum())
 
 
 def statistics_errors(
@@ -196,9 +208,9 @@ def statistics_errors(
     values, products, regularizations = spectrum
     errors = np.zeros(len(regularizations))
     moments = statistics_moments(block)
+    rows = block.rows(np.arange(block.n_features))
     for q, weight in enumerate(block.weights):
-        gram = weight * unpacked(block.gram[q], block.triangular, block.n_features)
-        gram = vectors.T @ gram @ vectors
+        gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
         own = vectors.T @ moments.products[q]
         for k, regularization in enumerate(regularizations):
             left_out = np.diag(values + regularization) - gram
@@ -206,3 +218,8 @@ def statistics_errors(
             error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
             errors[k] += max(error, 0.0)
     return errors
+
+
+def _symmetric(matrix: Array) -> Array:
+    """Without what rounding told apart (sparse features are centred on one side alone)."""
+    return (matrix + matrix.T) / 2

@@ -39,15 +39,15 @@ def test_build_prints_its_size_beside_that_of_the_data(
         "n_features": 6,
         "n_blocks": 1,
         "n_unlabelled": 0,
-        "n_bytes": 12 * 8 * (21 + 12),
+        "n_bytes": 12 * 8 * (36 + 12),
         "n_data_bytes": 96 * 4 * 6,
     }
-    assert "warning: the statistics (3.09 kiB) are larger than the features" in answer[2]
+    assert "warning: the statistics (4.50 kiB) are larger than the features" in answer[2]
     code, out, _ = dranking("stats", "build", letor(), "-o", tmp_path / "s")
     assert code == 2
     code, out, _ = dranking("stats", "build", letor(), "-o", tmp_path / "s", "--overwrite")
     assert code == 0
-    assert "3.09 kiB" in out
+    assert "4.50 kiB" in out
     assert "2.25 kiB" in out
 
 

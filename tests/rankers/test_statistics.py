@@ -1,7 +1,9 @@
 """Rankers on a statistics store: what they find in the data, bit for bit, without the data."""
 
 import shutil
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,6 +132,44 @@ def test_a_grown_store_selects_as_one_built_from_all_without_the_old_data(tmp_pa
     for ranker in (dr.RankRLS(2.0), dr.RankRLSCV(LAMBDAS)):
         coef = ranker.fit(grown).coef_
         np.testing.assert_array_equal(coef, ranker.fit(expected).coef_)
+
+
+_OPENED: list[Path] | None = None
+
+
+def _note_opened(event, arguments):
+    if _OPENED is not None and event == "open" and isinstance(arguments[0], str | Path):
+        _OPENED.append(Path(arguments[0]))
+
+
+sys.addaudithook(_note_opened)  # cannot be removed; does nothing unless a test counts
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Every file that this process opens."""
+    files: list[Path] = []
+    monkeypatch.setattr(sys.modules[__name__], "_OPENED", files)
+    return files
+
+
+def test_growing_and_selecting_open_no_file_of_the_old_data(tmp_path, opened):
+    (old, new), dataset = parts_of(problem_of(), np.asarray, [(0, 4), (4, None)])
+    old = dr.write_dataset((old.block(b) for b in range(old.n_blocks)), tmp_path / "old")
+    opened.clear()
+    store = build_statistics(old, tmp_path / "store")
+    assert sum(file.is_relative_to(old.path / "blocks") for file in opened) > old.n_blocks
+    opened.clear()
+    grown = append_queries(store.path, new)
+    rows = {file.parent.name for file in opened if file.name == "statistics.rows"}
+    assert rows == {f"{b:06d}" for b in range(old.n_blocks, grown.n_blocks)}
+    found = selected(grown)
+    dr.RankRLS().fit(grown)
+    GreedyRankRLSCV(3, LAMBDAS).fit(grown)
+    expire_statistics(store.path, blocks=[0])
+    assert opened
+    assert not any(file.is_relative_to(old.path) for file in opened)
+    assert_same_paths(found, selected(dataset))
 
 
 def test_a_store_thinned_out_selects_as_the_rest_of_the_data(tmp_path, layout):
