@@ -174,30 +174,45 @@ def _run_resolved(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS at one thread while any task needs it so: blocks are the parallelism."""
+    """Holds BLAS at one thread while any task needs it so: blocks are the parallelism.
+
+    A thread of its own sets the limit and restores it: threadpoolctl lets only the thread that set
+    one lift it, and others set none as long as that thread lives.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tasks = 0
-        self._controller: Any = None
-        self._limit: Any = None
+        self._no_task_left = threading.Event()
+        self._holder: threading.Thread | None = None
 
     def __enter__(self) -> None:
         with self._lock:
             self._tasks += 1
             if self._tasks == 1:
-                if self._controller is None:
-                    import scipy.linalg  # noqa: F401 - a library is limited only once it is loaded
-                    from threadpoolctl import ThreadpoolController
-
-                    self._controller = ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                limited = threading.Event()
+                self._no_task_left.clear()
+                self._holder = threading.Thread(target=self._hold, args=(limited,), daemon=True)
+                self._holder.start()
+                limited.wait()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._tasks -= 1
-            if self._tasks == 0:
-                self._limit.restore_original_limits()
+            if self._tasks == 0 and self._holder is not None:
+                self._no_task_left.set()
+                self._holder.join()
+
+    def _hold(self, limited: threading.Event) -> None:
+        try:
+            import scipy.linalg  # noqa: F401 - a library is limited only once it is loaded
+            from threadpoolctl import threadpool_limits
+
+            with threadpool_limits(limits=1, user_api="blas"):
+                limited.set()
+                self._no_task_left.wait()
+        finally:
+            limited.set()
 
 
 _SINGLE_THREADED_BLAS = _SingleThreadedBlas()
