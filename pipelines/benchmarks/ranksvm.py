@@ -18,7 +18,7 @@ import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.losses.pairwise import SQUARED_HINGE
-from dranking.rankers.ranksvm import PairwiseObjective
+from dranking.rankers.pairwise_objective import PairwiseObjective
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, read_all
 from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser
 
@@ -89,7 +89,7 @@ def passes_over(dataset: Dataset) -> partial[object]:
     """A product with the second derivative at weights near the optimum."""
     objective = PairwiseObjective(dataset, LAMBDA, get_executor())
     weights = dr.RankSVM(LAMBDA, tol=1e-2).fit(dataset).coef_
-    _, _, tangents = objective.at(SQUARED_HINGE, weights)
+    tangents = objective.at(SQUARED_HINGE, weights).tangents
     return partial(objective.curvature, SQUARED_HINGE, tangents, weights)
 
 

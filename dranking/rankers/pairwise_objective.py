@@ -1,0 +1,186 @@
+"""The regularised mean of a loss over all pairs, summed over blocks, and its minimum."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+from sklearn.exceptions import ConvergenceWarning
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor, Task
+from dranking.engine.progress import report
+from dranking.engine.tiles import Literal as Same
+from dranking.engine.tiles import Tiles
+from dranking.errors import DataError
+from dranking.losses.pairwise import (
+    PairLoss,
+    curvature_of_model,
+    hinge_of_pairs,
+    loss_of_model,
+    pair_targets,
+)
+
+Array = NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """An objective at some weights.
+
+    Attributes
+    ----------
+    value, gradient
+        There; the gradient is (n_features,).
+    tangents
+        Of all blocks, for the curvature.
+    """
+
+    value: float
+    gradient: Array
+    tangents: list[Task]
+
+
+class PairwiseObjective:
+    """``mean over P of loss + lambda / 2 |w|^2`` and its derivatives, summed over blocks.
+
+    Parameters
+    ----------
+    dataset
+        Labelled queries.
+    regularization
+        lambda > 0.
+    executor
+        Where blocks are.
+
+    Raises
+    ------
+    DataError
+        If no two documents of a query differ in relevance.
+    """
+
+    def __init__(self, dataset: Dataset, regularization: float, executor: Executor) -> None:
+        bytes_there = 8 * sum(block.n_values for block in dataset.blocks)
+        self._tiles = Tiles(dataset, executor, resident=bytes_there <= executor.memory_bytes)
+        self._targets = self._tiles.map_blocks(pair_targets, name="pairs")
+        self.regularization = regularization
+        self.n_pairs = float(self._tiles.sum(self._targets, count_of, "pairs"))
+        if not self.n_pairs > 0:
+            raise DataError(
+                "no two documents of a query differ in relevance: there is no pair to learn from."
+            )
+
+    def hinge(self, weights: Array) -> float:
+        """The objective with the plain hinge."""
+        parts = self._tiles.map_blocks(hinge_of_pairs, self._targets, Same(weights), name="hinge")
+        total = float(self._tiles.sum(parts, np.float64, "hinge"))
+        return total / self.n_pairs + 0.5 * self.regularization * float(weights @ weights)
+
+    def at(self, loss: PairLoss, weights: Array) -> Point:
+        """The objective with a loss, at some weights (n_features,)."""
+        points = self._tiles.map_blocks(
+            loss_of_model, self._targets, Same(weights), Same(loss), name="loss"
+        )
+        value, gradient = self._tiles.sum(points, value_and_gradient, "loss")
+        return Point(
+            float(value) / self.n_pairs + 0.5 * self.regularization * float(weights @ weights),
+            gradient / self.n_pairs + self.regularization * weights,
+            self._tiles.map_values(tangent_of, points, name="tangent"),
+        )
+
+    def curvature(self, loss: PairLoss, tangents: list[Task], direction: Array) -> Array:
+        """The second derivative times a direction (n_features,)."""
+        parts = self._tiles.map_blocks(
+            curvature_of_model,
+            self._targets,
+            tangents,
+            Same(direction),
+            Same(loss),
+            name="curvature",
+        )
+        total: Array = self._tiles.sum(parts, np.asarray, "curvature")
+        return total / self.n_pairs + self.regularization * direction
+
+
+def minimise(
+    objective: PairwiseObjective, loss: PairLoss, start: Array, tol: float, max_iter: int
+) -> tuple[Array, int]:
+    """Weights at the minimum, and the steps it took: Newton's method in a trust region.
+
+    The solver sees the objective in units of its gradient at zero weights, and a first radius that
+    follows from the objective there: features scaled by any factor c, and lambda by c^2, take the
+    same steps.
+
+    Parameters
+    ----------
+    start
+        (n_features,).
+    tol
+        Ends where the norm of the gradient is below `tol` times that at zero weights.
+    max_iter
+        Steps at most.
+    """
+
+    @lru_cache(maxsize=2)  # the point where the solver is, and the one that it tries
+    def point(weights: bytes) -> Point:
+        return objective.at(loss, np.frombuffer(weights).copy())
+
+    zero = point(np.zeros_like(start).tobytes())
+    unit = float(np.linalg.norm(zero.gradient))
+    if unit == 0.0:
+        return np.zeros_like(start), 0
+
+    def evaluate(weights: Array) -> tuple[float, Array]:
+        there = point(weights.tobytes())
+        return there.value / unit, there.gradient / unit
+
+    def multiply(weights: Array, direction: Array) -> Array:
+        return objective.curvature(loss, point(weights.tobytes()).tangents, direction) / unit
+
+    steps = count(1)
+    # The minimum is in this ball, whose points alone can be as good as zero weights.
+    radius = float(np.sqrt(2.0 * zero.value) / np.sqrt(objective.regularization))
+    found = optimize.minimize(
+        evaluate,
+        start,
+        jac=True,
+        hessp=multiply,
+        method="trust-ncg",
+        callback=lambda _: report("newton", next(steps), None),
+        options={
+            "gtol": tol,
+            "maxiter": max_iter,
+            "initial_trust_radius": 0.25 * float(np.linalg.norm(start)) or radius,
+            "max_trust_radius": 2.0 * radius,
+        },
+    )
+    # Where rounding hides any further descent, the solver stops as well (status 2).
+    if found.status == 1:
+        warnings.warn(
+            f"not at the minimum after {max_iter} steps; scale the features, or raise "
+            "max_iter, tol or regularization.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    weights: Array = found.x
+    return weights, int(found.nit)
+
+
+def count_of(targets: Any) -> np.float64:
+    """Weighted number of pairs of a block."""
+    return np.float64(targets.n_pairs)
+
+
+def value_and_gradient(point: Any) -> tuple[np.float64, Array]:
+    """What is summed of `loss_of_model`."""
+    value, gradient, _ = point
+    return np.float64(value), gradient
+
+
+def tangent_of(point: Any) -> Any:
+    """What stays of `loss_of_model` where the block is."""
+    return point[2]
