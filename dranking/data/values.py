@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from dranking.data.ids import Place, row_place
 from dranking.errors import DataError
 
+LARGEST_WEIGHT = 1e100
+"""Of a query: what learners add up with it stays finite."""
+
 
 class Flaw(NamedTuple):
     """A value that cannot be a feature: its position in the array, in C order, and what it is."""
@@ -107,13 +110,13 @@ def check_relevance(relevance: NDArray[np.float64], place: Place = row_place) ->
 
 
 def check_query_weights(weights: NDArray[np.float64], query_ids: pa.Array) -> None:
-    """Raise DataError, naming the query, unless weights are finite and at least 0."""
-    good = np.isfinite(weights) & (weights >= 0)
+    """Raise DataError, naming the query, unless weights are from 0 to `LARGEST_WEIGHT`."""
+    good = (weights >= 0) & (weights <= LARGEST_WEIGHT)
     if not good.all():
         query = int(np.argmin(good))
         raise DataError(
-            f"query {query_ids[query]}: its weight is {weights[query]}; query weights are finite "
-            "numbers, at least 0."
+            f"query {query_ids[query]}: its weight is {weights[query]}; query weights are numbers "
+            f"from 0 to {LARGEST_WEIGHT:g}."
         )
 
 

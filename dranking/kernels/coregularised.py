@@ -192,12 +192,12 @@ def coregularised_steps(
     s, sum_s, losses = 1.0, 0.0, 0.0
     for step in range(n_steps):
         t += 1
-        inverse = steps.regularization * (t + steps.t0)  # of the step length eta
+        inverse = steps.regularization * t + steps.inverse_eta0  # of the step length eta
         losses += label_slopes(labelled, batch, step * k, steps.loss, views.ptr, s, v, room)
         if not np.isfinite(losses):
             return np.nan
-        if t + steps.t0 > 1.0:
-            s *= 1.0 - 1.0 / (t + steps.t0)
+        if inverse > steps.regularization:
+            s *= 1.0 - steps.regularization / inverse
         add_labelled(labelled, batch, step * k, views.ptr, inverse * s, sum_s, sums, room)
         for j in range(step * n_others, (step + 1) * n_others):
             n = subtract(unlabelled, others.better[j], others.worse[j])

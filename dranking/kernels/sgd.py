@@ -38,8 +38,8 @@ class Steps(NamedTuple):
         `HINGE`, `SQUARED_HINGE`, `LOGISTIC` or `SQUARED`.
     regularization
         lambda.
-    t0
-        Step t is of length 1 / (lambda (t + t0)).
+    inverse_eta0
+        Step t is of length 1 / (lambda t + this); 0 for pure Pegasos.
     radius
         Weights outside the ball of this radius are projected onto it; infinite for none.
     average_from
@@ -48,7 +48,7 @@ class Steps(NamedTuple):
 
     loss: int
     regularization: float
-    t0: float
+    inverse_eta0: float
     radius: float
     average_from: int
 
@@ -133,11 +133,12 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
             return np.nan
         value, slope = loss_and_slope(steps.loss, batch.labels[k], s * product)
         losses += value
-        # The first step of pure Pegasos (t + t0 = 1) would multiply by zero: w is zero then.
-        if t + steps.t0 > 1.0:
-            s *= 1.0 - 1.0 / (t + steps.t0)
+        inverse = steps.regularization * t + steps.inverse_eta0  # of the step length
+        # The first step of pure Pegasos would multiply by zero: w is zero then.
+        if inverse > steps.regularization:
+            s *= 1.0 - steps.regularization / inverse
         if slope != 0.0:
-            c = slope / (steps.regularization * (t + steps.t0) * s)
+            c = np.divide(slope, inverse * s)  # infinite, where `/` would raise an error
             add(rows, 0, n, c, v)
             if sum_s > 0.0:
                 add(rows, 0, n, c * sum_s, sums.u)

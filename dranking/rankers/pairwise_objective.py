@@ -17,7 +17,7 @@ from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
 from dranking.engine.tiles import Literal as Same
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.losses.pairwise import (
     PairLoss,
     curvature_of_model,
@@ -27,6 +27,9 @@ from dranking.losses.pairwise import (
 )
 
 Array = NDArray[np.float64]
+
+LARGEST_RATIO = 1e100
+"""Of lambda to the squared slope of the loss, or the other way round: squares do not overflow."""
 
 
 class Point(NamedTuple):
@@ -123,6 +126,11 @@ def minimise(
         Ends where the norm of the gradient is below `tol` times that at zero weights.
     max_iter
         Steps at most.
+
+    Raises
+    ------
+    UsageError
+        If lambda is out of all proportion to the features.
     """
 
     @lru_cache(maxsize=2)  # the point where the solver is, and the one that it tries
@@ -133,6 +141,7 @@ def minimise(
     unit = float(np.linalg.norm(zero.gradient))
     if unit == 0.0:
         return np.zeros_like(start), 0
+    check_proportion(objective.regularization, unit)
 
     def evaluate(weights: Array) -> tuple[float, Array]:
         there = point(weights.tobytes())
@@ -143,7 +152,7 @@ def minimise(
 
     steps = count(1)
     # The minimum is in this ball, whose points alone can be as good as zero weights.
-    radius = float(np.sqrt(2.0 * zero.value) / np.sqrt(objective.regularization))
+    radius = float(np.sqrt(2.0 * zero.value / objective.regularization))
     found = optimize.minimize(
         evaluate,
         start,
@@ -168,6 +177,16 @@ def minimise(
         )
     weights: Array = found.x
     return weights, int(found.nit)
+
+
+def check_proportion(regularization: float, slope: float) -> None:
+    """Raise UsageError if lambda is out of all proportion to the loss, whose slope is given."""
+    ratio = regularization / slope**2
+    if not 1.0 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
+        raise UsageError(
+            f"regularization is {regularization:.3g}, too {'small' if ratio < 1.0 else 'large'} to "
+            "compute with beside these features: choose one nearer to the squares of their values."
+        )
 
 
 def count_of(targets: Any) -> np.float64:

@@ -144,7 +144,7 @@ class StochasticRanker(LinearRanker):
         steps = Steps(
             loss=LOSSES[self.loss],
             regularization=self.regularization,
-            t0=1.0 / (self.regularization * start.eta0),
+            inverse_eta0=1.0 / start.eta0,
             radius=self._radius(problem),
             average_from=self._average_from(start.t, longest * n_epochs),
         )
@@ -339,8 +339,9 @@ class StochasticRanker(LinearRanker):
                 name="objective",
             )
         )
-        objective = float(losses / mass + self.regularization / 2 * coef @ coef)
-        if self.loss in UNBOUNDED and not objective <= FAILED * without / mass:
+        objective = float(losses / mass + self.regularization / 2 * (coef @ coef))
+        most = FAILED * without / mass if self.loss in UNBOUNDED else np.finfo(float).max
+        if not objective <= most:
             raise self._diverged(
                 f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
                 f"{without / mass:.3g} without any weights",
@@ -353,7 +354,11 @@ class StochasticRanker(LinearRanker):
         return self._set_weights(problem.dataset, coef)
 
     def _check_finite(self, results: list[ShardResult], training: Training) -> None:
-        if not all(np.isfinite(r.loss) and np.isfinite(r.weights).all() for r in results):
+        sizes = [
+            (r.loss, self.regularization * float(r.weights @ r.weights), float(r.total @ r.total))
+            for r in results
+        ]
+        if not np.isfinite(sizes).all():
             raise self._diverged(
                 f"the steps of epoch {training.epoch + 1} grew without limit", training.eta0
             )

@@ -88,7 +88,7 @@ def test_spd_steps_equal_the_loop(layout, code, t0, radius, average_from):
         radius,
         average_from,
     )
-    steps = Steps(code, regularization, t0, radius, average_from)
+    steps = Steps(code, regularization, regularization * t0, radius, average_from)
     rows = as_rows(LAYOUTS[layout](X))
     w, total = np.zeros(9), np.zeros(9)
     found = 0.0
@@ -154,7 +154,7 @@ def test_lcra_steps_equal_the_loop(layout, code, view_ptr, k, l):  # noqa: E741 
     )
     labelled, unlabelled = (as_rows(LAYOUTS[layout](rows)) for rows in (X, Z))
     w, total = np.zeros(9), np.zeros(9)
-    steps = Steps(code, regularization, t0, np.inf, average_from)
+    steps = Steps(code, regularization, regularization * t0, np.inf, average_from)
     views = Views(view_ptr, k, 4 * mu * (len(view_ptr) - 1))
     losses = coregularised_steps(
         labelled, unlabelled, batch, others, views, steps, 0, Iterate(w, total)
