@@ -23,9 +23,9 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
     masses
         (n,) above 0; item i is drawn with probability `masses[i] / masses.sum()`.
     accept
-        (n,) in [0, 1].
+        (n,) at least 0; rounding may leave it above 1.
     alias
-        (n,) items.
+        (n,) items; the item itself where rounding leaves nobody to share a slot with.
 
     References
     ----------
@@ -56,11 +56,6 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
             n_long -= 1
             waiting[n_short] = long
             n_short += 1
-    # What rounding left over is full.
-    for j in range(n_short):
-        accept[waiting[j]] = 1.0
-    for j in range(n_long):
-        accept[waiting[n - 1 - j]] = 1.0
 
 
 class PairSlots(NamedTuple):

@@ -124,6 +124,9 @@ def test_weights_and_document_ids():
         from_arrays(X, Y, QID, query_weights=[1, 2, 3, 4])
     with pytest.raises(DataError, match=r"query 13: its weight is -1\.0"):
         from_arrays(X, Y, QID, query_weights=[1, 2, -1, 4, 5])
+    for weight in (1e101, np.inf, np.nan):
+        with pytest.raises(DataError, match=r"query weights are numbers from 0 to 1e\+100"):
+            from_arrays(X, Y, QID, query_weights=[1, 2, weight, 4, 5])
 
 
 def test_names():

@@ -9,7 +9,7 @@ from scipy import sparse
 from dranking.data.memory import from_arrays
 from dranking.data.store import write_dataset
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.engine.mixing import Shards, Source, apportion, mixed
+from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mixed
 from dranking.rankers.lcra import LCRA
 from dranking.rankers.spd import SPD
 from tests.rankers.problems import random_problem
@@ -105,6 +105,32 @@ def test_orders_differ_from_epoch_to_epoch_and_by_seed():
         for key in [(0, 0), (0, 1), (1, 0), (0, 0)]
     }
     assert len(orders) == 3
+
+
+def test_rounds_are_not_without_number(monkeypatch):
+    monkeypatch.setattr("dranking.engine.mixing.VISIT_STEPS", 1)
+    [(found,)] = shards_of([np.ones(2)], 1).run(visits, 10_000, (0, 1), name="visit")
+    assert len(found) == 2 * MAX_ROUNDS
+
+
+def test_the_second_source_and_other_shards_go_in_orders_of_their_own():
+    shards = shards_of([np.ones(24), np.ones(24)], 2)
+    results = shards.run(visits, 240, (0, 0), n_rounds=1, name="visit")
+    labelled, unlabelled = (
+        [[indices[i] for indices, _, _ in found] for (found,) in results] for i in (0, 1)
+    )
+    assert labelled != unlabelled
+    first, second = labelled
+    assert [b + 1 for b in first] != second
+
+
+def test_blocks_in_memory_are_prepared_once():
+    prepared = []
+    source = Source(dataset_of(3), lambda block: prepared.append(query(block)), np.ones(3))
+    shards = Shards([source], 1, ThreadExecutor(1), resident=False)
+    for epoch in range(3):
+        shards.run(visits, 30, (0, epoch), name="visit")
+    assert prepared == [0, 1, 2]
 
 
 def test_arguments_and_tasks_reach_the_function():

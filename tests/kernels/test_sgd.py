@@ -11,7 +11,15 @@ from scipy.optimize import approx_fprime
 
 from dranking.kernels.coregularised import Views, coregularised_steps
 from dranking.kernels.differences import as_rows, subtract
-from dranking.kernels.sgd import Batch, Iterate, Steps, loss_and_slope, pair_steps
+from dranking.kernels.sgd import (
+    Batch,
+    Iterate,
+    Steps,
+    largest_norms,
+    loss_and_slope,
+    pair_losses,
+    pair_steps,
+)
 from tests.reference import lcra as reference_lcra
 from tests.reference import spd as reference
 
@@ -124,6 +132,33 @@ def test_steps_that_diverge_say_so():
     steps = Steps(3, 1e-6, 0.0, np.inf, 10**9)
     start = Iterate(np.zeros(9), np.zeros(9))
     assert np.isnan(pair_steps(as_rows(X), batch, steps, 0, start))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("code", range(4), ids=LOSSES)
+def test_losses_of_a_batch(layout, code):
+    rng = np.random.default_rng(code)
+    X, w, masses = random_rows(rng), rng.normal(size=9), rng.random(50)
+    batch = random_batch(rng, len(X), 50, graded=True)
+    losses, without = pair_losses(as_rows(LAYOUTS[layout](X)), batch, masses, code, w)
+    scores = X.astype(float) @ w
+    listed = list(
+        zip(masses, batch.labels, scores[batch.better] - scores[batch.worse], strict=True)
+    )
+    name = LOSSES[code]
+    assert losses == pytest.approx(sum(m * reference.loss(name, y, f) for m, y, f in listed))
+    assert without == pytest.approx(sum(m * reference.loss(name, y, 0) for m, y, _ in listed))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_largest_norms_of_groups_of_columns(layout):
+    rng = np.random.default_rng(0)
+    X = random_rows(rng)
+    batch = random_batch(rng, len(X), 50, graded=False)
+    differences = X[batch.better].astype(float) - X[batch.worse]
+    expected = [(differences[:, a:b] ** 2).sum(axis=1).max() for a, b in ((0, 2), (2, 7), (7, 9))]
+    found = largest_norms(as_rows(LAYOUTS[layout](X)), batch, np.array([0, 2, 7, 9]))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 VIEWS = [np.array([0, 4, 9]), np.array([0, 1, 5, 9]), np.array([0, 9])]

@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
+from dranking.engine.progress import reporting
 from tests.rankers.problems import random_problem
 from tests.reference import pair_losses as reference
 
@@ -62,8 +63,8 @@ def test_optimum_is_that_of_scikit_learn_on_listed_pairs(loss, regularization):
         listed, problem.X, problem.y, query_ptr, np.ones(20), ours.coef_, regularization
     )
     assert ours.objective_ == pytest.approx(at_ours, rel=1e-10)
-    # The rounded corner of the hinge costs at most half its width, 0.001.
-    assert at_ours == pytest.approx(at_peer, rel=1e-6 if loss == "squared-hinge" else 1e-3)
+    # The rounded corner of the hinge costs at most half its width, 0.001, and in practice less.
+    assert at_ours == pytest.approx(at_peer, rel=1e-6 if loss == "squared-hinge" else 2e-4)
     assert ours.n_pairs_ == len(P)
 
 
@@ -89,6 +90,66 @@ def test_layouts_and_blocks_agree(problem):
     ]
     for coef in fits[1:]:
         np.testing.assert_allclose(coef, fits[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LISTED)
+@pytest.mark.parametrize("scale", [1e-12, 1e3, 1e15])
+def test_features_of_another_unit_take_the_same_steps(problem, loss, scale):
+    expected = ranker_of(loss, 0.01).fit(problem.dataset())
+    scaled = problem._replace(X=(np.float32(scale) * problem.X))
+    found = ranker_of(loss, 0.01 * scale**2).fit(scaled.dataset())
+    np.testing.assert_allclose(scale * found.coef_, expected.coef_, rtol=1e-3)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-5)
+    assert abs(found.n_iter_ - expected.n_iter_) <= 2
+
+
+@pytest.mark.parametrize("loss", LISTED)
+def test_the_smallest_tolerance_ends_where_rounding_hides_descent(problem, loss):
+    """Without a warning: nothing can be done about it."""
+    exact = ranker_of(loss, 0.01, tol=1e-300).fit(problem.dataset())
+    rough = ranker_of(loss, 0.01).fit(problem.dataset())
+    assert exact.objective_ <= rough.objective_ * (1 + 1e-5)
+    assert exact.n_iter_ < 200
+
+
+def test_steps_of_all_losses_count(problem):
+    steps = []
+    with reporting(lambda stage, done, total, facts: steps.append((stage, done))):
+        ranker = dr.RankSVM(0.01, loss="hinge").fit(problem.dataset())
+    newton = [done for stage, done in steps if stage == "newton"]
+    assert len(newton) == ranker.n_iter_
+    assert newton.count(1) > 1  # one for each width
+
+
+@pytest.mark.parametrize("loss", LISTED)
+def test_equal_documents_leave_nothing_to_learn(loss):
+    ranker = ranker_of(loss, 1.0).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
+    np.testing.assert_array_equal(ranker.coef_, 0.0)
+    assert ranker.n_iter_ == 0
+    assert ranker.objective_ == pytest.approx(np.log(2) if loss == "logistic" else 1.0)
+
+
+@pytest.mark.parametrize("loss", LISTED)
+@pytest.mark.parametrize(("regularization", "what"), [(1e-300, "small"), (1e300, "large")])
+def test_a_regularization_beyond_reckoning_is_named(problem, loss, regularization, what):
+    with pytest.raises(dr.UsageError, match=rf"regularization is 1e.300, too {what}"):
+        ranker_of(loss, regularization).fit(problem.dataset())
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_blocks_that_do_not_fit_are_read_in_every_pass(problem, limit, tmp_path, monkeypatch):
+    dataset = problem.dataset(max_documents=20)
+    stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), tmp_path / "d")
+    executor = ThreadExecutor(1)
+    executor.memory_limit = limit
+    read = []
+    original = type(stored).block
+    monkeypatch.setattr(
+        type(stored), "block", lambda self, b, c=None: read.append(b) or original(self, b, c)
+    )
+    dr.RankSVM(0.1).fit(stored, executor=executor)
+    assert sorted(set(read)) == list(range(stored.n_blocks))
+    assert (len(read) == stored.n_blocks) == (limit is None)
 
 
 def test_threads_and_reading_anew_change_no_bit(problem, tmp_path):

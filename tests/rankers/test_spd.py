@@ -173,7 +173,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, dataset, tmp_path
         ranker.fit(dataset, validation=validation)
     assert epochs == list(range(n_epochs + 1, 7))
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
-    assert ranker.objective_ == expected.objective_
+    assert (ranker.objective_, ranker.eta0_) == (expected.objective_, expected.eta0_)
     assert [p[:2] + p[3:] for p in ranker.learning_curve_] == [
         p[:2] + p[3:] for p in expected.learning_curve_
     ]
@@ -229,6 +229,22 @@ def test_partial_fit_and_warm_start_go_on(dataset, everything):
     np.testing.assert_array_equal(warm.fit(dataset).fit(dataset).coef_, whole.coef_)
     cold = clone(warm).set_params(warm_start=False).fit(dataset).fit(dataset)
     assert cold.n_steps_ == 2_000
+
+
+def test_partial_fit_averages_anew(dataset):
+    """Its iterates are the last thousand of all, of which another training keeps the mean."""
+    parts = SPD(0.01, average="all", steps_per_epoch=1_000)
+    whole = SPD(0.01, average="second-half", steps_per_epoch=1_000, n_epochs=2).fit(dataset)
+    np.testing.assert_allclose(
+        parts.partial_fit(dataset).partial_fit(dataset).coef_, whole.coef_, rtol=1e-12
+    )
+
+
+def test_the_best_of_an_earlier_call_is_not_kept(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    plain = SPD(0.01, **SHORT).fit(dataset).partial_fit(dataset)
+    patient = SPD(0.01, patience=9, **SHORT).fit(dataset, validation=validation)
+    np.testing.assert_array_equal(patient.partial_fit(dataset).coef_, plain.coef_)
 
 
 def test_partial_fit_learns_from_new_data():
