@@ -14,7 +14,8 @@ from dranking.kernels.dense_gram import (
     dense_gram_rows,
     dense_moments,
 )
-from dranking.kernels.sparse_gram import Csr, sparse_gram_rows, sparse_moments
+from dranking.kernels.sparse_gram import csr_of, sparse_gram_rows, sparse_moments
+from dranking.kernels.sparse_totals import sparse_moment_totals, sparse_row_totals
 
 Array = NDArray[np.float64]
 
@@ -47,8 +48,47 @@ def moments(
     if dense:
         dense_moments(_dense(features), frozen(relevance), queries, out)
     else:
-        sparse_moments(_csr(features), frozen(relevance), queries, out)
+        sparse_moments(csr_of(features), frozen(relevance), queries, out)
     return out
+
+
+def moment_totals(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> tuple[Array, Array, float]:
+    """Sums of `moments` over the queries of CSR features, with nothing kept of a query.
+
+    Returns
+    -------
+    diagonal, products
+        (n_features,) float64 diagonal of A, and b.
+    label_norm
+        y.y.
+    """
+    diagonal, products = np.empty(features.shape[1]), np.empty(features.shape[1])
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    label_norm = sparse_moment_totals(
+        csr_of(features), frozen(relevance), queries, diagonal, products
+    )
+    return diagonal, products, label_norm
+
+
+def row_totals(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    wanted: NDArray[np.int64],
+) -> Array:
+    """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
+
+    Those that `gram_rows` returns, with nothing kept of a query.
+    """
+    totals = np.empty((len(wanted), features.shape[1]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    sparse_row_totals(csr_of(features), queries, wanted, totals)
+    return totals
 
 
 def gram_rows(
@@ -86,7 +126,7 @@ def gram_rows(
     if isinstance(features, np.ndarray):
         dense_gram_rows(_dense(features), queries, frozen(means), wanted, slots, rows, totals)
     else:
-        sparse_gram_rows(_csr(features), queries, wanted, slots, rows, totals)
+        sparse_gram_rows(csr_of(features), queries, wanted, slots, rows, totals)
     return totals
 
 
@@ -197,12 +237,3 @@ def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
 def _dense(features: NDArray[np.float32]) -> Dense:
     by_feature = features.flags.f_contiguous and not features.flags.c_contiguous
     return Dense(frozen(np.ascontiguousarray(features.T if by_feature else features)), by_feature)
-
-
-def _csr(features: Any) -> Csr:
-    """The parts of a `csr_array` in the one type each that kernels are compiled for."""
-    return Csr(
-        frozen(features.indptr.astype(np.int64, copy=False)),
-        frozen(features.indices.astype(np.int32, copy=False)),
-        frozen(features.data),
-    )

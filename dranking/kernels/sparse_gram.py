@@ -1,11 +1,11 @@
 """Per-query moments and Gram rows of query-centred CSR features; the work follows the nonzeros."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
+from dranking.kernels.compile import frozen, kernel
 from dranking.kernels.dense_gram import Moments, Queries
 
 Array = NDArray[np.float64]
@@ -17,6 +17,15 @@ class Csr(NamedTuple):
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     data: NDArray[np.float32]
+
+
+def csr_of(features: Any) -> Csr:
+    """The parts of a `csr_array` in the one type each that kernels are compiled for."""
+    return Csr(
+        frozen(features.indptr.astype(np.int64, copy=False)),
+        frozen(features.indices.astype(np.int32, copy=False)),
+        frozen(features.data),
+    )
 
 
 class Present(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,16 +30,29 @@ class BlockRows(NamedTuple):
 
 
 class TotalMoments:
-    """What is known of A_q and b_q before any Gram row, from one pass over X.
+    """What is known of A and b before any Gram row, from one pass over X.
+
+    Attributes
+    ----------
+    diagonal, products
+        (n_features,) diag A and b.
+    label_norm
+        y.y, the error of ranking at random.
+    """
+
+    def __init__(self, tiles: Tiles) -> None:
+        self.diagonal, self.products, self.label_norm = tiles.sum_blocks(
+            block_totals, name="moments"
+        )
+
+
+class QueryMoments(TotalMoments):
+    """The same with what is known of every A_q and b_q.
 
     Attributes
     ----------
     blocks
         The moments of every block, where the data is.
-    diagonal, products
-        (n_features,) diag A and b.
-    label_norm
-        y.y, the error of ranking at random.
     """
 
     def __init__(self, tiles: Tiles) -> None:
@@ -48,11 +62,8 @@ class TotalMoments:
         )
 
 
-class GramRows:
-    """The Gram rows A_q[i, :] fetched so far, and their sums A[i, :] over all queries.
-
-    Rows stay where the data is, or are computed anew where they are needed; only their sums
-    travel. Each fetch is one pass over X.
+class TotalRows(ABC):
+    """The Gram rows A[i, :] fetched so far, sums over all queries.
 
     Parameters
     ----------
@@ -60,11 +71,11 @@ class GramRows:
         The data.
     capacity
         Rows to fetch at most.
-    keep
-        Whether rows are kept; else each use of them is one more pass.
 
     Attributes
     ----------
+    moments
+        The moments.
     capacity, n_features
         Rows to fetch at most, and all there are.
     totals
@@ -73,18 +84,9 @@ class GramRows:
         Passes over X so far.
     """
 
-    def __init__(
-        self, tiles: Tiles, moments: TotalMoments, capacity: int, *, keep: bool = True
-    ) -> None:
+    def __init__(self, tiles: Tiles, moments: TotalMoments, capacity: int) -> None:
         self._tiles = tiles
-        self._moments = moments.blocks
-        self._keep = keep
-        self._rows: list[Task] = []
-        if keep:
-            self._rows = tiles.map_values(
-                room_for_rows, moments.blocks, Literal(capacity), name="rows"
-            )
-        self._slots: dict[int, int] = {}
+        self.moments = moments
         self.capacity = capacity
         self.n_features = tiles.dataset.n_features
         self.totals: dict[int, Array] = {}
@@ -97,6 +99,48 @@ class GramRows:
 
     def fetch(self, features: Sequence[int]) -> None:
         """Compute the rows of features that are not there yet, in one pass over X."""
+        totals = self._sum_rows(features)
+        self.totals.update(zip(features, totals, strict=True))
+        self.n_passes += 1
+
+    @abstractmethod
+    def _sum_rows(self, features: Sequence[int]) -> Array:
+        """(J, n_features) rows that are not there yet, from one pass over X."""
+
+
+class GramRows(TotalRows):
+    """The Gram rows A_q[i, :] of every query as well.
+
+    Rows stay where the data is, or are computed anew where they are needed; only their sums
+    travel.
+
+    Parameters
+    ----------
+    tiles, moments
+        The data.
+    capacity
+        Rows to fetch at most.
+    keep
+        Whether rows are kept; else each use of them is one more pass.
+
+    """
+
+    moments: QueryMoments
+
+    def __init__(
+        self, tiles: Tiles, moments: QueryMoments, capacity: int, *, keep: bool = True
+    ) -> None:
+        super().__init__(tiles, moments, capacity)
+        self._moments = moments.blocks
+        self._keep = keep
+        self._rows: list[Task] = []
+        if keep:
+            self._rows = tiles.map_values(
+                room_for_rows, moments.blocks, Literal(capacity), name="rows"
+            )
+        self._slots: dict[int, int] = {}
+
+    def _sum_rows(self, features: Sequence[int]) -> Array:
         start = len(self.totals)
         slots = range(start, start + len(features))
         wanted = Literal(np.array(features, dtype=np.int64))
@@ -109,13 +153,12 @@ class GramRows:
                 Literal(np.array(slots)),
                 name="gram-rows",
             )
-            totals = self._tiles.sum(self._rows, row_totals, "gram-rows")
+            self._slots.update(zip(features, slots, strict=True))
+            totals: Array = self._tiles.sum(self._rows, row_totals, "gram-rows")
         else:
             sums = self._tiles.map_blocks(fresh_totals, self._moments, wanted, name="gram-rows")
             totals = self._tiles.sum(sums, np.asarray, "gram-rows")
-        self._slots.update(zip(features, slots, strict=True))
-        self.totals.update(zip(features, totals, strict=True))
-        self.n_passes += 1
+        return totals
 
     def map_with_rows(
         self,
@@ -159,6 +202,13 @@ def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
 def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
     """Sums over the queries of a block, in order."""
     return moments.diagonal.sum(axis=0), moments.products.sum(axis=0), moments.label_norms.sum()
+
+
+def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any]:
+    """Moments of one block, summed over its queries."""
+    if isinstance(block, QueryStatistics) or not block.is_sparse:
+        return sum_moments(block_moments(block))
+    return gram.moment_totals(block.features, block.relevance, block.query_ptr, block.weights)
 
 
 def room_for_rows(moments: Moments, capacity: int) -> BlockRows:

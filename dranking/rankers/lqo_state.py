@@ -57,10 +57,21 @@ def measure_block(
     measure: HeldOutMeasure,
 ) -> Array:
     """Measure the scores of a block's documents by models that were fitted without their query."""
+    left_out = total_products[selected] - moments.products[:, selected]
+    return measure_held_out(block, state.factors, left_out, selected, measure)
+
+
+def measure_held_out(
+    block: QueryBlock,
+    factors: Array,
+    left_out: Array,
+    selected: NDArray[np.int64],
+    measure: HeldOutMeasure,
+) -> Array:
+    """The same from what `lqo.held_out_weights` takes."""
     t = len(selected)
     weights = np.zeros((block.n_queries, t, t))
-    left_out = total_products[selected] - moments.products[:, selected]
-    lqo.held_out_weights(state.factors, left_out, weights)
+    lqo.held_out_weights(factors, left_out, weights)
     columns = block.features[:, selected]
     columns = columns.toarray() if block.is_sparse else columns
     scores = np.empty((t, block.n_documents))

@@ -13,17 +13,12 @@ from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.tiles import Tiles
 from dranking.rankers.checkpoint import SelectionCheckpoint, SelectionJob
+from dranking.rankers.criterion import PathState, criterion_of
 from dranking.rankers.estimator import check_positive, check_training_data
-from dranking.rankers.gram import GramRows, TotalMoments, ridge_weights
-from dranking.rankers.lqo_state import (
-    HeldOutMeasure,
-    add_feature,
-    block_scores,
-    initial_state,
-    measure_block,
-)
+from dranking.rankers.gram import TotalRows, ridge_weights
+from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import plan_memory
 from dranking.rankers.path import Selection, SelectionPath, SelectionRules
 
@@ -93,16 +88,20 @@ def select_paths(
     picks = [list(planned) for planned in saved.load()]
 
     tiles = Tiles(dataset, run, resident=plan.resident)
-    moments = TotalMoments(tiles)
+    criterion = criterion_of(tiles, plan, rules.n_features)
     n_passes = 1
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
         group = slice(first, first + plan.n_lockstep)
-        gram = GramRows(tiles, moments, plan.n_rows, keep=plan.keep_rows)
+        gram, states = criterion.open(regularizations[group])
         searches = [
-            _Search(tiles, moments, gram, value, rules, planned)
-            for value, planned in zip(regularizations[group], picks[group], strict=True)
+            _Search(state, gram, value, rules, planned)
+            for state, value, planned in zip(
+                states, regularizations[group], picks[group], strict=True
+            )
         ]
+        for search in searches:
+            search.rank()
         while any(not search.done for search in searches):
             _add_one_to_each(gram, searches, rules)
             picks[group] = [search.picks for search in searches]
@@ -114,13 +113,13 @@ def select_paths(
         for search in searches:
             path = search.result
             if measure is not None:
-                path.held_out = search.measure_held_out(path.selected, measure)
+                path.held_out = search.measure_held_out(measure)
                 n_passes += 1
             paths.append(path)
     return Selection(paths, n_passes)
 
 
-def _add_one_to_each(gram: GramRows, searches: Sequence[_Search], rules: SelectionRules) -> None:
+def _add_one_to_each(gram: TotalRows, searches: Sequence[_Search], rules: SelectionRules) -> None:
     """One round of every path that is not done."""
     running = [search for search in searches if not search.done]
     wanted = _rows_to_fetch(gram, running, rules)
@@ -128,10 +127,12 @@ def _add_one_to_each(gram: GramRows, searches: Sequence[_Search], rules: Selecti
         gram.fetch(wanted)
     for search in running:
         search.add(search.ranked[0])
+    for search in running:
+        search.rank()
 
 
 class _Search:
-    """The rounds of one path, and the state of every block.
+    """The rounds of one path.
 
     Attributes
     ----------
@@ -144,35 +145,39 @@ class _Search:
 
     def __init__(
         self,
-        tiles: Tiles,
-        moments: TotalMoments,
-        gram: GramRows,
+        state: PathState,
+        gram: TotalRows,
         regularization: float,
         rules: SelectionRules,
         planned: Sequence[int],
     ) -> None:
-        self._tiles = tiles
+        self._state = state
         self._gram = gram
-        self._moments = moments
         self._rules = rules
         self._planned = list(planned[: rules.n_features])
-        self._allowed = np.setdiff1d(np.arange(len(moments.products)), rules.forbidden)
-        start = (moments.diagonal, moments.products, regularization, rules.n_features)
-        self._states = tiles.map_values(
-            initial_state, moments.blocks, Literal(start), name="initial-state"
-        )
+        self._allowed = np.setdiff1d(np.arange(gram.n_features), rules.forbidden)
         self.path = SelectionPath(regularization, initial_error=0.0)
-        self.path.initial_error = self._score_candidates()
+        self._ask()
 
-    def _score_candidates(self) -> float:
-        """Rank the candidates anew; returns the present error."""
-        scores = self._tiles.sum(self._states, block_scores, "scores")
+    def _ask(self) -> None:
+        """Draw the candidates of the next round, to be scored."""
         planned = self._planned[len(self.path.selected) :]
         left = np.setdiff1d(self._allowed, [*self.path.selected, *planned])
-        candidates = self._rules.drawn(left, len(self.path.selected))
-        best_first = candidates[np.argsort(scores[candidates], kind="stable")]
+        self._candidates = self._rules.drawn(left, len(self.path.selected))
+        if len(self.path.selected) == self._rules.n_features:
+            self._candidates = self._candidates[:0]  # only the error is still wanted
+        self._state.ask(self._candidates)
+
+    def rank(self) -> None:
+        """Rank the candidates anew, and note the error."""
+        scores, error = self._state.scores()
+        planned = self._planned[len(self.path.selected) :]
+        best_first = self._candidates[np.argsort(scores, kind="stable")]
         self.ranked = [*planned, *best_first.tolist()]
-        return float(scores[-1])
+        if self.path.selected:
+            self.path.lqo_error.append(error)
+        else:
+            self.path.initial_error = error
 
     @property
     def picks(self) -> list[int]:
@@ -198,40 +203,27 @@ class _Search:
         return self.path.first(max(self.path.best_size, len(self._rules.start)))
 
     def add(self, feature: int) -> None:
-        """Select a feature whose Gram row was fetched, and score the others anew."""
+        """Select a feature whose Gram row was fetched."""
         path, gram = self.path, self._gram
         selected = np.array([*path.selected, feature], dtype=np.int64)
-        total_rows = np.array([gram.totals[i] for i in selected.tolist()])
-        # Only here can nobody else hold the state before.
-        in_place = self._tiles.executor.in_process
-        self._states = gram.map_with_rows(
-            add_feature, self._states, selected, total_rows, path.regularization, in_place
-        )
-        between = total_rows[:, selected]  # meanwhile
+        self._state.add(selected)
+        between = np.array([gram.totals[i][selected] for i in selected.tolist()])  # meanwhile
         path.weights.append(
             ridge_weights(
-                (between + between.T) / 2, self._moments.products[selected], path.regularization
+                (between + between.T) / 2, gram.moments.products[selected], path.regularization
             )
         )
         path.selected.append(feature)
-        path.lqo_error.append(self._score_candidates())
+        self._ask()
 
-    def measure_held_out(self, selected: Sequence[int], measure: HeldOutMeasure) -> Array:
+    def measure_held_out(self, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""
-        parts = self._tiles.map_blocks(
-            measure_block,
-            self._states,
-            self._moments.blocks,
-            Literal(np.array(selected, dtype=np.int64)),
-            Literal(self._moments.products),
-            Literal(measure),
-            name="leave-query-out",
-        )
-        total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
-        return total
+        return self._state.measure(np.array(self.result.selected, dtype=np.int64), measure)
 
 
-def _rows_to_fetch(gram: GramRows, searches: Sequence[_Search], rules: SelectionRules) -> list[int]:
+def _rows_to_fetch(
+    gram: TotalRows, searches: Sequence[_Search], rules: SelectionRules
+) -> list[int]:
     """Features whose rows the next pass fetches: the picks that lack theirs, then runners-up.
 
     Nothing is fetched while every pick has its row. Room for the picks of the rounds left is

@@ -1,0 +1,78 @@
+"""Sums over queries of what RankRLS reads of CSR features, without anything kept of a query."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import kernel
+from dranking.kernels.dense_gram import Queries
+from dranking.kernels.sparse_gram import (
+    Csr,
+    Present,
+    add_query_products,
+    find_present,
+    forget_present,
+)
+from dranking.kernels.sparse_query import centre_labels
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def sparse_moment_totals(
+    x: Csr, relevance: Array, queries: Queries, diagonal: Array, products: Array
+) -> float:
+    """Overwrite diagonal (n_features,) of A and b with those of some queries; returns y.y.
+
+    Parameters
+    ----------
+    relevance
+        (n_documents,) without NaN.
+    """
+    n = len(diagonal)
+    counters = np.zeros((2, n), dtype=np.int64)
+    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    product, labels, norm = np.zeros(n), np.empty(len(relevance)), 0.0
+    diagonal[:] = 0.0
+    products[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
+        own, rest = centre_labels(relevance, start, end, labels)
+        norm += weight * own
+        for d in range(start, end):
+            for e in range(x.indptr[d], x.indptr[d + 1]):
+                product[x.indices[e]] += labels[d - start] * x.data[e]
+        for o in range(n_present):
+            i = present.features[o]
+            if present.squares[i] > 0.0:
+                diagonal[i] += weight * present.squares[i]
+                products[i] += weight * (product[i] - rest * present.mean[i])
+            product[i] = 0.0
+        forget_present(present, n_present)
+    return norm
+
+
+@kernel
+def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], totals: Array) -> None:
+    """Overwrite `totals` (J, n_features) with rows `wanted` of the Gram matrix of some queries."""
+    n = totals.shape[1]
+    counters = np.zeros((2, n), dtype=np.int64)
+    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    position = np.full(n, -1, dtype=np.int64)
+    for j in range(len(wanted)):
+        position[wanted[j]] = j
+    products = np.zeros((len(wanted), n))
+    totals[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
+        rest = add_query_products(x, start, end, position, present.mean, products)
+        for j in range(len(wanted)):
+            if present.squares[wanted[j]] > 0.0:
+                for o in range(n_present):
+                    i = present.features[o]
+                    if present.squares[i] > 0.0:
+                        totals[j, i] += weight * (products[j, i] - rest[j] * present.mean[i])
+            for o in range(n_present):
+                products[j, present.features[o]] = 0.0
+        forget_present(present, n_present)

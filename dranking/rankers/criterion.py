@@ -1,0 +1,64 @@
+"""The leave-query-out criterion as the rounds of a selection see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.engine.tiles import Tiles
+from dranking.rankers.dense_state import DenseCriterion
+from dranking.rankers.gram import TotalRows
+from dranking.rankers.lqo_state import HeldOutMeasure
+from dranking.rankers.memory import MemoryPlan
+from dranking.rankers.sparse_state import SparseCriterion
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class PathState(Protocol):
+    """The criterion along one path."""
+
+    def add(self, selected: Indices) -> None:
+        """Select the last of these features, whose Gram row was fetched."""
+        ...
+
+    def ask(self, candidates: Indices) -> None:
+        """Say which candidates are scored next; before any path's scores are asked for."""
+        ...
+
+    def scores(self) -> tuple[Array, float]:
+        """(n_candidates,) LQO error with each candidate asked for, and the present one."""
+        ...
+
+    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions over all blocks."""
+        ...
+
+
+class Criterion(Protocol):
+    """Opens paths that share their passes over the data."""
+
+    def open(self, regularizations: Sequence[float]) -> tuple[TotalRows, Sequence[PathState]]:
+        """Gram rows and, for each lambda, a state with no feature selected."""
+        ...
+
+
+def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int) -> Criterion:
+    """The criterion of a data set, in the form that was planned.
+
+    Parameters
+    ----------
+    tiles
+        The data.
+    plan
+        What is kept.
+    size
+        Features to select at most.
+    """
+    if plan.keep_state:
+        return DenseCriterion(tiles, plan, size)
+    return SparseCriterion(tiles, plan)

@@ -1,0 +1,102 @@
+"""The leave-query-out criterion from a state kept per query and feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.engine.tiles import Literal, Tiles
+from dranking.rankers.gram import GramRows, QueryMoments
+from dranking.rankers.lqo_state import (
+    HeldOutMeasure,
+    add_feature,
+    block_scores,
+    initial_state,
+    measure_block,
+)
+from dranking.rankers.memory import MemoryPlan
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class DenseCriterion:
+    """Opens paths whose state is kept.
+
+    Parameters
+    ----------
+    tiles
+        The data.
+    plan
+        What is kept of the Gram rows.
+    size
+        Features to select at most.
+    """
+
+    def __init__(self, tiles: Tiles, plan: MemoryPlan, size: int) -> None:
+        self._tiles, self._plan, self._size = tiles, plan, size
+        self._moments = QueryMoments(tiles)
+
+    def open(self, regularizations: Sequence[float]) -> tuple[GramRows, list[DenseState]]:
+        """Gram rows and, for each lambda, a state with no feature selected."""
+        plan = self._plan
+        gram = GramRows(self._tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
+        return gram, [DenseState(self._tiles, gram, value, self._size) for value in regularizations]
+
+
+class DenseState:
+    """The state of every block along one path, updated each round.
+
+    Parameters
+    ----------
+    tiles, gram
+        The data.
+    regularization
+        lambda.
+    size
+        Features to select at most.
+    """
+
+    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
+        self._tiles, self._gram = tiles, gram
+        self._regularization = regularization
+        moments = gram.moments
+        start = (moments.diagonal, moments.products, regularization, size)
+        self._blocks = tiles.map_values(
+            initial_state, moments.blocks, Literal(start), name="initial-state"
+        )
+
+    def add(self, selected: Indices) -> None:
+        """Select the last of these features, whose Gram row was fetched."""
+        total_rows = np.array([self._gram.totals[i] for i in selected.tolist()])
+        # Only here can nobody else hold the state before.
+        in_place = self._tiles.executor.in_process
+        self._blocks = self._gram.map_with_rows(
+            add_feature, self._blocks, selected, total_rows, self._regularization, in_place
+        )
+
+    def ask(self, candidates: Indices) -> None:
+        """Say which candidates are scored next."""
+        self._candidates = candidates
+
+    def scores(self) -> tuple[Array, float]:
+        """(n_candidates,) LQO error with each candidate asked for, and the present one."""
+        scores = self._tiles.sum(self._blocks, block_scores, "scores")
+        return scores[self._candidates], float(scores[-1])
+
+    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions over all blocks."""
+        moments = self._gram.moments
+        parts = self._tiles.map_blocks(
+            measure_block,
+            self._blocks,
+            moments.blocks,
+            Literal(selected),
+            Literal(moments.products),
+            Literal(measure),
+            name="leave-query-out",
+        )
+        total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
+        return total
