@@ -83,3 +83,27 @@ def random_problem(seed=0, n_queries=40, n_features=12, zeros=0.0, max_documents
     signal = X[:, :4] @ np.array([2.0, -1.5, 1.0, 0.5])[:n_features] + rng.normal(size=len(X))
     y = np.digitize(signal, [-1.0, 1.5, 3.0]).astype(np.float64)
     return Problem(X, y, sizes, rng.integers(1, 4, n_queries) / 2.0)
+
+
+@st.composite
+def sparse_problems(draw, max_queries=6, max_documents=5, max_features=7):
+    """Small problems of mostly zeros: empty documents, queries and features, copies, any scales."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sizes = draw(
+        st.lists(st.integers(1, max_documents) | st.just(1), min_size=1, max_size=max_queries)
+    )
+    n_documents, n_features = sum(sizes), draw(st.integers(1, max_features))
+    X = rng.normal(size=(n_documents, n_features))
+    if draw(st.booleans()):
+        X = X.round()  # ties, and features that are constant where they occur
+    qid = np.repeat(np.arange(len(sizes)), sizes)
+    X[rng.random(X.shape) > draw(st.sampled_from([0.1, 0.3, 0.6]))] = 0.0
+    X[rng.random(n_documents) < 0.1] = 0.0
+    X[np.isin(qid, np.flatnonzero(rng.random(len(sizes)) < 0.2))] = 0.0
+    X[:, rng.random(n_features) < 0.15] = 0.0
+    X *= 10.0 ** rng.integers(-1, 2, n_features)
+    for i in np.flatnonzero(rng.random(n_features) < 0.2):
+        X[:, i] = X[:, rng.integers(n_features)]
+    y = draw(st.sampled_from([rng.integers(0, 3, n_documents) * 1.0, rng.normal(size=n_documents)]))
+    weights = draw(st.sampled_from([np.ones(len(sizes)), rng.integers(0, 4, len(sizes)) / 2.0]))
+    return Problem(X.astype(np.float32), y, np.array(sizes), weights)
