@@ -15,7 +15,11 @@ from dranking.kernels.dense_gram import (
     dense_moments,
 )
 from dranking.kernels.sparse_gram import csr_of, sparse_gram_rows, sparse_moments
-from dranking.kernels.sparse_totals import sparse_moment_totals, sparse_row_totals
+from dranking.kernels.sparse_totals import (
+    sparse_gram_total,
+    sparse_moment_totals,
+    sparse_row_totals,
+)
 
 Array = NDArray[np.float64]
 
@@ -138,7 +142,8 @@ def block_gram(
 ) -> tuple[Array, Array, float]:
     """A, b and y.y of the block's queries: the moments, with the whole Gram matrix.
 
-    Works on strips of whole queries of some thousand documents, centred in float64.
+    Dense features are taken in strips of whole queries of some thousand documents, centred in
+    float64; of CSR features, the work follows the pairs of features that occur in a query.
 
     Parameters
     ----------
@@ -155,6 +160,12 @@ def block_gram(
         A number.
     """
     n_features = features.shape[1]
+    if not isinstance(features, np.ndarray):
+        total = np.empty((n_features, n_features))
+        sparse_gram_total(
+            csr_of(features), Queries(frozen(query_ptr), frozen(query_weights)), total
+        )
+        return total, *moment_totals(features, relevance, query_ptr, query_weights)[1:]
     gram, products, norm = np.zeros((n_features, n_features)), np.zeros(n_features), 0.0
     for centred, labels, _ in centred_strips(features, relevance, query_ptr, query_weights):
         gram += centred.T @ centred
@@ -192,13 +203,21 @@ def centred_strips(
     relevance: Array,
     query_ptr: NDArray[np.int64],
     query_weights: Array,
+    basis: Array | None = None,
 ) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
     """Strips of whole queries, centred in float64, times the roots of the query weights.
+
+    Parameters
+    ----------
+    features, relevance, query_ptr, query_weights
+        As in `moments`; of CSR features, a basis must be given.
+    basis
+        (n_features, n_columns) float64 by which the features are multiplied first.
 
     Yields
     ------
     rows
-        (n_documents, n_features).
+        (n_documents, n_features or n_columns).
     labels
         (n_documents,).
     ptr
@@ -208,9 +227,10 @@ def centred_strips(
         rows = slice(query_ptr[first], query_ptr[last])
         ptr = query_ptr[first : last + 1] - query_ptr[first]
         sizes = np.diff(ptr)
-        part = features[rows] if isinstance(features, np.ndarray) else features[rows].toarray()
+        part = features[rows].astype(np.float64)
+        part = part if basis is None else part @ basis
         root = np.sqrt(np.repeat(query_weights[first:last], sizes))
-        centred = _centred(part.astype(np.float64), sizes) * root[:, None]
+        centred = _centred(part, sizes) * root[:, None]
         labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root
         yield centred, labels, ptr
 

@@ -1,5 +1,7 @@
 """Sums over queries of what RankRLS reads of CSR features, without anything kept of a query."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,3 +78,90 @@ def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], total
             for o in range(n_present):
                 products[j, present.features[o]] = 0.0
         forget_present(present, n_present)
+
+
+class Varying(NamedTuple):
+    """The features that vary within one query, and their centred products.
+
+    Attributes
+    ----------
+    features
+        (n_features,) of which the first p are the features.
+    place
+        (n_features,) place of a feature among them, or -1.
+    row
+        (n_features,) a document's centred values of them.
+    products
+        (p, p) at least, A_q of them, unweighted.
+    """
+
+    features: NDArray[np.int64]
+    place: NDArray[np.int64]
+    row: Array
+    products: Array
+
+
+@kernel
+def multiply_varying(x: Csr, start: int, end: int, p: int, mean: Array, varying: Varying) -> None:
+    """Overwrite the products of the p features that vary among documents start to end."""
+    features, place, products = varying.features[:p], varying.place, varying.products
+    row, zero, rest = varying.row[:p], np.empty(p), np.zeros(p)
+    products[:p, :p] = 0.0
+    for a in range(p):
+        zero[a] = -mean[features[a]]
+    for d in range(start, end):
+        row[:] = zero
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            a = place[x.indices[e]]
+            if a >= 0:
+                row[a] += x.data[e]
+        rest += row
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            a = place[x.indices[e]]
+            if a >= 0:
+                out, value = products[a], x.data[e]
+                for b in range(p):
+                    out[b] += value * row[b]
+    for a in range(p):  # what the rounded columns do not sum to zero: the other side's centring
+        products[a, :p] -= mean[features[a]] * rest
+
+
+@kernel
+def sparse_gram_total(x: Csr, queries: Queries, gram: Array) -> None:
+    """Overwrite `gram` (n_features, n_features) with A of some queries, symmetric in every bit."""
+    n = len(gram)
+    counters = np.zeros((2, n), dtype=np.int64)
+    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    n_values = 0
+    for q in range(len(queries.ptr) - 1):
+        n_values = max(n_values, x.indptr[queries.ptr[q + 1]] - x.indptr[queries.ptr[q]])
+    most = min(n_values, n)
+    varying = Varying(
+        np.empty(n, dtype=np.int64),
+        np.full(n, -1, dtype=np.int64),
+        np.empty(n),
+        np.empty((most, most)),
+    )
+    gram[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
+        p = 0
+        for o in range(n_present):
+            i = present.features[o]
+            if present.squares[i] > 0.0:
+                varying.features[p] = i
+                varying.place[i] = p
+                p += 1
+        multiply_varying(x, start, end, p, present.mean, varying)
+        for a in range(p):
+            i = varying.features[a]
+            varying.place[i] = -1
+            out, products = gram[i], varying.products[a]
+            for b in range(p):
+                if varying.features[b] <= i:
+                    out[varying.features[b]] += weight * products[b]
+        forget_present(present, n_present)
+    for i in range(n):
+        for j in range(i):
+            gram[j, i] = gram[i, j]

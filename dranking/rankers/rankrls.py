@@ -236,10 +236,9 @@ def block_errors(
         return statistics_errors(block, vectors, spectrum)
     values, products, regularizations = spectrum
     errors = np.zeros(len(regularizations))
-    for rows, labels, ptr in centred_strips(
-        block.features, block.relevance, block.query_ptr, block.weights
+    for rotated, labels, ptr in centred_strips(
+        block.features, block.relevance, block.query_ptr, block.weights, vectors
     ):
-        rotated = rows @ vectors
         for start, stop in pairwise(ptr.tolist()):
             residuals = left_out(
                 rotated[start:stop], labels[start:stop], values, products, regularizations
