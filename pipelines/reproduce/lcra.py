@@ -1,0 +1,211 @@
+"""The table of the LCRA paper on any LETOR data set, over repeated random splits.
+
+    python -m pipelines.reproduce.lcra LETOR_FOLDER [--splits 20] [--table FILE.csv] [--json]
+
+LETOR_FOLDER holds parts S1.txt to S5.txt, or folders Fold1 to Fold5 (of which one has every query),
+or .txt files. The protocol is the paper's: features scaled to [0, 1] within each query; 70 % of the
+queries to train and 30 % to test; 20 % of the training queries keep their labels; two random views;
+lambda, mu and eta0 by five folds of the labelled queries; test MAP. One split says little, so there
+are many, the same for all methods, and their differences are tested as pairs.
+
+"Attainable" is the mean of the best test MAP that any setting of the grid has: no way of choosing
+parameters could give more. It flatters the methods that have more settings to choose from.
+
+Tsivtsivadze, Hofmann, Heskes: Large Scale Co-Regularized Ranking, 2012. It prints one figure for
+each data set of LETOR 3.0, without a spread; see the errata in `dranking.rankers.lcra`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.data.atomic import atomic_write, check_output_file
+from dranking.engine.progress import report
+from dranking.errors import DrankingError, UsageError
+from pipelines.reproduce.lcra_protocol import (
+    METHODS,
+    Difference,
+    Grid,
+    Judged,
+    Outcome,
+    compared,
+    read_judged,
+    run_method,
+    split_queries,
+)
+
+GRID = Grid(
+    lambdas=(1e-5, 1e-4, 1e-3, 1e-2, 1e-1), mus=(0.01, 0.1, 1.0, 10.0), eta0s=(None, 0.003, 0.3)
+)
+QUICK = Grid(lambdas=(1e-3, 1e-1), mus=(0.1,), eta0s=(None,))
+PAIRS = (
+    ("LCRA-1-5", "SPD"),
+    ("LCRA-1-5", "SPD MV"),
+    ("LCRA-1-1", "SPD"),
+    ("LCRA-1-1", "SPD MV"),
+    ("SPD MV", "SPD"),
+)
+PUBLISHED = {
+    "OHSUMED": {"LCRA-1-5": 0.33, "LCRA-1-1": 0.31, "SPD": 0.29, "SPD MV": 0.30},
+    "TD2003": {"LCRA-1-5": 0.15, "LCRA-1-1": 0.11, "SPD": 0.10, "SPD MV": 0.11},
+    "TD2004": {"LCRA-1-5": 0.14, "LCRA-1-1": 0.12, "SPD": 0.10, "SPD MV": 0.10},
+    "NP2003": {"LCRA-1-5": 0.54, "LCRA-1-1": 0.54, "SPD": 0.47, "SPD MV": 0.49},
+    "NP2004": {"LCRA-1-5": 0.51, "LCRA-1-1": 0.48, "SPD": 0.44, "SPD MV": 0.45},
+    "HP2003": {"LCRA-1-5": 0.60, "LCRA-1-1": 0.57, "SPD": 0.50, "SPD MV": 0.52},
+    "HP2004": {"LCRA-1-5": 0.52, "LCRA-1-1": 0.50, "SPD": 0.45, "SPD MV": 0.45},
+}
+
+Outcomes = dict[str, list[Outcome]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    if options.table is not None:
+        check_output_file(options.table, overwrite=False)
+    judged = read_judged(options.folder)
+    with progress_shown():
+        outcomes = run_splits(judged, options)
+    name = options.folder.resolve().name
+    if options.table is not None:
+        atomic_write(options.table, as_csv(outcomes).encode(), overwrite=False)
+    if options.json:
+        print_json(as_json(name, outcomes, options))
+        return
+    print_tables(name, outcomes)
+    if options.table is not None:
+        note(f"each split written to {options.table}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.lcra", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER")
+    parser.add_argument("--splits", type=int, default=20, help="random splits (20)")
+    parser.add_argument("--labels", type=float, default=0.2, help="share of queries (0.2)")
+    parser.add_argument("--steps", type=int, default=20_000, help="of each training (20,000)")
+    parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
+    parser.add_argument("--quick", action="store_true", help="a small grid, to see that it runs")
+    parser.add_argument("--table", type=Path, metavar="FILE.csv", help="write every split")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
+    options = parser.parse_args(arguments)
+    if options.splits < 2 or not 0 < options.labels <= 1:
+        raise UsageError("--splits must be at least 2, and --labels above 0 and at most 1.")
+    return options
+
+
+def run_splits(judged: Judged, options: argparse.Namespace) -> Outcomes:
+    """Every method on every split; the seed of a split also draws its views and pairs."""
+    grid = QUICK if options.quick else GRID
+    outcomes: Outcomes = {name: [] for name in METHODS}
+    for number in range(options.splits):
+        split = split_queries(judged, number, options.labels)
+        parameters = {"n_epochs": 1, "steps_per_epoch": options.steps, "seed": number}
+        for name in METHODS:
+            outcome = run_method(name, split, grid, parameters, options.convention)
+            outcomes[name].append(outcome)
+        report("splits", number + 1, options.splits)
+    return outcomes
+
+
+def scores_of(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.score for outcome in outcomes]
+
+
+def differences_of(outcomes: Outcomes) -> dict[tuple[str, str], Difference]:
+    """One method less another, of each pair."""
+    return {(a, b): compared(scores_of(outcomes[a]), scores_of(outcomes[b])) for a, b in PAIRS}
+
+
+def summary_of(outcomes: Outcomes) -> dict[str, dict[str, float]]:
+    """Mean, spread and attainable mean of each method's test MAP."""
+    return {
+        name: {
+            "mean": float(np.mean(scores_of(of_method))),
+            "spread": float(np.std(scores_of(of_method), ddof=1)),
+            "attainable": float(np.mean([outcome.attainable for outcome in of_method])),
+        }
+        for name, of_method in outcomes.items()
+    }
+
+
+def as_json(name: str, outcomes: Outcomes, options: argparse.Namespace) -> dict[str, Any]:
+    """Everything: the table, the differences and every split."""
+    return {
+        "data": name,
+        "splits": options.splits,
+        "labels": options.labels,
+        "steps": options.steps,
+        "test_map": summary_of(outcomes),
+        "published": PUBLISHED.get(name),
+        "differences": [
+            {"of": a, "less": b, **difference._asdict()}
+            for (a, b), difference in differences_of(outcomes).items()
+        ],
+        "outcomes": {
+            name: [outcome._asdict() for outcome in of_method]
+            for name, of_method in outcomes.items()
+        },
+    }
+
+
+def as_csv(outcomes: Outcomes) -> str:
+    """A row for each split and method: test MAP, attainable MAP, and what the folds chose."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    settings = ("regularization", "mu", "eta0")
+    writer.writerow(("split", "method", "test_map", "attainable", *settings))
+    for name, of_method in outcomes.items():
+        for number, outcome in enumerate(of_method):
+            chosen = [outcome.setting.get(key) for key in settings]
+            writer.writerow((number, name, outcome.score, outcome.attainable, *chosen))
+    return text.getvalue()
+
+
+def print_tables(name: str, outcomes: Outcomes) -> None:
+    """The paper's columns with their spread, and the paired differences."""
+    summary = summary_of(outcomes)
+    n_splits = len(next(iter(outcomes.values())))
+    rows: list[tuple[Any, ...]] = [
+        (title, *(summary[method][key] for method in METHODS))
+        for title, key in (
+            ("mean", "mean"),
+            ("standard deviation", "spread"),
+            ("attainable mean", "attainable"),
+        )
+    ]
+    if name in PUBLISHED:
+        rows.append(("published", *(PUBLISHED[name][method] for method in METHODS)))
+    print_table(f"{name}: test MAP of {n_splits} random splits", ["", *METHODS], rows)
+    rows = [
+        (
+            f"{a} less {b}",
+            f"{d.mean:+.4f}",
+            f"{d.spread:.4f}",
+            d.p_paired,
+            d.p_corrected,
+            d.wins,
+            d.ties,
+            d.losses,
+        )
+        for (a, b), d in differences_of(outcomes).items()
+    ]
+    columns = ["", "mean", "s.d.", "p (paired t)", "p (corrected)", "wins", "ties", "losses"]
+    print_table("differences, split by split", columns, rows)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)
