@@ -6,7 +6,9 @@ LETOR_FOLDER holds parts S1.txt to S5.txt, or folders Fold1 to Fold5 (of which o
 or .txt files. The protocol is the paper's: features scaled to [0, 1] within each query; 70 % of the
 queries to train and 30 % to test; 20 % of the training queries keep their labels; two random views;
 lambda, mu and eta0 by five folds of the labelled queries; test MAP. One split says little, so there
-are many, the same for all methods, and their differences are tested as pairs.
+are many, the same for all methods, and their differences are tested as pairs: by Student's t-test,
+which takes the splits as independent, and corrected for the queries that they share, as the 95 %
+confidence intervals are.
 
 "Attainable" is the mean of the best test MAP that any setting of the grid has: no way of choosing
 parameters could give more. It flatters the methods that have more settings to choose from.
@@ -189,17 +191,15 @@ def print_tables(name: str, outcomes: Outcomes) -> None:
     rows = [
         (
             f"{a} less {b}",
-            f"{d.mean:+.4f}",
+            f"{d.mean:+.4f} ± {d.half_width:.4f}",
             f"{d.spread:.4f}",
             d.p_paired,
             d.p_corrected,
-            d.wins,
-            d.ties,
-            d.losses,
+            f"{d.wins} / {d.ties} / {d.losses}",
         )
         for (a, b), d in differences_of(outcomes).items()
     ]
-    columns = ["", "mean", "s.d.", "p (paired t)", "p (corrected)", "wins", "ties", "losses"]
+    columns = ["", "mean", "s.d.", "p (paired t)", "p (corrected)", "wins / ties / losses"]
     print_table("differences, split by split", columns, rows)
 
 

@@ -124,6 +124,8 @@ class Difference(NamedTuple):
     ----------
     mean, spread
         Of the differences; the spread is their standard deviation.
+    half_width
+        Of the 95 % confidence interval of the mean, corrected as `p_corrected` is.
     p_paired
         Of the paired t-test over the splits. It is too small, because splits share queries.
     p_corrected
@@ -134,6 +136,7 @@ class Difference(NamedTuple):
 
     mean: float
     spread: float
+    half_width: float
     p_paired: float
     p_corrected: float
     wins: int
@@ -187,7 +190,7 @@ def split_queries(
     seed
         Of the split.
     labels
-        Share of the training queries that keep their labels.
+        Share of the training queries that keep their labels; two at least, which folds need.
     noise
         Share of the labels that are replaced by that of another labelled document, any one.
     only_with_pairs
@@ -197,7 +200,7 @@ def split_queries(
     order = rng.permutation(judged.n_queries)
     training = order[: round(TRAINING_SHARE * len(order))]
     candidates = training[judged.has_pair[training]] if only_with_pairs else training
-    labelled = candidates[: round(labels * len(training))]
+    labelled = candidates[: max(2, round(labels * len(training)))]
 
     known = np.isin(judged.query, labelled)
     relevance = np.where(known, judged.relevance, np.nan)
@@ -247,24 +250,27 @@ def relevance_of_queries(dataset: Dataset) -> list[Array]:
 
 
 def compared(scores: Sequence[float], others: Sequence[float]) -> Difference:
-    """Scores of one method less those of another on the same splits."""
+    """Scores of one method less those of another on the same splits, at least two."""
     differences = np.array(scores) - np.array(others)
+    n = len(differences)
+    error = resampled_error(differences, (1 - TRAINING_SHARE) / TRAINING_SHARE)
     return Difference(
         mean=float(differences.mean()),
         spread=float(differences.std(ddof=1)),
+        half_width=float(special.stdtrit(n - 1, 0.975) * error),
         p_paired=paired_t_test(differences),
-        p_corrected=resampled_t_test(differences, (1 - TRAINING_SHARE) / TRAINING_SHARE),
+        p_corrected=t_test(float(differences.mean()), error, n - 1),
         wins=int((differences > TIE).sum()),
         ties=int((np.abs(differences) <= TIE).sum()),
         losses=int((differences < -TIE).sum()),
     )
 
 
-def resampled_t_test(differences: Array, test_to_training: float) -> float:
-    """Two-sided p-value of a paired t-test over random splits of the same data.
+def resampled_error(differences: Array, test_to_training: float) -> float:
+    """Standard error of a mean over random splits of the same data.
 
-    Splits share queries, so their mean varies more than their spread says: the variance of the mean
-    is taken as (1 / n + n_test / n_training) times that of a difference.
+    Splits share queries, so their mean varies more than their spread says: its variance is taken as
+    (1 / n + n_test / n_training) times that of a difference.
 
     Parameters
     ----------
@@ -277,10 +283,11 @@ def resampled_t_test(differences: Array, test_to_training: float) -> float:
     ----------
     Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
     """
-    if not differences.any():
+    return float(differences.std(ddof=1) * np.sqrt(1 / len(differences) + test_to_training))
+
+
+def t_test(mean: float, error: float, freedom: int) -> float:
+    """Two-sided p-value of a mean with this standard error; 1 for a mean of 0."""
+    if mean == 0.0:
         return 1.0
-    n = len(differences)
-    error = float(differences.std(ddof=1)) * np.sqrt(1 / n + test_to_training)
-    if error == 0.0:
-        return 0.0
-    return float(2.0 * special.stdtr(n - 1, -abs(float(differences.mean())) / error))
+    return float(2.0 * special.stdtr(freedom, -abs(mean) / error)) if error else 0.0

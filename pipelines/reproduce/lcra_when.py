@@ -1,0 +1,363 @@
+"""When co-regularisation pays: LCRA against SPD and SPD MV, one circumstance varied at a time.
+
+    python -m pipelines.reproduce.lcra_when LETOR_FOLDER [--splits 10] [--output DIR] [--json]
+
+Varied are the share of training queries that have labels, the share of labels that are wrong, the
+number of steps, and what the views are: halves drawn at random, or (of the 46 features of LETOR
+4.0) the text of a page against what links, its address and its place in the web say. For contrast
+the same is asked of planted data, where both views see what is relevant through noise of their own;
+there the correlation of the noises is varied as well.
+
+Each point is a mean over random splits, the same for all methods, under the protocol of
+`pipelines.reproduce.lcra`, but that labels go to queries with documents of different grades. Bars
+are 95 % confidence intervals of the paired differences, corrected for queries that splits share.
+The figures and all numbers, as JSON, are written to the output folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.data.atomic import atomic_write
+from dranking.engine.progress import report
+from dranking.errors import DrankingError, UsageError
+from dranking.tuning.curves import save_figure
+from pipelines.reproduce.lcra_protocol import (
+    Difference,
+    Grid,
+    Judged,
+    Outcome,
+    compared,
+    read_judged,
+    run_method,
+    split_queries,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LCRA = "LCRA-1-5"
+METHODS = (LCRA, "SPD MV", "SPD")
+COLOURS = dict(zip(METHODS, ("C0", "C1", "C2"), strict=True))
+GRID = Grid(lambdas=(1e-4, 1e-3, 1e-2, 1e-1), mus=(0.01, 0.1, 1.0, 10.0), eta0s=(None,))
+QUICK = Grid(lambdas=(1e-2,), mus=(0.1,), eta0s=(None,))
+
+LINKS = (2, 4, 7, 9, 12, 14, 17, 19, *range(25, 29), *range(33, 37), *range(41, 47))
+"""Features of LETOR 4.0, from 1, of anchor texts and of URLs, and those of no text."""
+
+PLANTED_QUERIES, PLANTED_DOCUMENTS, PLANTED_NOISE = 300, 10, 29
+
+
+class Condition(NamedTuple):
+    """Under what circumstances the methods are compared.
+
+    Attributes
+    ----------
+    labels
+        Share of the training queries with labels.
+    noise
+        Share of the labels that are replaced by that of another document.
+    steps
+        Of each training.
+    views
+        "random", or "named".
+    correlation
+        Of the noise of the two views of planted data; None means the data in the folder.
+    """
+
+    labels: float = 0.05
+    noise: float = 0.0
+    steps: int = 20_000
+    views: str = "random"
+    correlation: float | None = None
+
+
+class Study(NamedTuple):
+    """One circumstance, varied: a panel of the figures."""
+
+    title: str
+    varied: str
+    values: tuple[Any, ...]
+    base: Condition
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """One for each value."""
+        return [self.base._replace(**{self.varied: value}) for value in self.values]
+
+
+SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+PLANTED = Condition(views="named", correlation=0.0)
+STUDIES = (
+    Study("queries with labels", "labels", SHARES, Condition()),
+    Study("labels that are wrong", "noise", (0.0, 0.1, 0.2, 0.4), Condition()),
+    Study("steps", "steps", (200, 2_000, 20_000, 100_000), Condition()),
+    Study("views", "views", ("random", "named"), Condition()),
+    Study("planted: queries with labels", "labels", SHARES[1:], PLANTED),
+    Study("planted: correlation of views", "correlation", (0.0, 0.25, 0.5, 0.75, 1.0), PLANTED),
+)
+Outcomes = dict[Condition, dict[str, list[Outcome]]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    judged = read_judged(options.folder)
+    studies = STUDIES if judged.features.shape[1] == 46 else without_views(STUDIES)
+    if options.quick:
+        studies = shortened(studies)
+    with progress_shown():
+        outcomes = run_all(judged, studies, options)
+    name = options.folder.resolve().name
+    result = as_json(name, studies, outcomes, options)
+    paths = write(name, studies, outcomes, result, options.output)
+    if options.json:
+        print_json({**result, "files": [str(path) for path in paths]})
+        return
+    for study in studies:
+        print_study(name, study, outcomes)
+    note(f"written: {', '.join(map(str, paths))}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.lcra_when",
+        description=(__doc__ or "").split("\n", 1)[0],
+    )
+    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER")
+    parser.add_argument("--splits", type=int, default=10, help="random splits (10)")
+    parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
+    parser.add_argument("--quick", action="store_true", help="little of all, to see that it runs")
+    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
+    options = parser.parse_args(arguments)
+    if options.splits < 2:
+        raise UsageError(f"--splits is {options.splits}; a spread needs at least 2.")
+    return options
+
+
+def without_views(studies: Sequence[Study]) -> tuple[Study, ...]:
+    """The studies of data whose features are not known by name."""
+    return tuple(study for study in studies if study.varied != "views")
+
+
+def shortened(studies: Sequence[Study]) -> tuple[Study, ...]:
+    """The first and the last value of each study, and a hundredth of the steps."""
+    return tuple(
+        study._replace(
+            values=(study.values[0], study.values[-1]) if study.varied != "steps" else (100, 1_000),
+            base=study.base._replace(labels=0.2, steps=200),
+        )
+        for study in studies
+    )
+
+
+def run_all(judged: Judged, studies: Sequence[Study], options: argparse.Namespace) -> Outcomes:
+    """Every method under every condition; those that studies share are run once."""
+    outcomes: Outcomes = {}
+    conditions = list(dict.fromkeys(c for study in studies for c in study.conditions))
+    for done, condition in enumerate(conditions, start=1):
+        data = judged if condition.correlation is None else planted(condition.correlation)
+        outcomes[condition] = run_condition(data, condition, options)
+        report("conditions", done, len(conditions))
+    return outcomes
+
+
+def run_condition(
+    judged: Judged, condition: Condition, options: argparse.Namespace
+) -> dict[str, list[Outcome]]:
+    """Every method on every split; the seed of a split also draws its views and pairs."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in METHODS}
+    for seed in range(options.splits):
+        split = split_queries(
+            judged, seed, condition.labels, noise=condition.noise, only_with_pairs=True
+        )
+        parameters = {
+            "n_epochs": 1,
+            "steps_per_epoch": condition.steps,
+            "seed": seed,
+            "views": views_of(condition),
+        }
+        for name in METHODS:
+            grid = QUICK if options.quick else GRID
+            outcomes[name].append(run_method(name, split, grid, parameters, options.convention))
+    return outcomes
+
+
+def views_of(condition: Condition) -> int | list[list[int]]:
+    """The views as `LCRA` takes them."""
+    if condition.views == "random":
+        return 2
+    if condition.correlation is not None:
+        n = 1 + PLANTED_NOISE
+        return [list(range(n)), list(range(n, 2 * n))]
+    links = [number - 1 for number in LINKS]
+    return [sorted(set(range(46)) - set(links)), links]
+
+
+@cache
+def planted(correlation: float) -> Judged:
+    """Two views that each see what is relevant in one feature, with noise there and in 29 others.
+
+    Noise of a view's feature has the correlation given with that of the other view's feature.
+    """
+    rng = np.random.default_rng(0)
+    n_documents = PLANTED_QUERIES * PLANTED_DOCUMENTS
+    signal = rng.normal(size=n_documents)
+    shape = (n_documents, 1 + PLANTED_NOISE)
+    common = rng.normal(size=shape)
+    views = []
+    for _ in range(2):
+        view = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * rng.normal(size=shape)
+        view[:, 0] += signal
+        views.append(view)
+    return Judged(
+        np.hstack(views).astype(np.float32),
+        np.digitize(signal, [0.5, 1.5]).astype(float),
+        np.repeat(np.arange(PLANTED_QUERIES), PLANTED_DOCUMENTS),
+    )
+
+
+def gain(of_methods: Mapping[str, Sequence[Outcome]], other: str, what: str) -> Difference:
+    """LCRA less another method, in "score" or "attainable"."""
+    ours, theirs = (
+        [getattr(outcome, what) for outcome in of_methods[name]] for name in (LCRA, other)
+    )
+    return compared(ours, theirs)
+
+
+def as_json(
+    name: str, studies: Sequence[Study], outcomes: Outcomes, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Everything, study by study."""
+    return {
+        "data": name,
+        "splits": options.splits,
+        "studies": [
+            {
+                "title": study.title,
+                "points": [
+                    {
+                        **condition._asdict(),
+                        "gain": {
+                            other: gain(outcomes[condition], other, "score")._asdict()
+                            for other in METHODS[1:]
+                        },
+                        "attainable_gain": {
+                            other: gain(outcomes[condition], other, "attainable")._asdict()
+                            for other in METHODS[1:]
+                        },
+                        "outcomes": {
+                            method: [outcome._asdict() for outcome in of_method]
+                            for method, of_method in outcomes[condition].items()
+                        },
+                    }
+                    for condition in study.conditions
+                ],
+            }
+            for study in studies
+        ],
+    }
+
+
+def write(
+    name: str, studies: Sequence[Study], outcomes: Outcomes, result: dict[str, Any], folder: Path
+) -> list[Path]:
+    """The two figures, each as SVG and PNG, and the JSON."""
+    paths = []
+    for kind, draw in (("gain", draw_gain), ("map", draw_scores)):
+        figure = draw_studies(studies, outcomes, name, draw)
+        for ending in ("svg", "png"):
+            paths.append(folder / f"{name}-lcra-{kind}.{ending}")
+            save_figure(figure, paths[-1], overwrite=True)
+    paths.append(folder / f"{name}-lcra-when.json")
+    atomic_write(paths[-1], json.dumps(result, indent=1).encode(), overwrite=True)
+    return paths
+
+
+def draw_studies(studies: Sequence[Study], outcomes: Outcomes, name: str, draw: Any) -> Figure:
+    """A panel for each study, its values side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 6.4), layout="constrained")
+    panels = figure.subplots(2, 3, squeeze=False).flat
+    for axes, study in zip(panels, studies, strict=False):
+        draw(axes, [outcomes[condition] for condition in study.conditions])
+        axes.set_xticks(range(len(study.values)), [text_of(study, v) for v in study.values])
+        axes.set_title(study.title if "planted" in study.title else f"{name}: {study.title}")
+        axes.grid(color="0.9", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in list(figure.axes)[len(studies) :]:
+        axes.remove()
+    figure.axes[0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_gain(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
+    """What LCRA gains on the others, with confidence intervals; dashed, what it could at most."""
+    axes.axhline(0.0, color="0.3", linewidth=1.0)
+    for shift, other in ((-0.06, "SPD MV"), (0.06, "SPD")):
+        gains = [gain(of_methods, other, "score") for of_methods in points]
+        axes.errorbar(
+            np.arange(len(points)) + shift,
+            [g.mean for g in gains],
+            [g.half_width for g in gains],
+            color=COLOURS[other],
+            marker="o",
+            markersize=4,
+            capsize=3,
+            linewidth=1.6,
+            label=f"{LCRA} less {other}",
+        )
+    most = [gain(of_methods, "SPD MV", "attainable").mean for of_methods in points]
+    axes.plot(most, color=COLOURS["SPD MV"], linestyle="--", linewidth=1.0, label="attainable")
+    axes.set_ylabel("difference in test MAP")
+
+
+def draw_scores(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
+    """Mean test MAP of each method."""
+    for method, colour in COLOURS.items():
+        means = [np.mean([o.score for o in of_methods[method]]) for of_methods in points]
+        axes.plot(means, color=colour, marker="o", markersize=4, linewidth=1.6, label=method)
+    axes.set_ylabel("test MAP")
+
+
+def text_of(study: Study, value: Any) -> str:
+    """A value of a study, as its axis and its table show it."""
+    if study.varied in ("labels", "noise"):
+        return f"{100 * value:g} %"
+    if study.varied == "views":
+        return "random halves" if value == "random" else "text, links"
+    return f"{value:,}"
+
+
+def print_study(name: str, study: Study, outcomes: Outcomes) -> None:
+    """Mean test MAP of each method, and what LCRA gains."""
+    rows = []
+    for value, condition in zip(study.values, study.conditions, strict=True):
+        of_methods = outcomes[condition]
+        means = [float(np.mean([o.score for o in of_methods[method]])) for method in METHODS]
+        gains = [gain(of_methods, other, "score") for other in METHODS[1:]]
+        texts = [f"{g.mean:+.4f} ± {g.half_width:.4f}" for g in gains]
+        most = gain(of_methods, "SPD MV", "attainable")
+        rows.append((text_of(study, value), *means, *texts, f"{most.mean:+.4f}"))
+    columns = ["", *METHODS, *(f"less {other}" for other in METHODS[1:]), "attainable"]
+    title = study.title if "planted" in study.title else f"{name}: {study.title}"
+    print_table(f"{title}, test MAP, and {LCRA} less the others", columns, rows)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)

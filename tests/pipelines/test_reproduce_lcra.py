@@ -1,0 +1,239 @@
+"""The studies of LCRA: their splits, their tests, and that both scripts run on made-up data."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dranking as dr
+from dranking.errors import DataError, UsageError
+from pipelines.reproduce import lcra, lcra_when
+from pipelines.reproduce.lcra_protocol import (
+    Grid,
+    Judged,
+    compared,
+    letor_files,
+    read_judged,
+    relevance_of_queries,
+    resampled_error,
+    run_method,
+    split_queries,
+)
+
+
+def made_up(seed=0, n_queries=60, n_features=46):
+    """Every third query has documents of one grade alone."""
+    rng = np.random.default_rng(seed)
+    query = np.repeat(np.arange(n_queries), 8)
+    X = rng.random((len(query), n_features)).astype(np.float32)
+    y = np.digitize(X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=len(X)), [1.2, 1.6]).astype(float)
+    y[query % 3 == 0] = 0
+    return Judged(X, y, query)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A LETOR folder of five parts with the made-up data, named as one that the paper has."""
+    folder = tmp_path_factory.mktemp("letor") / "TD2003"
+    folder.mkdir()
+    judged = made_up()
+    for part in range(5):
+        with (folder / f"S{part + 1}.txt").open("w") as file:
+            for row in np.flatnonzero(judged.query % 5 == part):
+                values = " ".join(f"{i}:{v}" for i, v in enumerate(judged.features[row], start=1))
+                file.write(f"{judged.relevance[row]:.0f} qid:{judged.query[row]} {values}\n")
+    return folder
+
+
+def test_a_folder_is_read_once_and_scaled_within_queries(folder):
+    judged = read_judged(folder)
+    assert (judged.n_queries, len(judged.query)) == (60, 480)
+    for query in (0, 59):
+        features = judged.features[judged.query == query]
+        np.testing.assert_array_equal(features.min(axis=0), 0)
+        np.testing.assert_array_equal(features.max(axis=0), 1)
+
+
+def test_a_fold_has_every_query(tmp_path):
+    for fold in ("Fold1", "Fold2"):
+        (tmp_path / fold).mkdir()
+        for name in ("train", "vali", "test"):
+            (tmp_path / fold / f"{name}.txt").touch()
+    names = [path.relative_to(tmp_path).as_posix() for path in letor_files(tmp_path)]
+    assert names == ["Fold1/test.txt", "Fold1/train.txt", "Fold1/vali.txt"]
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(DataError, match=r"holds neither S1\.txt"):
+        letor_files(tmp_path)
+
+
+def test_a_split_keeps_few_labels_and_tests_on_other_queries():
+    judged = made_up()
+    split = split_queries(judged, 3, 0.25)
+    assert (split.train.n_queries, split.test.n_queries) == (42, 18)
+    in_train = set(split.train.query_ids().to_pylist())
+    assert in_train.isdisjoint(split.test.query_ids().to_pylist())
+    of_queries = relevance_of_queries(split.train)
+    assert sorted(int(np.isfinite(y).sum()) for y in of_queries) == [0] * 32 + [8] * 10
+    assert split.test.n_unlabelled == 0
+    for query, y in zip(split.train.query_ids().to_pylist(), of_queries, strict=True):
+        if np.isfinite(y).any():
+            np.testing.assert_array_equal(y, judged.relevance[judged.query == query])
+    other = split_queries(judged, 4, 0.25)
+    assert in_train != set(other.train.query_ids().to_pylist())
+
+
+def test_labels_can_go_to_queries_with_pairs_alone():
+    judged = made_up()
+    for seed in range(5):
+        split = split_queries(judged, seed, 0.25, only_with_pairs=True)
+        known = [y for y in relevance_of_queries(split.train) if np.isfinite(y).any()]
+        assert len(known) == 10
+        assert all(np.ptp(y) > 0 for y in known)
+
+
+def test_noise_replaces_its_share_of_the_labels():
+    judged = made_up(n_queries=600)
+    clean, noisy = (split_queries(judged, 1, 0.5, noise=noise) for noise in (0.0, 0.4))
+    before = np.concatenate(relevance_of_queries(clean.train))
+    after = np.concatenate(relevance_of_queries(noisy.train))
+    np.testing.assert_array_equal(np.isnan(before), np.isnan(after))
+    known = ~np.isnan(before)
+    shares = np.bincount(before[known].astype(int)) / known.sum()
+    differ = 0.4 * (1 - (shares**2).sum())  # the new grade may be the old one
+    assert (before != after)[known].mean() == pytest.approx(differ, abs=0.03)
+
+
+def test_differences_are_tested_as_pairs():
+    ours, theirs = [0.5, 0.52, 0.47, 0.5], [0.45, 0.5, 0.47, 0.51]
+    found = compared(ours, theirs)
+    assert found.p_paired == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
+    assert (found.wins, found.ties, found.losses) == (2, 1, 1)
+    # Differences 5, 2, 0, -1 hundredths: mean 1.5, variance 7; times 1/4 + 3/7 = 19/28.
+    assert found.mean == pytest.approx(0.015)
+    assert found.spread == pytest.approx(math.sqrt(7) / 100)
+    error = math.sqrt(7 * 19 / 28) / 100
+    assert resampled_error(np.array([0.05, 0.02, 0.0, -0.01]), 3 / 7) == pytest.approx(error)
+    assert found.p_corrected == pytest.approx(2 * stats.t(3).sf(0.015 / error))
+    assert found.half_width == pytest.approx(stats.t(3).ppf(0.975) * error)
+    same = compared(ours, ours)
+    assert (same.p_paired, same.p_corrected, same.ties) == (1.0, 1.0, 4)
+
+
+@pytest.mark.parametrize(("name", "names"), [
+    ("SPD", {"regularization", "eta0"}),
+    ("SPD MV", {"regularization", "mu", "eta0"}),
+    ("LCRA-1-5", {"regularization", "mu", "eta0"}),
+])  # fmt: skip
+def test_the_score_is_that_of_the_setting_chosen(name, names):
+    split = split_queries(made_up(), 0, 0.5)
+    grid = Grid(lambdas=(1e-2, 1.0), mus=(0.1, 1.0), eta0s=(None, 0.1))
+    steps = {"n_epochs": 1, "steps_per_epoch": 300, "seed": 5}
+    outcome = run_method(name, split, grid, steps, "letor4")
+    assert set(outcome.setting) == names
+    if name == "SPD MV":
+        assert outcome.setting["mu"] == 0.0
+    make = dr.SPD if name == "SPD" else dr.LCRA
+    fitted = make(**outcome.setting, **steps).fit(split.train).to_model()
+    score = dr.evaluate(fitted, split.test, ["map"], "letor4").metrics["map"]
+    assert outcome.score == pytest.approx(score, rel=1e-12)
+    assert outcome.attainable >= outcome.score
+
+
+QUICK = ("--quick", "--splits", "2")
+
+
+def test_the_table(folder, tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    options = (*QUICK, "--labels", "0.5", "--steps", "200")
+    lcra.main([str(folder), *options, "--table", str(table), "--json"])
+    result = json.loads(capsys.readouterr().out)
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [(row["method"], row["split"]) for row in rows[:3]] == [
+        ("LCRA-1-5", "0"), ("LCRA-1-5", "1"), ("LCRA-1-1", "0"),
+    ]  # fmt: skip
+    scores = {}
+    for row in rows:
+        scores.setdefault(row["method"], []).append(float(row["test_map"]))
+    assert list(scores) == ["LCRA-1-5", "LCRA-1-1", "SPD", "SPD MV"]
+    for method, of_method in scores.items():
+        assert result["test_map"][method]["mean"] == pytest.approx(np.mean(of_method))
+        assert result["test_map"][method]["spread"] == pytest.approx(np.std(of_method, ddof=1))
+    first = result["differences"][0]
+    assert (first["of"], first["less"]) == ("LCRA-1-5", "SPD")
+    assert first["mean"] == pytest.approx(np.mean(scores["LCRA-1-5"]) - np.mean(scores["SPD"]))
+    assert result["published"]["LCRA-1-5"] == 0.15
+
+    with pytest.raises(UsageError, match="exists"):
+        lcra.main([str(folder), *options, "--table", str(table)])
+    lcra.main([str(folder), *options])
+    shown = capsys.readouterr().out
+    assert "TD2003: test MAP of 2 random splits" in shown
+    for text in ("standard deviation", "published", "LCRA-1-5 less SPD MV", "0.1500"):
+        assert text in shown
+
+
+def test_one_split_has_no_spread(folder):
+    for main in (lcra.main, lcra_when.main):
+        with pytest.raises(UsageError, match="at least 2"):
+            main([str(folder), "--splits", "1"])
+
+
+def test_the_study(folder, tmp_path, capsys):
+    lcra_when.main([str(folder), *QUICK, "--output", str(tmp_path), "--json"])
+    result = json.loads(capsys.readouterr().out)
+    varied = [
+        [(point["labels"], point["noise"], point["steps"], point["views"]) for point in s["points"]]
+        for s in result["studies"]
+    ]
+    assert varied == [
+        [(0.005, 0.0, 200, "random"), (0.2, 0.0, 200, "random")],
+        [(0.2, 0.0, 200, "random"), (0.2, 0.4, 200, "random")],
+        [(0.2, 0.0, 100, "random"), (0.2, 0.0, 1_000, "random")],
+        [(0.2, 0.0, 200, "random"), (0.2, 0.0, 200, "named")],
+        [(0.01, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],
+        [(0.2, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],
+    ]
+    for study in result["studies"]:
+        for point in study["points"]:
+            scores = {
+                method: [outcome["score"] for outcome in outcomes]
+                for method, outcomes in point["outcomes"].items()
+            }
+            for other in ("SPD", "SPD MV"):
+                mean = np.mean(scores["LCRA-1-5"]) - np.mean(scores[other])
+                assert point["gain"][other]["mean"] == pytest.approx(mean, abs=1e-12)
+    [*figures, data] = sorted(path.name for path in tmp_path.iterdir())
+    assert figures == [f"TD2003-lcra-{k}.{e}" for k in ("gain", "map") for e in ("png", "svg")]
+    assert json.loads((tmp_path / data).read_text()) == {
+        key: value for key, value in result.items() if key != "files"
+    }
+    assert (tmp_path / figures[1]).read_text().startswith("<?xml")
+
+
+def test_the_study_in_tables(folder, tmp_path, capsys, monkeypatch):
+    studies = [s for s in lcra_when.STUDIES if s.varied == "correlation"]
+    monkeypatch.setattr(lcra_when, "STUDIES", studies)
+    lcra_when.main([str(folder), *QUICK, "--output", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "planted: correlation of views, test MAP, and LCRA-1-5 less the others" in shown
+    # Views that are copies of each other agree already.
+    assert "+0.0000 ± 0.0000" in shown
+
+
+def test_named_views_are_the_fields_of_letor_4():
+    text, links = lcra_when.views_of(lcra_when.Condition(views="named"))
+    assert sorted(text + links) == list(range(46))
+    assert {0, 2, 4, 28, 36} <= set(text)
+    assert {1, 3, 24, 32, 40, 45} <= set(links)
+
+
+def test_planted_views_have_the_correlation_asked_for():
+    for correlation in (0.0, 0.5, 1.0):
+        features = lcra_when.planted(correlation).features
+        found = np.corrcoef(features[:, 5], features[:, 35])[0, 1]
+        assert found == pytest.approx(correlation, abs=0.05)
