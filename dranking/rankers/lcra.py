@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,22 @@ from dranking.data.dataset import Dataset
 from dranking.data.transforms import missing_transforms
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
-from dranking.engine.mixing import Segment, Source
+from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.kernels.compile import frozen
 from dranking.kernels.coregularised import Views, coregularised_steps
-from dranking.kernels.differences import as_rows
 from dranking.kernels.sgd import Batch, Iterate, Steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.estimator import check_positive
 from dranking.rankers.greedy import feature_indices
 from dranking.rankers.pair_blocks import (
-    DRAWS,
-    LABELLED,
-    UNLABELLED,
     Label,
     Problem,
-    ShardResult,
     labelled_block,
-    portions,
     unlabelled_block,
     unlabelled_mass,
 )
+from dranking.rankers.shard_epoch import Drawn, ShardEpoch
 from dranking.rankers.stochastic import (
     Average,
     Loss,
@@ -44,11 +39,12 @@ from dranking.rankers.stochastic import (
     map_labels,
 )
 from dranking.rankers.training import Training
-from dranking.sampling.pairs import Balance, PairStreams, Positions
+from dranking.sampling.pairs import Balance, Positions
 
-Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ViewGroups: TypeAlias = int | Sequence[Sequence[int | str]]
+
+NO_PAIRS = Batch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
 
 class LCRA(StochasticRanker):
@@ -195,17 +191,7 @@ class LCRA(StochasticRanker):
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
-        problem = self._problem(dataset, unlabelled, executor)
-        self._train(
-            problem,
-            executor,
-            self.n_epochs,
-            start=self._previous(problem) if self.warm_start else None,
-            validation=validation,
-            checkpoint=self.checkpoint,
-        )
-        self.views_ = problem.views
-        return self
+        return self._fit(self._problem(dataset, unlabelled, executor), executor, validation)
 
     def partial_fit(
         self,
@@ -224,11 +210,7 @@ class LCRA(StochasticRanker):
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
-        problem = self._problem(dataset, unlabelled, executor)
-        start = self._previous(problem)
-        self._train(problem, executor, 1, start=start, validation=validation)
-        self.views_ = problem.views
-        return self
+        return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, unlabelled: Dataset | None, executor: Executor) -> Problem:
         self._check(dataset)
@@ -278,14 +260,19 @@ class LCRA(StochasticRanker):
     def _pairs_per_step(self) -> int:
         return self.n_labelled
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> Callable[..., ShardResult]:
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> CoregularisedEpoch:
         return CoregularisedEpoch(
             steps,
-            Views(problem.view_ptr, self.n_labelled, 4.0 * self.mu * problem.n_views),
-            self.n_unlabelled if len(problem.sources) > 1 else 0,
             self.label,
             self.seed,
+            Views(problem.view_ptr, self.n_labelled, 4.0 * self.mu * problem.n_views),
+            self.n_unlabelled if len(problem.sources) > 1 else 0,
         )
+
+    def _finish(self, problem: Problem, training: Training, shards: Shards, n_draws: int) -> Self:
+        super()._finish(problem, training, shards, n_draws)
+        self.views_ = problem.views
+        return self
 
     def _fit_facts(self) -> dict[str, Any]:
         names = [[self.feature_names_[i] for i in view] for view in self.views_]
@@ -293,43 +280,36 @@ class LCRA(StochasticRanker):
 
 
 @dataclass(frozen=True)
-class CoregularisedEpoch:
-    """An epoch on one shard: draw k labelled and l unlabelled pairs, take a step."""
+class CoregularisedEpoch(ShardEpoch):
+    """A step draws k labelled and l unlabelled pairs.
 
-    steps: Steps
+    Attributes
+    ----------
+    views
+        Where they are, and how they learn.
+    n_unlabelled
+        l.
+    """
+
     views: Views
     n_unlabelled: int
-    label: Label
-    seed: int
 
-    def __call__(
-        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
-    ) -> ShardResult:
-        """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
+    @property
+    def _pairs_per_step(self) -> int:
+        return max(self.views.k, self.n_unlabelled)
+
+    def _take(self, n_steps: int, sources: list[Drawn], t: int, iterate: Iterate) -> float:
+        # Without unlabelled pairs there is one source, and its rows stand in for the others.
+        labelled, unlabelled = sources[0], sources[-1]
+        batch = labelled.draw(self.views.k * n_steps, self.label)
+        others = NO_PAIRS
+        if self.n_unlabelled:
+            others = unlabelled.draw(self.n_unlabelled * n_steps, "sign")
         views = self.views._replace(ptr=frozen(self.views.ptr))
-        k, n_others = views.k, self.n_unlabelled
-        iterate = Iterate(weights.copy(), np.zeros_like(weights))
-        streams = PairStreams(self.seed, epoch, LABELLED)
-        other_streams = PairStreams(self.seed, epoch, UNLABELLED)
-        no_pairs = np.empty(0, dtype=np.int64)
-        others = Batch(no_pairs, no_pairs, np.empty(0))
-        first, losses = t, 0.0
-        for segment in segments:
-            # Without unlabelled pairs there is one source, and its rows stand in for the others.
-            block, other = segment.blocks[0], segment.blocks[-1]
-            rows, other_rows = as_rows(block.features), as_rows(other.features)
-            for n in portions(segment.n_steps, max(1, DRAWS // max(k, n_others))):
-                batch = block.draw(streams[segment.indices[0]], k * n, self.label)
-                if n_others:
-                    stream = other_streams[segment.indices[-1]]
-                    others = other.draw(stream, n_others * n, "sign")
-                losses += coregularised_steps(
-                    rows, other_rows, batch, others, views, self.steps, t, iterate
-                )
-                t += n
-        n_averaged = max(0, t - max(first, self.steps.average_from))
-        n_losses = (t - first) * k * (len(views.ptr) - 1)
-        return ShardResult(*iterate, n_averaged, losses / max(n_losses, 1))
+        losses = coregularised_steps(
+            labelled.rows, unlabelled.rows, batch, others, views, self.steps, t, iterate
+        )
+        return losses / (self.views.k * (len(self.views.ptr) - 1))
 
 
 def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int]]:

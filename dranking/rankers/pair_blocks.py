@@ -80,7 +80,7 @@ class Problem(NamedTuple):
     view_ptr
         (n_views + 1,) first column of each view, then the number of columns.
     squared_label
-        Mean square of the difference of relevance over the pairs.
+        Mean square of the labels of the pairs.
     """
 
     dataset: Dataset

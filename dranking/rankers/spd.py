@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
-from dranking.engine.mixing import Segment
-from dranking.kernels.differences import as_rows
 from dranking.kernels.sgd import Iterate, Steps, pair_steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.pair_blocks import (
-    LABELLED,
-    Label,
-    PairBlock,
-    Problem,
-    ShardResult,
-    labelled_block,
-    portions,
-)
+from dranking.rankers.pair_blocks import Label, Problem, labelled_block
+from dranking.rankers.shard_epoch import Drawn, ShardEpoch
 from dranking.rankers.stochastic import Average, Loss, StochasticRanker
-from dranking.sampling.pairs import Balance, PairStreams, Positions
-
-Array = NDArray[np.float64]
+from dranking.sampling.pairs import Balance, Positions
 
 
 class SPD(StochasticRanker):
@@ -173,15 +159,7 @@ class SPD(StochasticRanker):
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
-        problem = self._problem(dataset, executor)
-        return self._train(
-            problem,
-            executor,
-            self.n_epochs,
-            start=self._previous(problem) if self.warm_start else None,
-            validation=validation,
-            checkpoint=self.checkpoint,
-        )
+        return self._fit(self._problem(dataset, executor), executor, validation)
 
     def partial_fit(
         self,
@@ -199,9 +177,7 @@ class SPD(StochasticRanker):
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
-        problem = self._problem(dataset, executor)
-        start = self._previous(problem)
-        return self._train(problem, executor, 1, start=start, validation=validation)
+        return self._fit_on(self._problem(dataset, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
         self._check(dataset)
@@ -215,35 +191,16 @@ class SPD(StochasticRanker):
             return np.inf
         # lambda |w|^2 = E[-loss'(f) f] at the minimum, which is at most E of the maximum over f.
         bound = {"squared": problem.squared_label / 4, "squared-hinge": 0.5}.get(self.loss, 1.0)
-        if self.loss == "squared" and self.label == "sign":
-            bound = 0.25
         return float(np.sqrt(bound / self.regularization))
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> Callable[..., ShardResult]:
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> PairEpoch:
         return PairEpoch(steps, self.label, self.seed)
 
 
-@dataclass(frozen=True)
-class PairEpoch:
-    """An epoch on one shard: draw a pair, take a step."""
+class PairEpoch(ShardEpoch):
+    """A step draws a pair."""
 
-    steps: Steps
-    label: Label
-    seed: int
-
-    def __call__(
-        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
-    ) -> ShardResult:
-        """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
-        iterate = Iterate(weights.copy(), np.zeros_like(weights))
-        streams = PairStreams(self.seed, epoch, LABELLED)
-        first, losses = t, 0.0
-        for segment in segments:
-            block: PairBlock = segment.blocks[0]
-            rows = as_rows(block.features)
-            for n in portions(segment.n_steps):
-                batch = block.draw(streams[segment.indices[0]], n, self.label)
-                losses += pair_steps(rows, batch, self.steps, t, iterate)
-                t += n
-        n_averaged = max(0, t - max(first, self.steps.average_from))
-        return ShardResult(*iterate, n_averaged, losses / max(t - first, 1))
+    def _take(self, n_steps: int, sources: list[Drawn], t: int, iterate: Iterate) -> float:
+        [labelled] = sources
+        batch = labelled.draw(n_steps, self.label)
+        return pair_steps(labelled.rows, batch, self.steps, t, iterate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from dranking.engine.tiles import tree_sum
 from dranking.errors import DataError, DivergedError, UsageError
 from dranking.kernels import sgd
 from dranking.kernels.sgd import Steps
-from dranking.metrics.measures import get_measure, higher_is_better
-from dranking.metrics.per_query import PerQuery
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import get_measure
 from dranking.rankers.estimator import (
     LinearRanker,
     check_positive,
@@ -39,7 +39,9 @@ from dranking.rankers.pair_blocks import (
     sampled_norm,
     summed_losses,
 )
+from dranking.rankers.shard_epoch import ShardEpoch
 from dranking.rankers.training import CurvePoint, Training, TrainingCheckpoint
+from dranking.rankers.validation import Validation
 from dranking.sampling.pairs import Balance, PairRule, Positions
 
 Array = NDArray[np.float64]
@@ -73,6 +75,27 @@ FAILED = 10.0
 """With these, an objective so many times that of a model without weights is no result."""
 
 
+class Plan(NamedTuple):
+    """How the epochs of a training go.
+
+    Attributes
+    ----------
+    shards
+        The data.
+    shard_epoch
+        What each does.
+    n_steps
+        Steps of an epoch, over all shards.
+    longest
+        Those of the shard that takes most.
+    """
+
+    shards: Shards
+    shard_epoch: ShardEpoch
+    n_steps: int
+    longest: int
+
+
 class StochasticRanker(LinearRanker):
     """Base of the rankers that learn from sampled pairs, step by step.
 
@@ -88,7 +111,9 @@ class StochasticRanker(LinearRanker):
     n_steps_ : int
         Steps taken, over all shards and calls.
     learning_curve_ : tuple of CurvePoint
-        Objective and validation metric after each epoch; `plot_learning_curve` draws it.
+        Objective and validation metric after each epoch; `plot_learning_curve` draws it. The
+        objective is an estimate from the pairs of the epoch, the mean over views where there are
+        several.
     """
 
     objective_: float
@@ -114,28 +139,58 @@ class StochasticRanker(LinearRanker):
     memory_limit: int | str | None
     checkpoint: AnyPath | None
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> Callable[..., ShardResult]:
-        """What a shard does in an epoch, ``f(segments, weights, t, epoch)``; can be pickled."""
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+        """What a shard does in an epoch; can be pickled."""
         raise NotImplementedError
 
     def _radius(self, problem: Problem) -> float:
         """Radius of the ball that the weights stay in."""
         return np.inf
 
+    def _fit(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+        """Train for `n_epochs`: a new model, or with `warm_start` the one there is."""
+        start = self._previous(problem) if self.warm_start else None
+        return self._train(
+            problem, executor, self.n_epochs, start, validation, checkpoint=self.checkpoint
+        )
+
+    def _fit_on(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+        """Train the model there is, or a new one, for an epoch."""
+        return self._train(problem, executor, 1, self._previous(problem), validation)
+
     def _train(
         self,
         problem: Problem,
         executor: Executor,
         n_epochs: int,
-        *,
         start: Training | None,
         validation: Dataset | None,
+        *,
         checkpoint: AnyPath | None = None,
     ) -> Self:
         """Train for some epochs, from where an earlier training ended if there is one."""
-        if self.patience is not None and validation is None and n_epochs > 1:
-            raise UsageError("patience needs validation data; pass validation=, or patience=None.")
         start = self._untrained(problem) if start is None else start.restarted()
+        validated = Validation(
+            validation, self.metric, self.convention, self.patience, first_epoch=start.epoch
+        )
+        validated.check(problem.dataset, n_epochs)
+        plan = self._plan(problem, executor, n_epochs, start)
+        stored = TrainingCheckpoint(
+            checkpoint, self._job(problem, start, validation) if checkpoint is not None else {}
+        )
+        training = stored.load() or start
+        while training.epoch < start.epoch + n_epochs and not validated.is_over(training):
+            training = self._epoch(problem, executor, plan, training)
+            model = self._model_so_far(problem, training)
+            training = validated.recorded(training, model, executor)
+            stored.save(training)
+            objective = training.curve[-1].objective
+            report("training", training.epoch - start.epoch, n_epochs, objective=objective)
+        n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
+        return self._finish(problem, training, plan.shards, n_draws)
+
+    def _plan(self, problem: Problem, executor: Executor, n_epochs: int, start: Training) -> Plan:
+        """How the epochs go."""
         shards = Shards(
             problem.sources, self.shards, executor, resident=self._fits(problem, executor)
         )
@@ -148,40 +203,36 @@ class StochasticRanker(LinearRanker):
             radius=self._radius(problem),
             average_from=self._average_from(start.t, longest * n_epochs),
         )
-        shard_epoch = self._shard_epoch(problem, steps)
-        stored = TrainingCheckpoint(
-            checkpoint, self._job(problem, start, validation) if checkpoint is not None else {}
+        return Plan(shards, self._shard_epoch(problem, steps), n_steps, longest)
+
+    def _epoch(
+        self, problem: Problem, executor: Executor, plan: Plan, training: Training
+    ) -> Training:
+        """The training an epoch later: every shard from the same weights, then their mean."""
+        begun = time.perf_counter()
+        weights = executor.submit(np.asarray, training.weights, name="weights")
+        results: list[ShardResult] = plan.shards.run(
+            plan.shard_epoch,
+            plan.n_steps,
+            (self.seed, training.epoch),
+            weights,
+            training.t,
+            training.epoch,
+            name="epoch",
         )
-        training = stored.load() or start
-        while training.epoch < start.epoch + n_epochs and not self._is_over(training, start):
-            begun = time.perf_counter()
-            weights = executor.submit(np.asarray, training.weights, name="weights")
-            results: list[ShardResult] = shards.run(
-                shard_epoch,
-                n_steps,
-                (self.seed, training.epoch),
-                weights,
-                training.t,
-                training.epoch,
-                name="epoch",
-            )
-            self._check_finite(results, training)
-            training = advanced(training, results, shards.shares, longest)
-            loss = float(shards.shares @ [r.loss for r in results])
-            penalty = self.regularization / 2 * float(training.weights @ training.weights)
-            point = CurvePoint(
-                epoch=training.epoch,
-                n_steps=start.n_steps + (training.epoch - start.epoch) * n_steps,
-                seconds=training.seconds + time.perf_counter() - begun,
-                objective=loss + penalty / problem.n_views,
-                validation=self._validate(problem, training, validation, executor),
-            )
-            training = self._recorded(training, start, point)
-            stored.save(training)
-            done = training.epoch - start.epoch
-            report("training", done, n_epochs, objective=point.objective)
-        n_draws = min(n_epochs * n_steps, ESTIMATE_DRAWS)
-        return self._finish(problem, training, shards, n_draws)
+        self._check_finite(results, training)
+        shares = plan.shards.shares
+        later = advanced(training, results, shares, plan.longest)
+        loss = float(shares @ [r.loss for r in results])
+        penalty = self.regularization / 2 * float(later.weights @ later.weights)
+        point = CurvePoint(
+            epoch=later.epoch,
+            n_steps=training.n_steps + plan.n_steps,
+            seconds=training.seconds + time.perf_counter() - begun,
+            objective=loss + penalty / problem.n_views,
+            validation=None,
+        )
+        return replace(later, curve=(*training.curve, point))
 
     def _check(self, dataset: Dataset) -> None:
         """Raise an error if parameters are out of range or there is nothing to learn from."""
@@ -202,6 +253,7 @@ class StochasticRanker(LinearRanker):
         check_count("seed", self.seed, least=0)
         self._rule.check()
         get_measure(self.metric)
+        get_convention(self.convention)
         check_training_data(dataset)
 
     @property
@@ -216,7 +268,7 @@ class StochasticRanker(LinearRanker):
     def _labelled_source(
         self, dataset: Dataset, executor: Executor, prepare: Callable[..., PairBlock]
     ) -> tuple[Source, float]:
-        """The labelled pairs of a data set, and the mean square of their label difference."""
+        """The labelled pairs of a data set, and the mean square of their labels."""
         masses = np.array(map_labels(pair_mass, dataset, executor, self._rule))
         total, squares = masses.sum(axis=0)
         if not total > 0:
@@ -224,7 +276,8 @@ class StochasticRanker(LinearRanker):
                 "no query has two documents of different relevance and a weight above 0: there "
                 "is no pair to learn from."
             )
-        return Source(dataset, prepare, masses[:, 0]), float(squares / total)
+        squared_label = float(squares / total) if self.label == "difference" else 1.0
+        return Source(dataset, prepare, masses[:, 0]), squared_label
 
     def _previous(self, problem: Problem) -> Training | None:
         """The training to go on from, if there is one."""
@@ -234,6 +287,11 @@ class StochasticRanker(LinearRanker):
             raise DataError(
                 f"X has {dataset.n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: those it was trained on so far."
+            )
+        if training is not None and dataset.transforms != self._transforms:
+            raise DataError(
+                "X is scaled in another way than what the model was trained on so far; scale both "
+                "the same."
             )
         return training
 
@@ -276,48 +334,13 @@ class StochasticRanker(LinearRanker):
             "first epoch": start.epoch,
         }
 
-    def _is_over(self, training: Training, start: Training) -> bool:
-        """Whether the last `patience` epochs did not validate better than those before."""
-        scores = self._signed_scores(training.curve[start.epoch :])
-        if self.patience is None or not scores:
-            return False
-        return len(scores) - 1 - int(np.argmax(scores)) >= self.patience
-
-    def _signed_scores(self, curve: tuple[CurvePoint, ...]) -> list[float]:
-        sign = 1.0 if higher_is_better(self.metric) else -1.0
-        return [sign * p.validation for p in curve if p.validation is not None]
-
-    def _validate(
-        self,
-        problem: Problem,
-        training: Training,
-        validation: Dataset | None,
-        executor: Executor,
-    ) -> float | None:
-        """The metric of the model so far, by blocks; None without validation data."""
-        if validation is None:
-            return None
+    def _model_so_far(self, problem: Problem, training: Training) -> LinearModel:
         data = problem.dataset
-        model = LinearModel(
+        return LinearModel(
             feature_names=data.feature_names,
             weights=tuple(problem.coef(training.model).tolist()),
             transforms=data.transforms,
         )
-        parts = [
-            PerQuery.of_block(block, scores, [self.metric], self.convention)
-            for block, scores in model.predict_blocks(validation, executor=executor)
-        ]
-        [value] = PerQuery.concatenate(parts).summary().metrics.values()
-        if np.isnan(value):
-            raise DataError(f"no query of the validation data counts for {self.metric}.")
-        return value
-
-    def _recorded(self, training: Training, start: Training, point: CurvePoint) -> Training:
-        """The training with another point on its curve, and its model if that is the best."""
-        curve = (*training.curve, point)
-        scores = self._signed_scores(curve[start.epoch :])
-        is_best = bool(scores) and int(np.argmax(scores)) == len(scores) - 1
-        return replace(training, curve=curve, best=training.model if is_best else training.best)
 
     def _finish(self, problem: Problem, training: Training, shards: Shards, n_draws: int) -> Self:
         """Keep the model: the best validated one with `patience`, else the last."""

@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
-from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.evaluation import measured
+from dranking.rankers.linear import LinearModel
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
 
@@ -97,35 +93,11 @@ def evaluate(
     """
     names = [measure.name for measure in get_measures(measures)]
     how = get_convention(convention)
-    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
-    weights = np.array(model.weights)
     parts: list[PerQuery] = []
-    for part in map_blocks(
-        evaluate_block,
-        dataset,
-        get_executor(executor),
-        weights,
-        missing,
-        names,
-        how,
-        columns=columns,
-        name="evaluate",
-    ):
+    for part in measured(model, dataset, names, how, get_executor(executor)):
         parts.append(part)
         report("evaluate", len(parts), dataset.n_blocks)
     per_query = PerQuery.concatenate(parts)
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")
     return Evaluation(per_query)
-
-
-def evaluate_block(
-    block: QueryBlock,
-    weights: NDArray[np.float64],
-    transforms: Transforms,
-    measures: Sequence[str],
-    convention: Convention,
-) -> PerQuery:
-    """Score a block of the model's columns and measure each of its queries."""
-    block, scores = score_block(block, weights, transforms)
-    return PerQuery.of_block(block, scores, measures, convention)

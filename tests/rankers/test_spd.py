@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 
 import dranking as dr
+from dranking.data.scaling import scaled
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
 from dranking.rankers.ranksvm import RankSVM
@@ -269,6 +270,13 @@ def test_other_features_cannot_go_on(dataset):
         ranker.partial_fit(random_problem(1, n_features=5).dataset())
 
 
+def test_data_scaled_otherwise_cannot_go_on(dataset):
+    ranker = SPD(0.01, **SHORT).fit(dataset)
+    with pytest.raises(dr.DataError, match="X is scaled in another way"):
+        ranker.partial_fit(scaled(dataset, "standard"))
+    ranker.fit(scaled(dataset, "standard")).partial_fit(scaled(dataset, "standard"))
+
+
 @pytest.mark.parametrize("loss", ["squared", "squared-hinge"])
 @pytest.mark.parametrize("eta0", [1.0, 10.0, 1e5, np.inf])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
@@ -311,6 +319,7 @@ def test_equal_documents_leave_nothing_to_learn():
         ({"sampling": "rows"}, "sampling is 'rows'"),
         ({"position_weights": "rows"}, "position_weights is 'rows'"),
         ({"metric": "recall"}, "no measure 'recall'"),
+        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
     ],
 )
@@ -322,6 +331,22 @@ def test_wrong_parameters_are_refused(parameters, message, dataset):
 def test_patience_needs_validation_data(dataset):
     with pytest.raises(dr.UsageError, match="patience needs validation data"):
         SPD(patience=2, **SHORT).fit(dataset)
+
+
+def test_validation_data_that_lacks_features_is_refused_before_training(dataset):
+    epochs = []
+    with (
+        reporting(lambda *progress: epochs.append(progress)),
+        pytest.raises(dr.DataError, match="lacks 3 of the 6 features needed"),
+    ):
+        SPD(**SHORT).fit(dataset, validation=random_problem(3, n_features=3).dataset())
+    assert not epochs
+
+
+def test_validation_data_without_relevant_documents(dataset):
+    nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], qid=[1, 1, 1])
+    with pytest.raises(dr.DataError, match=r"no query of the validation data counts for ndcg@10"):
+        SPD(**SHORT).fit(dataset, validation=nothing)
 
 
 def test_data_without_a_pair_is_refused():
