@@ -75,15 +75,17 @@ def progress_shown() -> Iterator[None]:
 
 
 class _LogLines:
-    """Progress as JSON lines on stderr, now and then: a short job has none."""
+    """Progress as JSON lines on stderr, now and then of each stage: a short job has none."""
 
     def __init__(self) -> None:
-        self._last = time.monotonic()
+        self._begun = time.monotonic()
+        self._last: dict[str, float] = {}
 
     def __call__(self, stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
         now = time.monotonic()
-        if now - self._last >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
-            self._last = now
+        passed = now - self._last.get(stage, self._begun)
+        if passed >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
+            self._last[stage] = now
             line = {"stage": stage, "done": done, "total": total, **facts}
             notes.print(json.dumps(line), highlight=False, markup=False, soft_wrap=True)
 

@@ -172,7 +172,7 @@ class TrainingCheckpoint:
 
 
 def plot_learning_curve(
-    curve: Sequence[CurvePoint], *, metric: str = "validation", against: str = "n_steps"
+    curve: Sequence[CurvePoint], *, metric: str = "validation", against: str | None = None
 ) -> Figure:
     """Draw the objective, and the validation metric where there is one.
 
@@ -183,7 +183,7 @@ def plot_learning_curve(
     metric
         What the validation metric is called.
     against
-        "n_steps" or "seconds".
+        "n_steps", "seconds", or None for both, side by side.
 
     Returns
     -------
@@ -197,21 +197,25 @@ def plot_learning_curve(
     from matplotlib.figure import Figure
 
     labels = {"n_steps": "steps", "seconds": "seconds"}
-    if against not in labels:
+    if against not in (*labels, None):
         raise UsageError(f"against is {against!r}; choose n_steps or seconds.")
     if not curve:
         raise UsageError("the learning curve has no point.")
-    lines = {"objective": [(getattr(p, against), p.objective) for p in curve]}
-    validated = [(getattr(p, against), p.validation) for p in curve if p.validation is not None]
-    if validated:
-        lines[metric] = validated
-    figure = Figure(figsize=(7.2, 2.6 * len(lines)), layout="constrained")
-    panels = figure.subplots(len(lines), sharex=True, squeeze=False)[:, 0]
-    for axes, (label, points) in zip(panels, lines.items(), strict=True):
-        axes.plot(*zip(*points, strict=True), color="C0", marker=".", linewidth=1.6)
-        axes.set_ylabel(label)
-        axes.grid(color="0.9", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[-1].set_xlabel(labels[against])
+    columns = [*labels] if against is None else [against]
+    rows = {"objective": [(p, p.objective) for p in curve]}
+    if validated := [(p, p.validation) for p in curve if p.validation is not None]:
+        rows[metric] = validated
+    size = (7.2 if against else 10.4, 2.6 * len(rows))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(rows), len(columns), sharex="col", sharey="row", squeeze=False)
+    for of_row, (label, points) in zip(panels, rows.items(), strict=True):
+        of_row[0].set_ylabel(label)
+        for axes, column in zip(of_row, columns, strict=True):
+            x = [getattr(point, column) for point, _ in points]
+            axes.plot(x, [value for _, value in points], color="C0", marker=".", linewidth=1.6)
+            axes.grid(color="0.9", linewidth=0.8)
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right"]].set_visible(False)
+    for axes, column in zip(panels[-1], columns, strict=True):
+        axes.set_xlabel(labels[column])
     return figure

@@ -193,7 +193,7 @@ def test_the_study(folder, tmp_path, capsys):
     assert varied == [
         [(0.005, 0.0, 200, "random"), (0.2, 0.0, 200, "random")],
         [(0.2, 0.0, 200, "random"), (0.2, 0.4, 200, "random")],
-        [(0.2, 0.0, 100, "random"), (0.2, 0.0, 1_000, "random")],
+        [(0.2, 0.0, 50, "random"), (0.2, 0.0, 500, "random")],
         [(0.2, 0.0, 200, "random"), (0.2, 0.0, 200, "named")],
         [(0.01, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],
         [(0.2, 0.0, 200, "named"), (0.2, 0.0, 200, "named")],

@@ -369,8 +369,17 @@ def test_the_model_tells_how_it_came_about(dataset, tmp_path):
 def test_the_learning_curve_is_drawn(dataset):
     plain = SPD(0.01, **SHORT).fit(dataset)
     validated = SPD(0.01, **SHORT).fit(dataset, validation=dataset)
-    [axes] = plot_learning_curve(plain.learning_curve_).axes
+    [axes] = plot_learning_curve(plain.learning_curve_, against="n_steps").axes
     assert axes.lines[0].get_xdata().tolist() == [2_000, 4_000, 6_000]
+    panels = plot_learning_curve(validated.learning_curve_, metric="NDCG@10").axes
+    shown = [(a.lines[0].get_xdata().tolist(), a.lines[0].get_ydata().tolist()) for a in panels]
+    steps, seconds, objective, metric = (
+        [getattr(p, name) for p in validated.learning_curve_]
+        for name in ("n_steps", "seconds", "objective", "validation")
+    )
+    assert shown == [
+        (steps, objective), (seconds, objective), (steps, metric), (seconds, metric),
+    ]  # fmt: skip
     top, bottom = plot_learning_curve(
         validated.learning_curve_, metric="NDCG@10", against="seconds"
     ).axes

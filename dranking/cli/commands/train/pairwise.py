@@ -57,7 +57,9 @@ class Watched:
     ] = None
     learning_curve: Annotated[
         Path | None,
-        typer.Option(help="Write objective and metric of each epoch: .png, .svg, .csv or .json."),
+        typer.Option(
+            help="Draw (.png, .svg) or write (.csv, .json) objective and metric of each epoch."
+        ),
     ] = None
 
 
