@@ -1,7 +1,8 @@
-"""Machine instructions that NumPy has no name for: fused multiply-add, and prefetching.
+"""Machine instructions that NumPy has no name for: fused multiply-add, prefetching, bits, moves.
 
-In a kernel each is one instruction and does not keep a loop from being vectorised. Called from
-Python (as where Numba is switched off) they do the same, slowly.
+In a kernel each is one instruction and does not keep a loop from being vectorised, but a move of
+many elements, which is a call. Called from Python (as where Numba is switched off) they do the
+same, slowly.
 """
 
 from fractions import Fraction
@@ -24,6 +25,21 @@ def fma(a: float, b: float, c: float) -> float:
 
 def prefetch(row: NDArray[np.float64], i: int) -> None:
     """Start to bring `row[i]` and its cache line near; needs no reading, and never fails."""
+
+
+def count_ones(bits: int) -> int:
+    """How many of the 64 bits of a whole number (two's complement) are set."""
+    return (int(bits) & 0xFFFFFFFFFFFFFFFF).bit_count()
+
+
+def lowest_one(bits: int) -> int:
+    """Position, from 0, of the lowest bit that is set in a whole number other than 0."""
+    return (int(bits) & -int(bits)).bit_length() - 1
+
+
+def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
+    """Copy n elements within an array, which must have them; the stretches may overlap."""
+    array[target : target + n] = array[source : source + n].copy()
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -58,3 +74,47 @@ def _prefetch(context: Any, row: Any, i: Any) -> Any:
 @overload(prefetch, strict=False)  # type: ignore[untyped-decorator]
 def _overload_prefetch(row: Any, i: Any) -> Any:
     return lambda row, i: _prefetch(row, i)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _count_ones(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.int64), generate
+
+
+@overload(count_ones, strict=False)  # type: ignore[untyped-decorator]
+def _overload_count_ones(bits: Any) -> Any:
+    return lambda bits: _count_ones(bits)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _lowest_one(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], cgutils.true_bit)
+
+    return types.int64(types.int64), generate
+
+
+@overload(lowest_one, strict=False)  # type: ignore[untyped-decorator]
+def _overload_lowest_one(bits: Any) -> Any:
+    return lambda bits: _lowest_one(bits)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _shift(context: Any, array: Any, source: Any, target: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        n_bytes = builder.mul(arguments[3], ir.Constant(arguments[3].type, size))
+        places = [builder.gep(data, [arguments[i]]) for i in (2, 1)]
+        cgutils.raw_memmove(builder, *places, n_bytes, 1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, types.intp), generate
+
+
+@overload(shift, strict=False)  # type: ignore[untyped-decorator]
+def _overload_shift(array: Any, source: Any, target: Any, n: Any) -> Any:
+    return lambda array, source, target, n: _shift(array, source, target, n)

@@ -1,4 +1,4 @@
-"""Fused multiply-add against exact fractions; prefetching changes nothing."""
+"""Fused multiply-add against exact fractions, bits as written; prefetching changes nothing."""
 
 from fractions import Fraction
 
@@ -21,6 +21,19 @@ def compiled_fma(a: float, b: float, c: float) -> float:
 def prefetch_everything(row):
     for i in range(-100, len(row) + 100):
         machine.prefetch(row, i)
+
+
+@kernel
+def compiled_bits(bits):
+    return machine.count_ones(bits), machine.lowest_one(bits)
+
+
+@given(st.integers(-(2**63), 2**63 - 1).filter(bool))
+def test_bits_are_those_of_the_written_number(bits):
+    written = f"{bits % 2**64:064b}"
+    wanted = written.count("1"), 63 - written.rindex("1")
+    assert compiled_bits(bits) == wanted
+    assert (machine.count_ones(bits), machine.lowest_one(bits)) == wanted
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)

@@ -1,0 +1,178 @@
+"""Steps on W kept sparse and shrunk lazily: to the bit those of plain loops over a dense W."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy import sparse
+
+from dranking.kernels import bilinear as kernels
+from dranking.kernels.bilinear import (
+    BilinearRun,
+    Steps,
+    Tuples,
+    as_csr,
+    entrywise,
+    normwise,
+)
+from dranking.kernels.sparse_weights import SparseWeights
+from tests.reference import bilinear as reference
+
+
+def rows(rng, n, n_columns, density=0.4):
+    return sparse.random_array(
+        (n, n_columns), density=density, format="csr", dtype=np.float32, rng=rng
+    )
+
+
+def tuples(rng, n, n_queries, n_documents):
+    return Tuples(rng.integers(n_queries, size=n), *rng.integers(n_documents, size=(2, n)))
+
+
+def train(start, queries, documents, batches, steps, groups=None, dtype=np.float64):
+    weights = SparseWeights(start, dtype)
+    run = BilinearRun(weights, steps, groups or entrywise(start.shape[0]))
+    for batch in batches:
+        run.take(as_csr(queries), as_csr(documents), batch)
+    run.finish()
+    return weights, run
+
+
+def listed(batches):
+    return [t for batch in batches for t in zip(*(a.tolist() for a in batch), strict=True)]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    n_steps=st.lists(st.integers(0, 60), min_size=1, max_size=3),
+    lam=st.sampled_from([0.0, 1e-3, 0.02, 0.3]),
+    period=st.integers(1, 9),
+    constant=st.booleans(),
+)
+def test_lazy_equals_eager_to_the_bit(seed, shape, n_steps, lam, period, constant):
+    rng = np.random.default_rng(seed)
+    queries, documents = rows(rng, 7, shape[0]), rows(rng, 9, shape[1])
+    start = rng.normal(size=shape) * (rng.random(shape) < 0.3)
+    batches = [tuples(rng, n, 7, 9) for n in n_steps]
+    steps = Steps(0.7, constant, lam, period, grows=True)
+    W = start.tolist()
+    wanted_loss = reference.train(
+        W,
+        queries.toarray().astype(float).tolist(),
+        documents.toarray().astype(float).tolist(),
+        listed(batches),
+        C=0.7,
+        constant=constant,
+        lam=lam,
+        period=period,
+    )
+    weights, run = train(sparse.csr_array(start), queries, documents, batches, steps)
+    np.testing.assert_array_equal(weights.to_csr().toarray(), W)
+    assert run.loss == wanted_loss
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.0, 0.02]), n=st.integers(0, 80))
+def test_a_given_support_is_never_left(seed, lam, n):
+    rng = np.random.default_rng(seed)
+    queries, documents = rows(rng, 7, 8), rows(rng, 9, 6)
+    support = sparse.random_array((8, 6), density=0.4, format="csr", rng=rng)
+    support.data[::2] = 0.0  # a support may be zero to start from
+    batches = [tuples(rng, n, 7, 9)]
+    W = support.toarray().tolist()
+    stored = set(zip(*(a.tolist() for a in support.tocoo().coords), strict=True))
+    reference.train(
+        W,
+        queries.toarray().astype(float).tolist(),
+        documents.toarray().astype(float).tolist(),
+        listed(batches),
+        C=0.7,
+        lam=lam,
+        period=5,
+        support=stored,
+    )
+    weights, _ = train(support, queries, documents, batches, Steps(0.7, False, lam, 5, grows=False))
+    np.testing.assert_array_equal(weights.to_csr().toarray(), W)
+    assert weights.to_csr().nnz == support.nnz
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.02, 0.2]), n=st.integers(1, 60))
+def test_norms_of_blocks_are_shrunk(seed, lam, n):
+    rng = np.random.default_rng(seed)
+    queries, documents = rows(rng, 7, 6), rows(rng, 9, 5)
+    row_groups, column_groups = rng.integers(3, size=6), rng.integers(2, size=5)
+    batches = [tuples(rng, n, 7, 9)]
+    W = np.eye(6, 5).tolist()
+    reference.train_groups(
+        W,
+        queries.toarray().astype(float).tolist(),
+        documents.toarray().astype(float).tolist(),
+        listed(batches),
+        C=0.7,
+        lam=lam,
+        period=4,
+        row_groups=row_groups.tolist(),
+        column_groups=column_groups.tolist(),
+    )
+    weights, _ = train(
+        sparse.csr_array(np.eye(6, 5)),
+        queries,
+        documents,
+        batches,
+        Steps(0.7, False, lam, 4, grows=True),
+        normwise(row_groups, column_groups),
+    )
+    np.testing.assert_allclose(weights.to_csr().toarray(), W, rtol=1e-10, atol=1e-12)
+
+
+def test_float32_weights_are_those_of_float64_rounded():
+    rng = np.random.default_rng(0)
+    queries, documents = rows(rng, 30, 40), rows(rng, 30, 40)
+    batches = [tuples(rng, 500, 30, 30)]
+    steps = Steps(0.5, False, 1e-3, 10, grows=True)
+    start = sparse.eye_array(40, format="csr")
+    exact, _ = train(start, queries, documents, batches, steps)
+    single, _ = train(start, queries, documents, batches, steps, dtype=np.float32)
+    assert single.to_csr().dtype == np.float32
+    np.testing.assert_allclose(single.to_csr().toarray(), exact.to_csr().toarray(), atol=2e-6)
+
+
+@pytest.mark.parametrize("n_columns", [50, 3_000])
+def test_memory_follows_the_nonzeros(n_columns):
+    rng = np.random.default_rng(1)
+    queries, documents = rows(rng, 200, 60, 0.2), rows(rng, 200, n_columns, 0.1)
+    batches = [tuples(rng, 400, 200, 200) for _ in range(5)]
+    steps = Steps(1.0, False, 2e-2, 10, grows=True)
+    weights, _ = train(sparse.csr_array((60, n_columns)), queries, documents, batches, steps)
+    n = weights.to_csr().nnz
+    assert 0 < n < 0.6 * 60 * n_columns  # some entries were shrunk to zero, and some were not
+    assert np.count_nonzero(weights.to_csr().data) == n
+    assert weights.n_stored == n
+    assert weights.nbytes <= 20 * weights.n_stored + 200 * 60
+    assert weights.peak_bytes >= weights.nbytes
+
+
+def test_zeros_are_released_while_steps_are_taken():
+    """Rows that no step comes to any more lose their zeros all the same."""
+    rng = np.random.default_rng(2)
+    vectors = rows(rng, 60, 300, 0.1)
+    weights = SparseWeights(sparse.csr_array((300, 300)), np.float32)
+    run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
+    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 400, 60, 60))
+    many = weights.n_stored
+    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 4_000, 3, 3))
+    stored = weights.to_csr().data
+    assert len(stored) < 0.5 * many
+    assert len(stored) <= 1.25 * np.count_nonzero(stored)
+
+
+def test_long_vectors_are_looked_up_twice(monkeypatch):
+    """Where the places of a step are too many to be remembered, W is the same."""
+    rng = np.random.default_rng(3)
+    vectors = rows(rng, 9, 40, 0.9)
+    batches = [tuples(rng, 50, 9, 9)]
+    steps, start = Steps(0.7, False, 0.01, 5, grows=True), sparse.eye_array(40, format="csr")
+    remembered, _ = train(start, vectors, vectors, batches, steps)
+    monkeypatch.setattr(kernels, "KEPT_PLACES", 1)
+    forgotten, _ = train(start, vectors, vectors, batches, steps)
+    np.testing.assert_array_equal(forgotten.to_csr().toarray(), remembered.to_csr().toarray())
