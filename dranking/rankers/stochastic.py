@@ -363,8 +363,7 @@ class StochasticRanker(LinearRanker):
             )
         )
         objective = float(losses / mass + self.regularization / 2 * (coef @ coef))
-        most = FAILED * without / mass if self.loss in UNBOUNDED else np.finfo(float).max
-        if not objective <= most:
+        if self.loss in UNBOUNDED and not objective <= FAILED * without / mass:
             raise self._diverged(
                 f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
                 f"{without / mass:.3g} without any weights",
@@ -377,10 +376,15 @@ class StochasticRanker(LinearRanker):
         return self._set_weights(problem.dataset, coef)
 
     def _check_finite(self, results: list[ShardResult], training: Training) -> None:
-        sizes = [
-            (r.loss, self.regularization * float(r.weights @ r.weights), float(r.total @ r.total))
-            for r in results
-        ]
+        with np.errstate(over="ignore"):
+            sizes = [
+                [
+                    r.loss,
+                    self.regularization * float(r.weights @ r.weights),
+                    float(r.total @ r.total),
+                ]
+                for r in results
+            ]
         if not np.isfinite(sizes).all():
             raise self._diverged(
                 f"the steps of epoch {training.epoch + 1} grew without limit", training.eta0

@@ -127,7 +127,11 @@ def skipped(
 
 
 def interleaved(
-    alternatives: Mapping[str, Callable[[], object]], repeats: int = 5, *, warm_up: bool = True
+    alternatives: Mapping[str, Callable[[], object]],
+    repeats: int = 5,
+    *,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Sample]:
     """Time alternatives in turn, round after round.
 
@@ -139,10 +143,13 @@ def interleaved(
         Number of rounds.
     warm_up
         Whether each is called once before, so that compiling and first reads are not timed.
+    clock
+        What is read before and after: wall seconds, or `time.process_time` for the processor's
+        seconds, which count on one thread even where other work keeps the machine busy.
 
     Returns
     -------
-    Wall seconds of each call, by name.
+    Seconds of each call, by name.
     """
     if warm_up:
         for name, call in alternatives.items():
@@ -151,16 +158,16 @@ def interleaved(
     seconds: dict[str, list[float]] = {name: [] for name in alternatives}
     for round_number in range(1, repeats + 1):
         for name, call in alternatives.items():
-            seconds[name].append(_seconds(call))
+            seconds[name].append(_seconds(call, clock))
             note(f"round {round_number} of {repeats}: {name} {seconds[name][-1]:.3f} s")
     return {name: Sample(tuple(values)) for name, values in seconds.items()}
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def peak_memory(load: Callable[[], Any], run: Callable[[Any], object]) -> int:

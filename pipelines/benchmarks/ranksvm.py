@@ -1,4 +1,9 @@
-"""Time of RankSVM to its optimum, and of one pass of it against a read of X.
+"""Time of RankSVM to its optimum, against a public solver, and of one pass against a read of X.
+
+The peer is the distributed trust-region Newton rankSVM built on LIBLINEAR (Lee and Lin: Large-scale
+linear RankSVM, 2014), run as one process where its program is named (`--tron`). It says itself how
+many seconds of the processor the solver took, reading the data aside; ours are counted in the same
+way, on one thread. Both stop by their own default, and the objectives reached are compared.
 
 A pass is a product with the second derivative of the objective: X v, two sweeps over the sorted
 documents of each query, X' g. Its floor is one read of X, measured in the same rounds. That it
@@ -9,23 +14,38 @@ larger queries: the number of pairs grows in proportion to l, the time hardly.
 from __future__ import annotations
 
 import argparse
+import re
+import subprocess
+import tempfile
+import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.losses.pairwise import SQUARED_HINGE
 from dranking.rankers.pairwise_objective import PairwiseObjective
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, read_all
-from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser
+from pipelines.benchmarks.harness import (
+    Figure,
+    Sample,
+    figure,
+    interleaved,
+    main,
+    parser,
+    skipped,
+)
+from pipelines.benchmarks.pairwise import write_text
 
 LAMBDA = 1e-3
 SIZES = (Size(70_000, 46, 40, {}, {}), Size(200_000, 136, 50, {}, {}))
 QUICK = (Size(7_000, 46, 40, {}, {}),)
 QUERY_SIZES = (20, 200, 2_000)
+TRON = "trust-region Newton rankSVM on LIBLINEAR"
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
@@ -34,12 +54,13 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     for size in QUICK if options.quick else SIZES:
         arrays = make_arrays(size)
         figures += solution(f"{size}", arrays)
+        figures += against_tron(f"{size}", arrays, options.tron)
         figures += one_pass(f"{size}", arrays)
     return figures + query_growth(make_arrays((QUICK if options.quick else SIZES)[0]))
 
 
 def solution(at: str, arrays: Arrays) -> list[Figure]:
-    """Seconds to the default tolerance, and how far from the optimum that is."""
+    """Seconds to the default tolerance on all cores, and how far from the optimum that is."""
     dataset = arrays.dataset()
     optimum = dr.RankSVM(LAMBDA, tol=1e-9).fit(dataset).objective_
     fitted = dr.RankSVM(LAMBDA).fit(dataset)
@@ -50,6 +71,52 @@ def solution(at: str, arrays: Arrays) -> list[Figure]:
         figure(f"objective above the optimum, {at}", fitted.objective_ / optimum - 1, "",
                at_most=1e-4),
     ]  # fmt: skip
+
+
+def against_tron(at: str, arrays: Arrays, tron: str | None) -> list[Figure]:
+    """Seconds of one core, and the objective, against the peer's."""
+    over, gap = f"time over the peer's, one core, {at}", f"objective off the peer's, {at}"
+    if not tron:
+        why = "its program is not there; name it with --tron"
+        return [
+            skipped(over, "x", why, peer=TRON, target=1.5),
+            skipped(gap, "", why, peer=TRON, target=1e-4),
+        ]
+    dataset, core = arrays.dataset(), ThreadExecutor(1)
+    fitted = dr.RankSVM(LAMBDA).fit(dataset)
+    found: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        text = write_text(arrays, Path(folder, "train.txt"))
+        times = interleaved(
+            {
+                "ours": lambda: dr.RankSVM(LAMBDA).fit(dataset, executor=core),
+                TRON: lambda: found.append(run_tron(tron, text, fitted.n_pairs_)),
+            },
+            clock=time.process_time,
+        )
+    theirs = Sample(tuple(seconds for seconds, _ in found[1:]))  # the first was to warm up
+    objective = found[-1][1]
+    return [
+        figure(f"processor time to the optimum, one core, {at}", times["ours"], "s"),
+        figure(f"processor time of the peer, {at}", theirs, "s", peer=TRON),
+        figure(over, times["ours"] / theirs, "x", peer=TRON, at_most=1.5),
+        figure(gap, abs(fitted.objective_ / objective - 1), "", peer=TRON, at_most=1e-4),
+    ]
+
+
+def run_tron(program: str, text: Path, n_pairs: float) -> tuple[float, float]:
+    """Train with the peer; its solver's seconds, and the objective that it reached, in our terms.
+
+    It minimises ``|w|^2 / 2 + C sum of squared hinges``: with C = 1 / (lambda n_pairs), ours over
+    lambda.
+    """
+    cost = 1.0 / (LAMBDA * n_pairs)
+    command = [program, "-c", repr(cost), str(text), str(text.with_suffix(".model"))]
+    log = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return (
+        float(re.findall(r"total_sec\s*=\s*(\S+)", log)[-1]),
+        LAMBDA * float(re.findall(r"\bf\s+(\S+)", log)[-1]),
+    )
 
 
 def one_pass(at: str, arrays: Arrays) -> list[Figure]:
@@ -93,5 +160,12 @@ def passes_over(dataset: Dataset) -> partial[object]:
     return partial(objective.curvature, SQUARED_HINGE, tangents, weights)
 
 
+def options() -> argparse.ArgumentParser:
+    """The options of this benchmark."""
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--tron", metavar="PROGRAM", help="the peer's training program")
+    return options
+
+
 if __name__ == "__main__":
-    main(measure, parser("RankSVM: time to the optimum, and of a pass."))
+    main(measure, options())

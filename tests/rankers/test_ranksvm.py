@@ -13,6 +13,7 @@ import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
+from dranking.rankers.pairwise_objective import PairwiseObjective
 from tests.rankers.problems import random_problem
 from tests.reference import pair_losses as reference
 
@@ -110,6 +111,16 @@ def test_the_smallest_tolerance_ends_where_rounding_hides_descent(problem, loss)
     rough = ranker_of(loss, 0.01).fit(problem.dataset())
     assert exact.objective_ <= rough.objective_ * (1 + 1e-5)
     assert exact.n_iter_ < 200
+
+
+def test_no_point_is_computed_twice(problem, monkeypatch):
+    points = []
+    original = PairwiseObjective.at
+    monkeypatch.setattr(
+        PairwiseObjective, "at", lambda self, loss, w: points.append(w) or original(self, loss, w)
+    )
+    ranker = dr.RankSVM(1e-4).fit(problem.dataset())
+    assert len(points) == ranker.n_iter_ + 2  # zero weights, every step, and the objective stated
 
 
 def test_steps_of_all_losses_count(problem):

@@ -287,6 +287,11 @@ def test_a_diverging_step_length_is_named(loss, eta0, dataset):
     assert not hasattr(ranker, "coef_")
 
 
+def test_weights_too_large_to_square_are_told_of(dataset):
+    with pytest.raises(dr.UsageError, match=r"epoch 1 grew without limit.* Lower eta0"):
+        SPD(1e-300, eta0=1e200, **SHORT).fit(dataset)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e3, 1e12])
 @pytest.mark.parametrize("regularization", [1e-10, 1e10])
