@@ -17,7 +17,6 @@ import argparse
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from pipelines.benchmarks.harness import (
     interleaved,
     main,
     parser,
+    processor_seconds,
     skipped,
 )
 from pipelines.benchmarks.pairwise import write_text
@@ -92,7 +92,7 @@ def against_tron(at: str, arrays: Arrays, tron: str | None) -> list[Figure]:
                 "ours": lambda: dr.RankSVM(LAMBDA).fit(dataset, executor=core),
                 TRON: lambda: found.append(run_tron(tron, text, fitted.n_pairs_)),
             },
-            clock=time.process_time,
+            clock=processor_seconds,
         )
     theirs = Sample(tuple(seconds for seconds, _ in found[1:]))  # the first was to warm up
     objective = found[-1][1]

@@ -27,14 +27,21 @@ def test_text_for_the_peer_holds_the_same_data(tmp_path):
     assert {len(str(q)) for q in block.query_ids.to_pylist()} == {6}
 
 
-@pytest.mark.parametrize("sofia", [None, "true"])
-def test_every_figure_is_measured(sofia, monkeypatch):
+def test_without_the_peer_its_figures_are_skipped():
+    ours, ratio = pairwise.in_memory(TINY, 1.0, 2_000, None)
+    assert ours.holds
+    assert ratio.skipped
+    assert ratio.value is None
+
+
+@pytest.mark.cluster
+def test_every_figure_is_measured(monkeypatch):
     monkeypatch.setattr(pairwise, "QUICK", ((TINY, 1.0),))
     monkeypatch.setattr(pairwise, "STEPS", 20_000)
     monkeypatch.setattr(pairwise, "QUICK_STREAMED", (400, 800))
     options = harness.parser("")
-    options.add_argument("--sofia", default=sofia)
-    figures = pairwise.measure(options.parse_args(["--quick"]))
+    options.add_argument("--sofia")
+    figures = pairwise.measure(options.parse_args(["--quick", "--sofia", "true"]))
     names = [figure.name for figure in figures]
-    assert len(names) == len(set(names)) == (6 if sofia is None else 7)
-    assert [figure.skipped is not None for figure in figures].count(True) == (sofia is None)
+    assert len(names) == len(set(names)) == 9
+    assert not any(figure.skipped for figure in figures)
