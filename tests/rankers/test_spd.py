@@ -103,6 +103,16 @@ def test_projection_keeps_the_weights_in_the_ball(dataset):
     assert np.linalg.norm(kept.coef_) <= (1 + 1e-9) / np.sqrt(1e-3) < np.linalg.norm(free.coef_)
 
 
+@pytest.mark.parametrize(("label", "mean_square"), [("sign", 1.0), ("difference", 4.0)])
+def test_the_ball_of_the_squared_loss_follows_from_the_labels(label, mean_square):
+    # Pairs of grades 0 and 2: the first step, of length 1 / lambda, ends on the border.
+    data = dr.from_arrays(0.2 * np.eye(4), [0, 2, 0, 2], qid=[1, 1, 2, 2])
+    one = {"eta0": np.inf, "n_epochs": 1, "steps_per_epoch": 1, "average": "none"}
+    ranker = SPD(0.01, "squared", label=label, projection=True, **one).fit(data)
+    expected = np.sqrt(mean_square) / (2 * np.sqrt(0.01))
+    assert np.linalg.norm(ranker.coef_) == pytest.approx(expected)
+
+
 def test_sparse_rows_give_the_same(problem, dataset):
     expected = SPD(0.01, **SHORT).fit(dataset).coef_
     rows = problem.dataset(sparse.csr_array, max_documents=90)
@@ -204,6 +214,16 @@ def test_patience_ends_early_and_keeps_the_best(dataset):
     np.testing.assert_array_equal(ranker.coef_, best.coef_)
     found = dr.evaluate(ranker.to_model(), validation, ["pairwise_error"]).metrics
     assert found["pairwise_error"] == pytest.approx(min(scores), rel=1e-12)
+
+
+def test_patience_counts_the_epochs_of_a_call(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    options = {"steps_per_epoch": 500, "average": "none", "eta0": 1e-9, "warm_start": True}
+    ranker = SPD(0.01, n_epochs=5, **options).fit(dataset)
+    # Steps this short change no order: the first epoch of each call stays the best.
+    for n_points in (5 + 3, 5 + 3 + 3):
+        ranker.set_params(patience=2).fit(dataset, validation=validation)
+        assert len(ranker.learning_curve_) == n_points
 
 
 def test_without_patience_the_curve_is_only_kept(dataset):

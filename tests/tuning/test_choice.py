@@ -32,6 +32,14 @@ def test_ties_go_to_the_smallest_lambda_then_to_the_fewest_features():
     assert chosen(grid[::-1]) == (2, 2)
 
 
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@pytest.mark.parametrize("rule", ["best", "one-standard-error"])
+def test_what_diverged_is_worse_than_all_others(rule, higher_is_better):
+    grid = [point(1, 1, math.nan), point(2, 1, 0.5), point(4, 1, math.nan)]
+    for order in (grid, grid[::-1]):
+        assert chosen(order, rule, higher_is_better=higher_is_better) == (2, 1)
+
+
 def test_rounding_makes_no_winner():
     # 0.1 + 0.2 is above 0.3 by one rounding.
     assert chosen([point(1, 1, 0.3), point(1, 2, 0.1 + 0.2)]) == (1, 1)
