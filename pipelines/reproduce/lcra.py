@@ -24,6 +24,7 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from pipelines.reproduce.lcra_protocol import (
     Judged,
     Outcome,
     compared,
+    map_splits,
     read_judged,
     run_method,
     split_queries,
@@ -96,27 +98,35 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--labels", type=float, default=0.2, help="share of queries (0.2)")
     parser.add_argument("--steps", type=int, default=20_000, help="of each training (20,000)")
     parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, a split each (1)")
     parser.add_argument("--quick", action="store_true", help="a small grid, to see that it runs")
     parser.add_argument("--table", type=Path, metavar="FILE.csv", help="write every split")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     options = parser.parse_args(arguments)
-    if options.splits < 2 or not 0 < options.labels <= 1:
-        raise UsageError("--splits must be at least 2, and --labels above 0 and at most 1.")
+    if options.splits < 2 or options.jobs < 1 or not 0 < options.labels <= 1:
+        raise UsageError(
+            "--splits must be at least 2, --jobs at least 1, and --labels above 0 and at most 1."
+        )
     return options
 
 
 def run_splits(judged: Judged, options: argparse.Namespace) -> Outcomes:
-    """Every method on every split; the seed of a split also draws its views and pairs."""
-    grid = QUICK if options.quick else GRID
+    """Every method on every split."""
     outcomes: Outcomes = {name: [] for name in METHODS}
-    for number in range(options.splits):
-        split = split_queries(judged, number, options.labels)
-        parameters = {"n_epochs": 1, "steps_per_epoch": options.steps, "seed": number}
-        for name in METHODS:
-            outcome = run_method(name, split, grid, parameters, options.convention)
+    found = map_splits(partial(run_split, judged, options), options.splits, options.jobs)
+    for done, of_split in enumerate(found, start=1):
+        for name, outcome in of_split.items():
             outcomes[name].append(outcome)
-        report("splits", number + 1, options.splits)
+        report("splits", done, options.splits)
     return outcomes
+
+
+def run_split(judged: Judged, options: argparse.Namespace, number: int) -> dict[str, Outcome]:
+    """Every method on a split, whose number also draws the views and the pairs."""
+    grid = QUICK if options.quick else GRID
+    split = split_queries(judged, number, options.labels)
+    parameters = {"n_epochs": 1, "steps_per_epoch": options.steps, "seed": number}
+    return {name: run_method(name, split, grid, parameters, options.convention) for name in METHODS}
 
 
 def scores_of(outcomes: Sequence[Outcome]) -> list[float]:

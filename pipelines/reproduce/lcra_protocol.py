@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -235,6 +237,15 @@ def run_method(
     tested = tune(split.train, validation=split.test, **options).grid
     [score] = [p["score"] for p in tested if setting.items() <= p.items()]
     return Outcome(score, max(point["score"] for point in tested), setting)
+
+
+def map_splits(run: Callable[[int], Any], n_splits: int, jobs: int) -> Iterator[Any]:
+    """``run(number)`` of each split in order, in so many processes if there are several."""
+    if jobs == 1:
+        yield from map(run, range(n_splits))
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(run, range(n_splits))
 
 
 def shared_parameters(method: Method, parameters: Mapping[str, Any]) -> dict[str, Any]:

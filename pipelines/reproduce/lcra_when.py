@@ -20,7 +20,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,7 @@ from pipelines.reproduce.lcra_protocol import (
     Judged,
     Outcome,
     compared,
+    map_splits,
     read_judged,
     run_method,
     split_queries,
@@ -135,12 +136,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER")
     parser.add_argument("--splits", type=int, default=10, help="random splits (10)")
     parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, a split each (1)")
     parser.add_argument("--quick", action="store_true", help="little of all, to see that it runs")
     parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     options = parser.parse_args(arguments)
-    if options.splits < 2:
-        raise UsageError(f"--splits is {options.splits}; a spread needs at least 2.")
+    if options.splits < 2 or options.jobs < 1:
+        raise UsageError("--splits must be at least 2, and --jobs at least 1.")
     return options
 
 
@@ -174,22 +176,27 @@ def run_all(judged: Judged, studies: Sequence[Study], options: argparse.Namespac
 def run_condition(
     judged: Judged, condition: Condition, options: argparse.Namespace
 ) -> dict[str, list[Outcome]]:
-    """Every method on every split; the seed of a split also draws its views and pairs."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in METHODS}
-    for seed in range(options.splits):
-        split = split_queries(
-            judged, seed, condition.labels, noise=condition.noise, only_with_pairs=True
-        )
-        parameters = {
-            "n_epochs": 1,
-            "steps_per_epoch": condition.steps,
-            "seed": seed,
-            "views": views_of(condition),
-        }
-        for name in METHODS:
-            grid = QUICK if options.quick else GRID
-            outcomes[name].append(run_method(name, split, grid, parameters, options.convention))
-    return outcomes
+    """Every method on every split."""
+    run = partial(run_split, judged, condition, options)
+    outcomes = list(map_splits(run, options.splits, options.jobs))
+    return {name: [of_split[name] for of_split in outcomes] for name in METHODS}
+
+
+def run_split(
+    judged: Judged, condition: Condition, options: argparse.Namespace, number: int
+) -> dict[str, Outcome]:
+    """Every method on a split, whose number also draws the views and the pairs."""
+    grid = QUICK if options.quick else GRID
+    split = split_queries(
+        judged, number, condition.labels, noise=condition.noise, only_with_pairs=True
+    )
+    parameters = {
+        "n_epochs": 1,
+        "steps_per_epoch": condition.steps,
+        "seed": number,
+        "views": views_of(condition),
+    }
+    return {name: run_method(name, split, grid, parameters, options.convention) for name in METHODS}
 
 
 def views_of(condition: Condition) -> int | list[list[int]]:
