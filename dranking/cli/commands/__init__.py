@@ -4,6 +4,7 @@ from dranking.cli.commands.data import info, ingest
 from dranking.cli.commands.export import export
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
+from dranking.cli.commands.registry import registry
 from dranking.cli.commands.selection import select
 from dranking.cli.commands.stats import stats
 from dranking.cli.commands.train import train
@@ -17,6 +18,7 @@ __all__ = [
     "ingest",
     "predict",
     "quickstart",
+    "registry",
     "select",
     "stats",
     "train",

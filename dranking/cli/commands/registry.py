@@ -1,0 +1,123 @@
+"""`registry`: versions of a model and which of them is the champion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from dranking.cli.options import Json
+from dranking.cli.output import format_value, note, print_json, print_table
+
+registry = typer.Typer(
+    help="Versions of a model: list, show, promote, roll back, prune.", no_args_is_help=True
+)
+
+Location: TypeAlias = Annotated[
+    str,
+    typer.Argument(help="A directory, or a URL such as s3://bucket/models.", metavar="REGISTRY"),
+]
+VersionName: TypeAlias = Annotated[
+    str, typer.Argument(help="A number, or champion, challenger, previous.", metavar="VERSION")
+]
+
+
+@registry.command("list")
+def list_versions(location: Location, as_json: Json = False) -> None:
+    """All versions, with their metrics and aliases."""
+    opened = _open(location)
+    named = {version: alias for alias, version in opened.aliases.model_dump().items() if version}
+    manifests = [opened.manifest(version) for version in opened.versions]
+    if as_json:
+        versions = [
+            {
+                "version": m.version,
+                "alias": named.get(m.version),
+                "created": m.created.isoformat(),
+                "run_id": m.run_id,
+                "metrics": m.metrics,
+            }
+            for m in manifests
+        ]
+        print_json({"versions": versions, "aliases": opened.aliases.model_dump()})
+        return
+    rows = [
+        (
+            m.version,
+            named.get(m.version, ""),
+            f"{m.created:%Y-%m-%d %H:%M}",
+            m.run_id or "",
+            ", ".join(f"{name} {format_value(value)}" for name, value in m.metrics.items()),
+        )
+        for m in manifests
+    ]
+    print_table(str(opened), ["version", "alias", "created (UTC)", "run", "metrics"], rows)
+
+
+@registry.command()
+def show(location: Location, version: VersionName = "champion", as_json: Json = False) -> None:
+    """Everything recorded of a version."""
+    opened = _open(location)
+    manifest = opened.manifest(opened.resolve(version)).model_dump(mode="json")
+    if as_json:
+        print_json(manifest)
+        return
+    rows = [(name, str(value)) for name, value in _flat(manifest)]
+    print_table(f"{opened}, version {manifest['version']}", ["", "value"], rows)
+
+
+@registry.command()
+def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
+    """Make a version the champion, after checking its files."""
+    opened = _open(location)
+    with opened.locked():
+        aliases = opened.promote(version)
+    _show_aliases(aliases.model_dump(), as_json)
+
+
+@registry.command()
+def rollback(location: Location, as_json: Json = False) -> None:
+    """Make the previous champion the champion again."""
+    opened = _open(location)
+    with opened.locked():
+        aliases = opened.rollback()
+    _show_aliases(aliases.model_dump(), as_json)
+
+
+@registry.command()
+def prune(
+    location: Location,
+    keep: Annotated[int, typer.Option(help="Newest versions to keep.")],
+    as_json: Json = False,
+) -> None:
+    """Delete old versions that have no alias."""
+    opened = _open(location)
+    with opened.locked():
+        deleted = opened.prune(keep)
+    if as_json:
+        print_json({"deleted": deleted})
+    else:
+        note(f"deleted: {', '.join(deleted) or 'nothing'}")
+
+
+def _open(location: str) -> Any:
+    from dranking.retrain.registry import Registry
+
+    return Registry(location)
+
+
+def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:
+    if as_json:
+        print_json(aliases)
+    else:
+        note(", ".join(f"{alias}: {version or 'none'}" for alias, version in aliases.items()))
+
+
+def _flat(content: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Entries of nested objects, with the way to each."""
+    rows: list[tuple[str, Any]] = []
+    for key, value in content.items():
+        rows += (
+            _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+        )
+    return rows

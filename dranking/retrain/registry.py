@@ -1,0 +1,281 @@
+"""The registry: versions of a model in a plain directory, and which of them is the champion.
+
+Layout::
+
+    manifest.json            what this is
+    aliases.json             champion, challenger, previous -> version: one file, changed in one go
+    versions/000001/         manifest.json (lineage, metrics, checksums), model.json,
+                             per_query.parquet, report.html, exports/...
+
+A version never changes once it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dranking.data.atomic import MANIFEST_NAME
+from dranking.errors import DataError, UsageError
+from dranking.retrain.storage import Storage, open_storage
+
+Alias: TypeAlias = Literal["champion", "challenger", "previous"]
+Version: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{6,}$")]
+FileName: TypeAlias = Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)*$")]
+Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+ALIASES_NAME = "aliases.json"
+MODEL_NAME = "model.json"
+VERSIONS = "versions"
+M = TypeVar("M", bound=BaseModel)
+_STRICT = ConfigDict(frozen=True, extra="forbid")
+
+
+class RegistryManifest(BaseModel):
+    """Content of the registry's ``manifest.json``."""
+
+    model_config = _STRICT
+    format: Literal["dranking-registry"] = "dranking-registry"
+    schema_version: Literal[1] = 1
+
+
+class VersionManifest(BaseModel):
+    """Content of a version's ``manifest.json``.
+
+    Attributes
+    ----------
+    version
+        Its number.
+    created
+        When, UTC.
+    run_id
+        The run that made it; None if it was added by hand.
+    lineage
+        Data fingerprints, configuration digest, environment: where it comes from.
+    metrics
+        Mean of each measure on the data held out.
+    checksums
+        SHA-256 of every other file, by its name.
+    """
+
+    model_config = _STRICT
+    format: Literal["dranking-version"] = "dranking-version"
+    schema_version: Literal[1] = 1
+    version: Version
+    created: datetime
+    run_id: str | None = None
+    lineage: dict[str, Any] = Field(default_factory=dict)
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+    checksums: dict[FileName, Digest]
+
+
+class Aliases(BaseModel):
+    """Content of ``aliases.json``: which version has which part, if any."""
+
+    model_config = _STRICT
+    champion: Version | None = None
+    challenger: Version | None = None
+    previous: Version | None = None
+
+
+class Registry:
+    """Versions of a model, and their aliases.
+
+    Parameters
+    ----------
+    location
+        A directory, or a URL that fsspec knows, such as ``s3://bucket/registry``. An empty place
+        becomes a registry with its first version.
+
+    Raises
+    ------
+    DataError
+        If something else is there, or it is damaged.
+    """
+
+    def __init__(self, location: str | Path) -> None:
+        self.storage: Storage = open_storage(location)
+        self._check()
+
+    def __str__(self) -> str:
+        return str(self.storage)
+
+    @property
+    def versions(self) -> list[str]:
+        """All versions, oldest first."""
+        return sorted(self.storage.folders(VERSIONS), key=int)
+
+    @property
+    def aliases(self) -> Aliases:
+        """Which version has which part."""
+        content = self.storage.read(ALIASES_NAME)
+        return Aliases() if content is None else self._parse(Aliases, content, ALIASES_NAME)
+
+    def resolve(self, name: str) -> str:
+        """The version that an alias or a number names.
+
+        Raises
+        ------
+        UsageError
+            If there is none.
+        """
+        if name in Aliases.model_fields:
+            version = getattr(self.aliases, name)
+            if version is None:
+                raise UsageError(f"{self}: there is no {name} yet.")
+            return str(version)
+        versions = self.versions
+        number = name.zfill(6)
+        if number not in versions:
+            there = f"{versions[0]} to {versions[-1]}" if versions else "none"
+            raise UsageError(f"{self}: there is no version {name!r}; there are {there}.")
+        return number
+
+    def manifest(self, version: str) -> VersionManifest:
+        """What is recorded of a version."""
+        name = f"{VERSIONS}/{version}/{MANIFEST_NAME}"
+        content = self.storage.read(name)
+        if content is None:
+            raise DataError(f"{self}: {name} is not there.")
+        return self._parse(VersionManifest, content, name)
+
+    def read(self, version: str, name: str) -> bytes:
+        """A file of a version, verified.
+
+        Raises
+        ------
+        DataError
+            If it is not there or not what was stored.
+        """
+        expected = self.manifest(version).checksums.get(name)
+        content = self.storage.read(f"{VERSIONS}/{version}/{name}")
+        if content is None or expected is None:
+            raise DataError(f"{self}: version {version} has no {name}.")
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise DataError(
+                f"{self}: {name} of version {version} is damaged (its checksum differs); promote "
+                "another version, and restore this one from a copy."
+            )
+        return content
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs from changing the registry; raises TryAgainError if one does."""
+        with self.storage.locked():
+            yield
+
+    def add(
+        self,
+        source: Path,
+        *,
+        run_id: str | None = None,
+        lineage: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float | None] | None = None,
+    ) -> str:
+        """Store the files of a folder as the next version; it becomes the challenger.
+
+        Parameters
+        ----------
+        source
+            Folder with ``model.json`` and whatever belongs to it.
+        run_id, lineage, metrics
+            See `VersionManifest`.
+
+        Returns
+        -------
+        The version.
+        """
+        if not (source / MODEL_NAME).is_file():
+            raise UsageError(f"{source}: has no {MODEL_NAME}; a version needs one.")
+        if self.storage.read(MANIFEST_NAME) is None:
+            self._write(MANIFEST_NAME, RegistryManifest())
+        version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
+        files = sorted(f for f in source.rglob("*") if f.is_file())
+        manifest = VersionManifest(
+            version=version,
+            created=datetime.now(UTC),
+            run_id=run_id,
+            lineage=dict(lineage or {}),
+            metrics=dict(metrics or {}),
+            checksums={
+                file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+                for file in files
+            },
+        )
+        self.storage.add_folder(source, f"{VERSIONS}/{version}", _text(manifest).encode())
+        self._write(ALIASES_NAME, self.aliases.model_copy(update={"challenger": version}))
+        return version
+
+    def promote(self, version: str) -> Aliases:
+        """Make a version the champion; the champion so far becomes the previous one."""
+        version = self.resolve(version)
+        self.verify(version)
+        old = self.aliases
+        if old.champion == version:
+            return old
+        challenger = None if old.challenger == version else old.challenger
+        new = Aliases(champion=version, challenger=challenger, previous=old.champion)
+        self._write(ALIASES_NAME, new)
+        return new
+
+    def rollback(self) -> Aliases:
+        """Make the previous champion the champion again.
+
+        Raises
+        ------
+        UsageError
+            If there is none.
+        """
+        old = self.aliases
+        if old.previous is None:
+            raise UsageError(f"{self}: there is no previous champion to go back to.")
+        self.verify(old.previous)
+        new = Aliases(champion=old.previous, challenger=old.challenger, previous=old.champion)
+        self._write(ALIASES_NAME, new)
+        return new
+
+    def prune(self, keep: int) -> list[str]:
+        """Delete all but the newest `keep` versions and those with an alias; returns which."""
+        if keep < 1:
+            raise UsageError(f"keep is {keep}; the newest version stays, so it must be 1 or more.")
+        versions = self.versions
+        named = set(self.aliases.model_dump().values())
+        doomed = [v for v in versions[: len(versions) - keep] if v not in named]
+        for version in doomed:
+            self.storage.remove_folder(f"{VERSIONS}/{version}")
+        return doomed
+
+    def verify(self, version: str) -> None:
+        """Raise DataError unless every file of a version is what was stored."""
+        for name in self.manifest(version).checksums:
+            self.read(version, name)
+
+    def _check(self) -> None:
+        content = self.storage.read(MANIFEST_NAME)
+        if content is not None:
+            self._parse(RegistryManifest, content, MANIFEST_NAME)
+        elif [name for name in self.storage.files("") if not name.startswith(".")]:
+            raise DataError(f"{self}: is not a registry (no {MANIFEST_NAME}), and not empty.")
+
+    def _write(self, name: str, content: BaseModel) -> None:
+        self.storage.write(name, _text(content).encode())
+
+    def _parse(self, kind: type[M], content: bytes, name: str) -> M:
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()[:5]
+            )
+            raise DataError(f"{self}: {name}: {problems}.") from error
+
+
+def _text(content: BaseModel) -> str:
+    return json.dumps(content.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,250 @@
+"""Where a registry lives: a directory of this machine, or an object store behind fsspec.
+
+Both hold small files by relative names. A file appears whole or not at all, and a folder counts as
+there once its manifest is, which is written last.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from dranking.data.atomic import MANIFEST_NAME, atomic_write, new_directory
+from dranking.errors import DataError, TryAgainError, UsageError
+
+LOCK_NAME = ".lock"
+LEASE_SECONDS = 300.0
+
+
+class Storage(Protocol):
+    """What a registry asks of the place where it lives. Names are relative, with ``/``."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None if it is not there."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write or replace a file, whole or not at all."""
+        ...
+
+    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
+        """Copy a local folder and give it its ``manifest.json``, last; nobody sees a part."""
+        ...
+
+    def folders(self, name: str) -> list[str]:
+        """Names of the folders in a folder that are complete."""
+        ...
+
+    def files(self, name: str) -> list[str]:
+        """Names of all files in a folder, relative to it."""
+        ...
+
+    def remove_folder(self, name: str) -> None:
+        """Delete a folder, its manifest first."""
+        ...
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from changing anything; raises TryAgainError if somebody does already."""
+        yield
+
+
+def open_storage(location: str | Path) -> Storage:
+    """The storage at a path of this machine, or at a URL such as ``s3://bucket/registry``.
+
+    Raises
+    ------
+    UsageError
+        If the kind of URL is unknown, or needs a package that is not installed.
+    """
+    if "://" not in str(location):
+        return LocalStorage(Path(location))
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(str(location))
+    except (ValueError, ImportError) as error:
+        raise UsageError(f"{location}: cannot be opened ({error}).") from error
+    if isinstance(system, fsspec.implementations.local.LocalFileSystem):
+        return LocalStorage(Path(root))
+    return ObjectStorage(system, root)
+
+
+class LocalStorage:
+    """A directory of this machine, locked by a file lock that ends with its process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None if it is not there."""
+        try:
+            return (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DataError(f"{self.root / name}: cannot be read ({error.strerror}).") from error
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write or replace a file, whole or not at all."""
+        atomic_write(self.root / name, content, overwrite=True)
+
+    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
+        """Copy a local folder; it gets its name when all of it is there."""
+        with new_directory(self.root / name) as temporary:
+            shutil.copytree(source, temporary, dirs_exist_ok=True)
+            (temporary / MANIFEST_NAME).write_bytes(manifest)
+
+    def folders(self, name: str) -> list[str]:
+        """Names of the folders in a folder that are complete."""
+        folder = self.root / name
+        if not folder.is_dir():
+            return []
+        return sorted(f.name for f in folder.iterdir() if (f / MANIFEST_NAME).is_file())
+
+    def files(self, name: str) -> list[str]:
+        """Names of all files in a folder, relative to it."""
+        folder = self.root / name
+        return sorted(f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file())
+
+    def remove_folder(self, name: str) -> None:
+        """Delete a folder, its manifest first."""
+        (self.root / name / MANIFEST_NAME).unlink(missing_ok=True)
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from changing anything; raises TryAgainError if one does."""
+        from filelock import FileLock, Timeout
+
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.root / LOCK_NAME)
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise TryAgainError(
+                f"{self.root}: another process is changing it; run again when that is done."
+            ) from error
+        except OSError as error:
+            raise UsageError(f"{self.root}: cannot be locked, {error.strerror}.") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+class ObjectStorage:
+    """An object store behind fsspec, locked by a lease that expires when its holder dies.
+
+    Writing one object is atomic there. The lease is made by a write that fails if the object
+    exists, where the store has that (S3, Google, Azure do).
+    """
+
+    def __init__(self, system: Any, root: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._system = system
+        self._root = PurePosixPath(root)
+        self._lease_seconds = lease_seconds
+
+    def __str__(self) -> str:
+        return str(self._system.unstrip_protocol(str(self._root)))
+
+    def _path(self, name: str) -> str:
+        return str(self._root / name)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None if it is not there."""
+        try:
+            return bytes(self._system.cat_file(self._path(name)))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write or replace a file, whole or not at all."""
+        self._system.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
+        self._system.pipe_file(self._path(name), content)
+
+    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
+        """Copy a local folder, its ``manifest.json`` last."""
+        for file in sorted(f for f in source.rglob("*") if f.is_file()):
+            self.write(f"{name}/{file.relative_to(source).as_posix()}", file.read_bytes())
+        self.write(f"{name}/{MANIFEST_NAME}", manifest)
+
+    def folders(self, name: str) -> list[str]:
+        """Names of the folders in a folder that are complete."""
+        manifests = self._system.glob(self._path(f"{name}/*/{MANIFEST_NAME}"))
+        return sorted(PurePosixPath(manifest).parent.name for manifest in manifests)
+
+    def files(self, name: str) -> list[str]:
+        """Names of all files in a folder, relative to it."""
+        root = PurePosixPath(self._path(name))
+        return sorted(
+            PurePosixPath(f"/{found.lstrip('/')}")
+            .relative_to(f"/{str(root).lstrip('/')}")
+            .as_posix()
+            for found in self._system.find(str(root))
+        )
+
+    def remove_folder(self, name: str) -> None:
+        """Delete a folder, its manifest first."""
+        manifest = self._path(f"{name}/{MANIFEST_NAME}")
+        if self._system.exists(manifest):
+            self._system.rm_file(manifest)
+        if self._system.exists(self._path(name)):
+            self._system.rm(self._path(name), recursive=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from changing anything; raises TryAgainError if somebody does already."""
+        holder = secrets.token_hex(8)
+        self._take_lease(holder)
+        released = threading.Event()
+        renewal = threading.Thread(target=self._renew, args=(holder, released), daemon=True)
+        renewal.start()
+        try:
+            yield
+        finally:
+            released.set()
+            renewal.join()
+            self._system.rm_file(self._path(LOCK_NAME))
+
+    def _take_lease(self, holder: str) -> None:
+        found = self.read(LOCK_NAME)
+        if found is not None:
+            expires = _expiry(found)
+            if expires > time.time():
+                raise TryAgainError(
+                    f"{self}: somebody is changing it, until {expires - time.time():.0f} s from "
+                    "now if they died; run again later."
+                )
+            self._system.rm_file(self._path(LOCK_NAME))
+        self._system.makedirs(str(self._root), exist_ok=True)
+        try:
+            self._system.pipe_file(self._path(LOCK_NAME), self._lease(holder), mode="create")
+        except FileExistsError as error:
+            raise TryAgainError(f"{self}: somebody began to change it; run again later.") from error
+
+    def _renew(self, holder: str, released: threading.Event) -> None:
+        while not released.wait(self._lease_seconds / 3):
+            self.write(LOCK_NAME, self._lease(holder))
+
+    def _lease(self, holder: str) -> bytes:
+        expires = time.time() + self._lease_seconds
+        return json.dumps({"holder": holder, "expires": expires}).encode()
+
+
+def _expiry(lease: bytes) -> float:
+    """When a lease ends, in seconds since 1970; one that cannot be read has ended."""
+    try:
+        return float(json.loads(lease)["expires"])
+    except (ValueError, KeyError, TypeError):
+        return 0.0

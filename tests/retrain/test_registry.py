@@ -1,0 +1,193 @@
+"""The registry, on a directory and on an object store."""
+
+import itertools
+import json
+import multiprocessing
+import time
+
+import fsspec
+import pytest
+
+from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.retrain.registry import Registry
+from dranking.retrain.storage import ObjectStorage
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=["directory", "objects"])
+def location(request, tmp_path):
+    if request.param == "directory":
+        return tmp_path / "registry"
+    return f"memory://registry-{next(_numbers)}"
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "files"
+    (folder / "exports").mkdir(parents=True)
+    (folder / "model.json").write_text('{"weights": [1]}')
+    (folder / "exports" / "solr.json").write_text("{}")
+    return folder
+
+
+def test_versions_are_numbered_and_keep_their_files(location, source):
+    registry = Registry(location)
+    assert registry.versions == []
+    assert registry.add(source, run_id="r1", metrics={"map": 0.5, "mrr": None}) == "000001"
+    (source / "model.json").write_text('{"weights": [2]}')
+    assert registry.add(source) == "000002"
+
+    again = Registry(location)
+    assert again.versions == ["000001", "000002"]
+    assert again.read("000001", "model.json") == b'{"weights": [1]}'
+    assert again.read("000002", "exports/solr.json") == b"{}"
+    manifest = again.manifest("000001")
+    assert (manifest.run_id, manifest.metrics) == ("r1", {"map": 0.5, "mrr": None})
+    assert set(manifest.checksums) == {"model.json", "exports/solr.json"}
+    assert again.aliases.challenger == "000002"
+    assert not (source / "manifest.json").exists()
+
+
+def test_promotion_and_rollback(location, source):
+    registry = Registry(location)
+    for _ in range(3):
+        registry.add(source)
+    assert registry.promote("challenger").champion == "000003"
+    assert registry.aliases.challenger is None
+    aliases = registry.promote("1")
+    assert (aliases.champion, aliases.previous) == ("000001", "000003")
+    assert registry.promote("1") == aliases
+    back = registry.rollback()
+    assert (back.champion, back.previous) == ("000003", "000001")
+    assert registry.resolve("champion") == "000003"
+    assert registry.resolve("000002") == "000002"
+
+
+def test_pruning_spares_what_has_an_alias(location, source):
+    registry = Registry(location)
+    for _ in range(5):
+        registry.add(source)
+    registry.promote("1")
+    assert registry.prune(keep=2) == ["000002", "000003"]
+    assert registry.versions == ["000001", "000004", "000005"]
+    assert registry.prune(keep=1) == ["000004"]
+    assert registry.add(source) == "000006"
+    with pytest.raises(UsageError, match="keep is 0; the newest"):
+        registry.prune(keep=0)
+
+
+def test_what_is_not_there_is_said(location, source):
+    registry = Registry(location)
+    with pytest.raises(UsageError, match="there is no champion yet"):
+        registry.resolve("champion")
+    with pytest.raises(UsageError, match="no version '7'; there are none"):
+        registry.resolve("7")
+    with pytest.raises(UsageError, match="no previous champion"):
+        registry.rollback()
+    registry.add(source)
+    with pytest.raises(UsageError, match=r"no version '\.\./x'; there are 000001 to 000001"):
+        registry.promote("../x")
+    (source / "model.json").unlink()
+    with pytest.raises(UsageError, match=r"has no model\.json"):
+        registry.add(source)
+
+
+def test_a_damaged_version_is_not_promoted(location, source):
+    registry = Registry(location)
+    registry.add(source)
+    registry.add(source)
+    registry.promote("2")
+    registry.storage.write("versions/000001/exports/solr.json", b"[]")
+    with pytest.raises(DataError, match=r"exports/solr\.json of version 000001 is damaged"):
+        registry.promote("1")
+    assert registry.aliases.champion == "000002"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("aliases.json", b"{", "aliases.json: file: Invalid JSON"),
+        ("aliases.json", b'{"champion": "../../etc"}', "champion: String should match"),
+        ("aliases.json", b'{"king": "000001"}', "king: Extra inputs"),
+        (
+            "versions/000001/manifest.json",
+            b'{"version": "000001", "created": "2026-01-01T00:00:00Z", '
+            b'"checksums": {"../../secret": "%s"}}' % (b"0" * 64),
+            "checksums.../../secret.*: String should match",
+        ),
+    ],
+)
+def test_hostile_files_are_refused(location, source, name, content, message):
+    registry = Registry(location)
+    registry.add(source)
+    registry.storage.write(name, content)
+    with pytest.raises(DataError, match=message):
+        registry.promote("1")
+
+
+def test_other_places_are_not_taken_over(location, source, tmp_path):
+    registry = Registry(location)
+    registry.storage.write("notes.txt", b"mine")
+    with pytest.raises(DataError, match="is not a registry"):
+        Registry(location)
+    with pytest.raises(UsageError, match="cannot be opened"):
+        Registry("nowhere://bucket/registry")
+
+
+def test_a_version_without_its_manifest_is_not_there(location, source):
+    """A copy that was killed before its last file leaves nothing that counts."""
+    registry = Registry(location)
+    registry.add(source)
+    registry.storage.write("versions/000002/model.json", b"{}")
+    assert registry.versions == ["000001"]
+
+
+def test_only_one_changes_it_at_a_time(location):
+    registry, other = Registry(location), Registry(location)
+    with registry.locked():
+        with pytest.raises(TryAgainError, match="changing it"), other.locked():
+            pass
+    with other.locked():
+        pass
+
+
+def _hold(path, ready):
+    with Registry(path).locked():
+        ready.set()
+        time.sleep(60)
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "registry", ready))
+    holder.start()
+    assert ready.wait(30)
+    with pytest.raises(TryAgainError), Registry(tmp_path / "registry").locked():
+        pass
+    holder.kill()
+    holder.join()
+    with Registry(tmp_path / "registry").locked():
+        pass
+
+
+def test_a_lease_is_renewed_and_expires():
+    system = fsspec.filesystem("memory")
+    root = f"/lease-{next(_numbers)}"
+    storage = ObjectStorage(system, root, lease_seconds=0.3)
+    with storage.locked():
+        first = json.loads(storage.read(".lock"))
+        deadline = time.monotonic() + 20
+        while json.loads(storage.read(".lock")) == first:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert storage.read(".lock") is None
+
+    died = {"holder": "x", "expires": time.time() + 0.2}
+    storage.write(".lock", json.dumps(died).encode())
+    with pytest.raises(TryAgainError, match="until 0 s from now if they died"), storage.locked():
+        pass
+    time.sleep(0.25)
+    with storage.locked():
+        pass
