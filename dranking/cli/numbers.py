@@ -1,13 +1,13 @@
-"""Numbers and grids as the command line writes them: `2^8`, `2^0..2^10`, `0.1,1,10`."""
+"""Numbers and grids as options: what is wrong with one is said as typer says it."""
 
 from __future__ import annotations
 
 import math
-import re
 
 import typer
 
-_POWER = re.compile(r"^(-?[\d.]+)\^(-?\d+)$")
+from dranking.errors import UsageError
+from dranking.tuning.numbers import grid_of, number_of
 
 
 class Grid(tuple[float, ...]):
@@ -20,35 +20,20 @@ class Steps(tuple[float | None, ...]):
 
 def parse_number(text: str | float) -> float:
     """A number, plain or as a power: `0.5`, `1e-3`, `2^-7`; a default is a float already."""
-    power = _POWER.match(str(text).strip())
     try:
-        value = float(power[1]) ** int(power[2]) if power else float(text)
-    except (ValueError, OverflowError, ZeroDivisionError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise typer.BadParameter(f"{text!r} is not a number; write 0.5, 1e-3 or 2^8.")
-    return value
+        return number_of(text)
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def parse_grid(text: str | Grid) -> Grid:
     """Numbers: a comma-separated list whose items may be ranges of powers, `2^0..2^10`."""
     if isinstance(text, Grid):
         return text
-    values: list[float] = []
-    for item in text.split(","):
-        if ".." not in item:
-            values.append(parse_number(item))
-            continue
-        first, last = (_POWER.match(end.strip()) for end in item.split("..", 1))
-        if not first or not last or first[1] != last[1]:
-            raise typer.BadParameter(
-                f"{item!r} is not a range; write powers of one base: 2^0..2^10."
-            )
-        exponents = range(int(first[2]), int(last[2]) + 1)
-        if not exponents:
-            raise typer.BadParameter(f"{item!r} runs backwards; write the smaller power first.")
-        values += [parse_number(f"{first[1]}^{exponent}") for exponent in exponents]
-    return Grid(values)
+    try:
+        return Grid(grid_of(text))
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def parse_step(text: str | float) -> float:

@@ -96,11 +96,12 @@ class Dataset(ABC):
         digest.update("\0".join(self.feature_names).encode())
         for transform in self.transforms:
             digest.update(transform.model_dump_json().encode())
-        for part in self._block_digests():
+        for part in self.block_digests():
             digest.update(part.encode())
         return digest.hexdigest()
 
-    def _block_digests(self) -> Iterator[str]:
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
         return (self.block(b).digest() for b in range(self.n_blocks))
 
     def query_ids(self) -> pa.Array:

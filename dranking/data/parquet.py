@@ -105,7 +105,8 @@ class ParquetDataset(Dataset):
         """(n_queries,) ids of all queries, in order; reads the id column only."""
         return self._find_queries(with_relevance=False).query_ids
 
-    def _block_digests(self) -> Iterator[str]:
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
         return self._files.digests()
 
     def _scan(self, schemas: Schemas) -> QueryScan:

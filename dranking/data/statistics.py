@@ -135,7 +135,8 @@ class StatisticsDataset(Dataset):
         for index in range(self.n_blocks):
             yield read_folder(self.path, self.manifest, index, queries_only=True)
 
-    def _block_digests(self) -> Iterator[str]:
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
         return (entry.digest for entry in self.manifest.blocks)
 
 

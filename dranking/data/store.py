@@ -100,7 +100,8 @@ class StoredDataset(Dataset):
             [read_query_ids(self.path, self._manifest, b) for b in range(self.n_blocks)]
         )
 
-    def _block_digests(self) -> Iterator[str]:
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
         return (entry.digest for entry in self._manifest.blocks)
 
 

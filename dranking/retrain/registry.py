@@ -167,8 +167,14 @@ class Registry:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs from changing the registry; raises TryAgainError if one does."""
-        with self.storage.locked():
+        """Keep others from changing the registry; raises TryAgainError if somebody does."""
+        with self.storage.locked(".lock"):
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep other runs out, but not who promotes or rolls back; raises TryAgainError."""
+        with self.storage.locked(".run"):
             yield
 
     def add(

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from dranking.data.atomic import MANIFEST_NAME, atomic_write, new_directory
 from dranking.errors import DataError, TryAgainError, UsageError
 
-LOCK_NAME = ".lock"
 LEASE_SECONDS = 300.0
 
 
@@ -51,8 +50,8 @@ class Storage(Protocol):
         ...
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep others from changing anything; raises TryAgainError if somebody does already."""
+    def locked(self, name: str) -> Iterator[None]:
+        """Keep others from holding the lock of this name; raises TryAgainError if one does."""
         yield
 
 
@@ -123,13 +122,13 @@ class LocalStorage:
         shutil.rmtree(self.root / name, ignore_errors=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from changing anything; raises TryAgainError if one does."""
+    def locked(self, name: str) -> Iterator[None]:
+        """Keep other processes from holding the lock; raises TryAgainError if one does."""
         from filelock import FileLock, Timeout
 
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / LOCK_NAME)
+            lock = FileLock(self.root / name)
             lock.acquire(timeout=0)
         except Timeout as error:
             raise TryAgainError(
@@ -203,22 +202,22 @@ class ObjectStorage:
             self._system.rm(self._path(name), recursive=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep others from changing anything; raises TryAgainError if somebody does already."""
+    def locked(self, name: str) -> Iterator[None]:
+        """Keep others from holding the lock; raises TryAgainError if somebody does."""
         holder = secrets.token_hex(8)
-        self._take_lease(holder)
+        self._take_lease(name, holder)
         released = threading.Event()
-        renewal = threading.Thread(target=self._renew, args=(holder, released), daemon=True)
+        renewal = threading.Thread(target=self._renew, args=(name, holder, released), daemon=True)
         renewal.start()
         try:
             yield
         finally:
             released.set()
             renewal.join()
-            self._system.rm_file(self._path(LOCK_NAME))
+            self._system.rm_file(self._path(name))
 
-    def _take_lease(self, holder: str) -> None:
-        found = self.read(LOCK_NAME)
+    def _take_lease(self, name: str, holder: str) -> None:
+        found = self.read(name)
         if found is not None:
             expires = _expiry(found)
             if expires > time.time():
@@ -226,16 +225,16 @@ class ObjectStorage:
                     f"{self}: somebody is changing it, until {expires - time.time():.0f} s from "
                     "now if they died; run again later."
                 )
-            self._system.rm_file(self._path(LOCK_NAME))
+            self._system.rm_file(self._path(name))
         self._system.makedirs(str(self._root), exist_ok=True)
         try:
-            self._system.pipe_file(self._path(LOCK_NAME), self._lease(holder), mode="create")
+            self._system.pipe_file(self._path(name), self._lease(holder), mode="create")
         except FileExistsError as error:
             raise TryAgainError(f"{self}: somebody began to change it; run again later.") from error
 
-    def _renew(self, holder: str, released: threading.Event) -> None:
+    def _renew(self, name: str, holder: str, released: threading.Event) -> None:
         while not released.wait(self._lease_seconds / 3):
-            self.write(LOCK_NAME, self._lease(holder))
+            self.write(name, self._lease(holder))
 
     def _lease(self, holder: str) -> bytes:
         expires = time.time() + self._lease_seconds

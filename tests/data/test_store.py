@@ -108,7 +108,7 @@ def test_narrow_blocks_end_in_zeros(scratch, blocks):
 def replayed_fingerprint(dataset):
     """The fingerprint from the data itself, not from the manifest."""
     copy = StoredDataset(dataset.path)
-    copy._block_digests = lambda: Dataset._block_digests(copy)
+    copy.block_digests = lambda: Dataset.block_digests(copy)
     return copy.fingerprint
 
 

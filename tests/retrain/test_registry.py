@@ -176,7 +176,7 @@ def test_a_lease_is_renewed_and_expires():
     system = fsspec.filesystem("memory")
     root = f"/lease-{next(_numbers)}"
     storage = ObjectStorage(system, root, lease_seconds=0.3)
-    with storage.locked():
+    with storage.locked(".lock"):
         first = json.loads(storage.read(".lock"))
         deadline = time.monotonic() + 20
         while json.loads(storage.read(".lock")) == first:
@@ -186,8 +186,11 @@ def test_a_lease_is_renewed_and_expires():
 
     died = {"holder": "x", "expires": time.time() + 0.2}
     storage.write(".lock", json.dumps(died).encode())
-    with pytest.raises(TryAgainError, match="until 0 s from now if they died"), storage.locked():
+    with (
+        pytest.raises(TryAgainError, match="until 0 s from now if they died"),
+        storage.locked(".lock"),
+    ):
         pass
     time.sleep(0.25)
-    with storage.locked():
+    with storage.locked(".lock"):
         pass

@@ -212,8 +212,8 @@ class CountedDataset(Dataset):
         self.reads.append((index, None if columns is None else columns.tolist()))
         return self._source.block(index, columns)
 
-    def _block_digests(self):
-        return self._source._block_digests()
+    def block_digests(self):
+        return self._source.block_digests()
 
 
 def test_validation_data_is_read_once_and_only_what_some_model_has():

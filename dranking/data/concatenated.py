@@ -1,0 +1,71 @@
+"""Several data sets as one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.errors import DataError
+
+
+class ConcatenatedDataset(Dataset):
+    """The blocks of several data sets, one behind the other.
+
+    Its fingerprint is that of one data set with the same blocks.
+
+    Parameters
+    ----------
+    parts
+        At least one; all with the same features, scalings and kind of storage.
+
+    Raises
+    ------
+    DataError
+        If they differ; names the part.
+    """
+
+    def __init__(self, parts: Sequence[Dataset]) -> None:
+        self.parts = tuple(parts)
+        first = self.parts[0]
+        for number, part in enumerate(self.parts):
+            for what in ("feature_names", "transforms", "is_sparse", "has_documents"):
+                if getattr(part, what) != getattr(first, what):
+                    raise DataError(
+                        f"data set {number + 1} of {len(self.parts)} cannot be put behind the "
+                        f"first: its {what.removeprefix('is_').replace('_', ' ')} differ "
+                        f"({_short(getattr(part, what))}, not {_short(getattr(first, what))})."
+                    )
+        self.feature_names = first.feature_names
+        self.transforms = first.transforms
+        self.is_sparse = first.is_sparse
+        self.has_documents = first.has_documents
+        self.in_memory = all(part.in_memory for part in self.parts)
+        self._ends = list(accumulate(part.n_blocks for part in self.parts))
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block, in order."""
+        return tuple(info for part in self.parts for info in part.blocks)
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """Read one block."""
+        if not 0 <= index < self.n_blocks:
+            raise IndexError(f"block {index} of {self.n_blocks}")
+        part = bisect_right(self._ends, index)
+        return self.parts[part].block(index - (self._ends[part - 1] if part else 0), columns)
+
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
+        return (digest for part in self.parts for digest in part.block_digests())
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

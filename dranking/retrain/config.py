@@ -1,0 +1,342 @@
+"""The configuration of a retraining run: one TOML file, checked before anything is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from dranking.data.text_source import NullPolicy
+from dranking.errors import UsageError
+from dranking.export.formats import Format
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import SQUARED_ERROR, get_measure
+from dranking.tuning.choice import Rule
+from dranking.tuning.families import ModelName
+from dranking.tuning.numbers import grid_of, number_of
+
+ENVIRONMENT_PREFIX = "DRANKING_RETRAIN__"
+
+_STRICT = ConfigDict(frozen=True, extra="forbid")
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_grid(value: Any) -> Any:
+    if isinstance(value, str):
+        return grid_of(value)
+    return [number_of(v) for v in (value if isinstance(value, list) else [value])]
+
+
+def _known_measure(name: str) -> str:
+    return name if name == SQUARED_ERROR else get_measure(name).name
+
+
+def _known_convention(name: str) -> str:
+    return get_convention(name).name
+
+
+Sources: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
+Measure: TypeAlias = Annotated[str, AfterValidator(_known_measure)]
+ConventionName: TypeAlias = Annotated[str, AfterValidator(_known_convention)]
+Grid: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
+]
+Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+
+
+class DataConfig(BaseModel):
+    """What is trained and judged on.
+
+    Attributes
+    ----------
+    train
+        Files, dataset directories or patterns such as ``incoming/*.txt``; each one found is a
+        part, ingested once and kept. Parts are in the order of their names.
+    holdout
+        Judged queries on which challenger and champion meet; never trained on.
+    validation
+        Judged queries to choose hyperparameters on, if the tuning shall not cross-validate.
+    window
+        Newest parts to train on; all if left out.
+    null, n_features, normalize
+        As `dranking ingest` takes them. Scaling by the standard deviation of all data is not among
+        them: it would change with every night.
+    segments
+        Parquet file with a column ``qid`` and one that says to which segment a query belongs.
+    segment_column
+        That column.
+    """
+
+    model_config = _STRICT
+    train: Sources
+    holdout: Sources
+    validation: Sources | None = None
+    window: PositiveInt | None = None
+    null: NullPolicy = "error"
+    n_features: PositiveInt | None = None
+    normalize: Literal["none", "query-minmax"] = "none"
+    segments: Path | None = None
+    segment_column: str = "segment"
+
+
+class ModelConfig(BaseModel):
+    """The challenger.
+
+    Attributes
+    ----------
+    kind
+        Which ranker.
+    regularization
+        lambda; or several to choose from, as a list or as ``"2^-5..2^5"``.
+    n_features
+        Of ``greedy-rankrls``: how many to select; if `tune` chooses, at most so many.
+    parameters
+        Further parameters of the ranker.
+    """
+
+    model_config = _STRICT
+    kind: ModelName = "greedy-rankrls"
+    regularization: Grid = (1.0,)
+    n_features: PositiveInt | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class TuneConfig(BaseModel):
+    """How hyperparameters are chosen, where there is something to choose.
+
+    Attributes
+    ----------
+    criterion
+        ``"lqo-squared_error"``, ``"lqo-map"`` and so on: leave-query-out, without other data.
+    folds
+        Cross-validation instead, over so many folds of queries.
+    metric, convention
+        What is measured on folds or validation data.
+    rule, feature_penalty
+        As `dranking tune` takes them.
+    seed
+        Of the folds.
+    """
+
+    model_config = _STRICT
+    criterion: Annotated[str, Field(pattern=r"^lqo-.+$")] | None = None
+    folds: Annotated[int, Field(ge=2)] | None = None
+    metric: Measure = "ndcg@10"
+    convention: ConventionName = "standard"
+    rule: Rule = "best"
+    feature_penalty: Annotated[float, Field(ge=0)] = 0.0
+    seed: int = 0
+
+
+class GateConfig(BaseModel):
+    """What a challenger must show to become the champion.
+
+    Attributes
+    ----------
+    metric, convention
+        On the data held out.
+    minimum_effect
+        Least mean difference to the champion; below 0 if a little loss is accepted.
+    lower_bound
+        Least value of the lower end of the paired bootstrap interval of that difference.
+    confidence, resamples, seed
+        Of the interval.
+    max_features
+        Most features that the model may use.
+    max_segment_loss
+        Most that the mean may fall in any segment; needs ``data.segments``.
+    min_segment_queries
+        Segments with fewer queries are not judged.
+    max_drift
+        Largest population stability index of any feature between the champion's training data and
+        the newest part; 0.25 is commonly called a large shift.
+    minimum_score
+        Least mean of the metric, champion or not.
+    """
+
+    model_config = _STRICT
+    metric: Measure = "ndcg@10"
+    convention: ConventionName = "standard"
+    minimum_effect: float = 0.0
+    lower_bound: float = -0.01
+    confidence: Fraction = 0.95
+    resamples: PositiveInt = 10_000
+    seed: int = 0
+    max_features: PositiveInt | None = None
+    max_segment_loss: Annotated[float, Field(ge=0)] | None = None
+    min_segment_queries: PositiveInt = 20
+    max_drift: Annotated[float, Field(gt=0)] | None = 0.25
+    minimum_score: float | None = None
+
+
+class ExportConfig(BaseModel):
+    """Which forms of the model are written beside it, and what engines call it."""
+
+    model_config = _STRICT
+    formats: tuple[Format, ...] = ()
+    name: str = "dranking"
+    feature_names: dict[str, str] = Field(default_factory=dict)
+
+
+class RegistryConfig(BaseModel):
+    """Where versions are kept: a directory or an object store; and how many without an alias."""
+
+    model_config = _STRICT
+    location: str
+    keep: PositiveInt = 30
+
+
+class RunConfig(BaseModel):
+    """Where and how the run works.
+
+    Attributes
+    ----------
+    work
+        Directory for ingested parts, statistics and runs.
+    metrics
+        Measures reported on the data held out, beside the gate's.
+    scheduler, memory_limit
+        As everywhere.
+    prometheus
+        File for the node exporter's textfile collector.
+    """
+
+    model_config = _STRICT
+    work: Path = Path("retrain-work")
+    metrics: tuple[Measure, ...] = ("ndcg@10", "map")
+    scheduler: str = "threads"
+    memory_limit: str | None = None
+    prometheus: Path | None = None
+
+
+class RetrainConfig(BaseModel):
+    """Everything that a retraining run needs to know."""
+
+    model_config = _STRICT
+    data: DataConfig
+    model: ModelConfig = ModelConfig()
+    tune: TuneConfig = TuneConfig()
+    gate: GateConfig = GateConfig()
+    export: ExportConfig = ExportConfig()
+    registry: RegistryConfig
+    run: RunConfig = RunConfig()
+    cluster: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> RetrainConfig:
+        ways = [self.tune.criterion, self.tune.folds, self.data.validation]
+        n_ways = sum(way is not None for way in ways)
+        if n_ways > 1:
+            raise ValueError("give one of tune.criterion, tune.folds and data.validation")
+        if n_ways == 0 and len(self.model.regularization) > 1:
+            raise ValueError(
+                "model.regularization has several values: say how to choose, by tune.criterion, "
+                "tune.folds or data.validation"
+            )
+        greedy = self.model.kind == "greedy-rankrls"
+        if greedy and self.model.n_features is None and n_ways == 0:
+            raise ValueError("model.n_features: how many features shall be selected?")
+        if not greedy and self.model.n_features is not None:
+            raise ValueError(f"model.n_features: {self.model.kind} has all features")
+        if self.gate.max_segment_loss is not None and self.data.segments is None:
+            raise ValueError("gate.max_segment_loss: needs data.segments")
+        if self.gate.metric == SQUARED_ERROR or SQUARED_ERROR in self.run.metrics:
+            raise ValueError(f"gate.metric, run.metrics: {SQUARED_ERROR} is not of rankings")
+        return self
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether hyperparameters are chosen."""
+        ways = (self.tune.criterion, self.tune.folds, self.data.validation)
+        return any(way is not None for way in ways)
+
+
+def load_config(
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> RetrainConfig:
+    """Read a configuration.
+
+    Parameters
+    ----------
+    path
+        TOML file. Relative paths in it are relative to the current directory.
+    overrides
+        ``key=value`` each, such as ``gate.metric=map``; values are TOML, or else plain text.
+    environment
+        Variables such as ``DRANKING_RETRAIN__GATE__METRIC``, weaker than `overrides`; those of
+        this process if None.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, a key is unknown, or a value is of the wrong type; names it.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML ({error}).") from error
+    variables = os.environ if environment is None else environment
+    for name in sorted(variables):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+            _put(content, key, variables[name], name)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals:
+            raise UsageError(f"--set {override!r}: write key=value, such as gate.metric=map.")
+        _put(content, key.strip(), value, f"--set {override}")
+    try:
+        return RetrainConfig.model_validate(content)
+    except ValidationError as error:
+        problems = "\n".join(
+            f"  {'.'.join(map(str, e['loc'])) or 'configuration'}: "
+            f"{e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        )
+        raise UsageError(f"{path}:\n{problems}") from error
+
+
+def _put(content: dict[str, Any], key: str, text: str, source: str) -> None:
+    """Set a value by its dotted key."""
+    try:
+        value: Any = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *tables, name = key.split(".")
+    for table in tables:
+        content = content.setdefault(table, {})
+        if not isinstance(content, dict):
+            raise UsageError(f"{source}: {table} is not a table.")
+    if not name:
+        raise UsageError(f"{source}: the key is empty; write key=value.")
+    content[name] = value
+
+
+def config_digest_text(config: RetrainConfig) -> str:
+    """What of a configuration decides the outcome, as text; places and speed do not."""
+    content = config.model_dump(
+        mode="json",
+        exclude={"run": {"work", "scheduler", "memory_limit", "prometheus"}, "cluster": True},
+    )
+    return json.dumps(content, sort_keys=True)

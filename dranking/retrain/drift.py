@@ -1,0 +1,128 @@
+"""How features are distributed, and how far a distribution has moved.
+
+A profile counts the documents of each feature between fixed edges: deciles of the data that it was
+first made of. Counts of parts add up, so the profile of a window of nights needs no old data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from scipy import sparse
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.tiles import Tiles
+
+N_BINS = 10
+SAMPLE = 100_000
+FLOOR = 1e-4  # share of an empty bin: its logarithm must be finite
+
+Array = NDArray[np.float64]
+
+
+class Profile(BaseModel):
+    """Distributions of features.
+
+    Attributes
+    ----------
+    feature_names
+        Which.
+    edges
+        (n_features, n_edges) ascending; a bin ends at its edge, which belongs to it.
+    counts
+        (n_features, n_edges + 1) documents in each bin.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    format: Literal["dranking-profile"] = "dranking-profile"
+    feature_names: tuple[str, ...]
+    edges: tuple[tuple[float, ...], ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def __add__(self, other: Profile) -> Profile:
+        """The profile of both data together; their edges must be the same."""
+        if (self.feature_names, self.edges) != (other.feature_names, other.edges):
+            raise ValueError("profiles with different features or edges do not add up")
+        counts = np.array(self.counts) + np.array(other.counts)
+        return self.model_copy(update={"counts": tuple(map(tuple, counts.tolist()))})
+
+
+def profile_edges(dataset: Dataset) -> tuple[tuple[float, ...], ...]:
+    """Deciles of every feature, from at most SAMPLE documents taken at even distances."""
+    step = max(1, -(-dataset.n_documents // SAMPLE))
+    rows: list[FeatureMatrix] = []
+    start = 0
+    for index in range(dataset.n_blocks):
+        block = dataset.block(index)
+        rows.append(block.features[(-start) % step :: step])
+        start += block.n_documents
+    levels = np.arange(1, N_BINS) / N_BINS
+    sample = sparse.vstack(rows, format="csc") if dataset.is_sparse else np.concatenate(rows)
+    deciles = (
+        np.quantile(
+            np.append(values, np.zeros(n_zeros)).astype(np.float64), levels, method="inverted_cdf"
+        )
+        for values, n_zeros in _columns(sample)
+    )
+    return tuple(tuple(edges.tolist()) for edges in deciles)
+
+
+def profile_of(
+    dataset: Dataset, edges: tuple[tuple[float, ...], ...], executor: Executor
+) -> Profile:
+    """Count the documents between edges, one pass over the data."""
+    tiles = Tiles(dataset, executor, resident=False)
+    counts = tiles.sum_blocks(_counts, np.array(edges), name="profile")
+    return Profile(
+        feature_names=dataset.feature_names,
+        edges=edges,
+        counts=tuple(map(tuple, counts.astype(int).tolist())),
+    )
+
+
+def _counts(block: QueryBlock, edges: Array) -> NDArray[np.int64]:
+    """(n_features, n_edges + 1) documents of a block in each bin."""
+    n_bins = edges.shape[1] + 1
+    counts = np.empty((len(edges), n_bins), dtype=np.int64)
+    for j, (values, n_zeros) in enumerate(_columns(block.features)):
+        counts[j] = np.bincount(np.searchsorted(edges[j], values), minlength=n_bins)
+        counts[j, np.searchsorted(edges[j], 0.0)] += n_zeros
+    return counts
+
+
+def _columns(features: FeatureMatrix) -> Iterator[tuple[NDArray[np.float32], int]]:
+    """Of every feature the values stored, and how many zeros are not."""
+    if not sparse.issparse(features):
+        yield from ((column, 0) for column in features.T)
+        return
+    by_column = features.tocsc()
+    for start, end in pairwise(by_column.indptr):
+        yield by_column.data[start:end], features.shape[0] - (end - start)
+
+
+def population_stability(before: Profile, after: Profile) -> dict[str, float]:
+    """Population stability index of each feature: sum of (p - q) log (p / q) over bins.
+
+    0 where nothing moved; 0.1 is commonly called a small shift, 0.25 a large one. Bins that cannot
+    be told apart (equal edges) count as one.
+    """
+    if (before.feature_names, before.edges) != (after.feature_names, after.edges):
+        raise ValueError("profiles with different features or edges cannot be compared")
+    indices = {}
+    for j, name in enumerate(before.feature_names):
+        p, q = (np.maximum(_shares(profile, j), FLOOR) for profile in (after, before))
+        indices[name] = float(((p - q) * np.log(p / q)).sum())
+    return indices
+
+
+def _shares(profile: Profile, feature: int) -> Array:
+    counts = np.array(profile.counts[feature], dtype=np.float64)
+    shares: Array = counts / counts.sum()
+    return shares

@@ -1,0 +1,83 @@
+"""What a run tells: JSON lines in its folder, and figures for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dranking.data.atomic import AnyPath, atomic_write
+
+_CREDENTIALS = re.compile(r"://[^/@\s]+@")
+
+
+class EventLog:
+    """A file of JSON lines: time, run, stage, event, facts. A line is whole or not there."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._path = path
+        self._run_id = run_id
+
+    def write(self, stage: str | None, event: str, **facts: Any) -> None:
+        """Append an event."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"time": time, "run_id": self._run_id, "stage": stage, "event": event, **facts}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(redacted(json.dumps(line, allow_nan=False, default=str)) + "\n")
+
+
+def redacted(text: str) -> str:
+    """Text without the credentials that URLs in it may hold.
+
+    Examples
+    --------
+    >>> redacted("s3://key:secret@bucket/models")
+    's3://***@bucket/models'
+    """
+    return _CREDENTIALS.sub("://***@", text)
+
+
+def write_prometheus(path: AnyPath, facts: Mapping[str, float], labels: Mapping[str, str]) -> None:
+    """Write gauges for the textfile collector of the node exporter.
+
+    Parameters
+    ----------
+    path
+        File to replace; its name should end in ``.prom``.
+    facts
+        Value of each gauge, by its name without the prefix ``dranking_retrain_``.
+    labels
+        Put on every gauge.
+    """
+    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    lines = []
+    for name, value in facts.items():
+        gauge = f"dranking_retrain_{name}"
+        lines += [f"# TYPE {gauge} gauge", f"{gauge}{{{inside}}} {value:.17g}"]
+    atomic_write(path, "\n".join(lines) + "\n", overwrite=True)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def reset_peak_memory() -> None:
+    """Let `peak_memory` count from now on, where the system can (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """Most bytes that this process has held since `reset_peak_memory`."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    import resource
+
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

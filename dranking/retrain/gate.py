@@ -1,0 +1,167 @@
+"""The gate between a challenger and the place of the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.metrics.compare import compare
+from dranking.metrics.measures import higher_is_better
+from dranking.metrics.per_query import PerQuery
+from dranking.retrain.config import GateConfig
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One rule of the gate and how it went.
+
+    Attributes
+    ----------
+    rule
+        Its name in the configuration.
+    passed
+        Whether the challenger may pass.
+    value, limit
+        What was found, and what was asked.
+    text
+        Both, in words.
+    """
+
+    rule: str
+    passed: bool
+    value: float
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate says.
+
+    Attributes
+    ----------
+    accepted
+        Whether all rules passed.
+    reasons
+        Every rule that was judged.
+    """
+
+    accepted: bool
+    reasons: tuple[Reason, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, for JSON."""
+        return {"accepted": self.accepted, "reasons": [asdict(reason) for reason in self.reasons]}
+
+
+def judge(
+    rules: GateConfig,
+    challenger: PerQuery,
+    champion: PerQuery | None,
+    *,
+    n_features: int,
+    segments: pa.Array | None = None,
+    drift: Mapping[str, float] | None = None,
+) -> Verdict:
+    """Judge a challenger on the queries held out.
+
+    Parameters
+    ----------
+    rules
+        What is asked.
+    challenger, champion
+        The gate's metric, query by query, of the same queries in the same order; no champion at
+        the first run.
+    n_features
+        Features that the challenger uses.
+    segments
+        (n_queries,) segment of each query, null where it has none.
+    drift
+        Population stability index of each feature, against the champion's training data.
+
+    Raises
+    ------
+    DataError
+        If the tables are not of the same queries, or no query counts for the metric.
+    """
+    sign = 1.0 if higher_is_better(rules.metric) else -1.0
+    reasons: list[Reason] = []
+    if rules.minimum_score is not None:
+        mean = challenger.summary().metrics[rules.metric]
+        reasons.append(_at_least("minimum_score", sign * mean, sign * rules.minimum_score, "mean"))
+    if champion is not None:
+        reasons += _against(rules, challenger, champion, sign)
+        if rules.max_segment_loss is not None and segments is not None:
+            reasons += _by_segment(rules, challenger, champion, segments, sign)
+    if rules.max_features is not None:
+        reasons.append(
+            _at_most("max_features", n_features, rules.max_features, f"{n_features} features")
+        )
+    if rules.max_drift is not None and drift:
+        name = max(drift, key=lambda feature: drift[feature])
+        text = f"population stability index {drift[name]:.3f} of feature {name}"
+        reasons.append(_at_most("max_drift", drift[name], rules.max_drift, text))
+    return Verdict(all(reason.passed for reason in reasons), tuple(reasons))
+
+
+def _against(
+    rules: GateConfig, challenger: PerQuery, champion: PerQuery, sign: float
+) -> list[Reason]:
+    """The difference to the champion over all queries, and the lower end of its interval."""
+    found = compare(
+        challenger,
+        champion,
+        seed=rules.seed,
+        n_resamples=rules.resamples,
+        confidence=rules.confidence,
+    )[rules.metric]
+    worst = found.low if sign > 0 else -found.high
+    effect = f"{rules.metric} {found.mean_a:.4f} against {found.mean_b:.4f} of the champion"
+    return [
+        _at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect),
+        _at_least(
+            "lower_bound",
+            worst,
+            rules.lower_bound,
+            f"lower end of the {rules.confidence:.0%} interval of the difference",
+        ),
+    ]
+
+
+def _by_segment(
+    rules: GateConfig,
+    challenger: PerQuery,
+    champion: PerQuery,
+    segments: pa.Array,
+    sign: float,
+) -> list[Reason]:
+    """The mean difference in every segment that has queries enough."""
+    ours, theirs = challenger.values[rules.metric], champion.values[rules.metric]
+    differences = sign * (ours - theirs)
+    limit = rules.max_segment_loss or 0.0
+    labels = np.array(segments.to_pylist(), dtype=object)
+    weights = np.ones(len(ours)) if challenger.weights is None else challenger.weights
+    reasons = []
+    for segment in sorted({str(label) for label in labels if label is not None}):
+        rows: NDArray[np.bool_] = (labels == segment) & np.isfinite(differences)
+        if rows.sum() < rules.min_segment_queries:
+            continue
+        change = float(np.average(differences[rows], weights=weights[rows]))
+        text = f"segment {segment}: change of {rules.metric} over {rows.sum()} queries"
+        reasons.append(_at_least("max_segment_loss", change, -limit, text))
+    return reasons
+
+
+def _at_least(rule: str, value: float, limit: float, text: str) -> Reason:
+    words = f"{text}: {value:+.4f}, at least {limit:+.4f}"
+    return Reason(rule, bool(value >= limit), float(value), float(limit), words)  # NaN fails
+
+
+def _at_most(rule: str, value: float, limit: float, text: str) -> Reason:
+    words = f"{text}, at most {limit:g}"
+    return Reason(rule, bool(value <= limit), float(value), float(limit), words)

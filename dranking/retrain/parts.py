@@ -1,0 +1,199 @@
+"""The parts of the training data: each source ingested once, kept while it is in the window.
+
+A part is known by the path, size and time of change of its source, so that a night reads no byte of
+what earlier nights have ingested.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dranking.data.atomic import MANIFEST_NAME, atomic_write
+from dranking.data.concatenated import ConcatenatedDataset
+from dranking.data.dataset import Dataset
+from dranking.data.digits import digits_ranking
+from dranking.data.ingest import ingest
+from dranking.data.memory import from_arrays
+from dranking.data.open import data_form
+from dranking.data.statistics import StatisticsDataset, is_statistics
+from dranking.data.statistics_changes import expire_statistics
+from dranking.data.store import StoredDataset, write_dataset
+from dranking.engine.executor import Executor
+from dranking.errors import DataError
+from dranking.rankers.statistics import append_queries, build_statistics
+from dranking.retrain.config import DataConfig
+from dranking.retrain.drift import Profile, profile_edges, profile_of
+
+DIGITS = ("digits:train", "digits:test")
+"""Sources that ship with scikit-learn, for trying things out."""
+
+
+class Source(NamedTuple):
+    """A file or directory to ingest, and what names its present content."""
+
+    name: str
+    key: str
+
+
+def find_sources(patterns: Iterable[str], data: DataConfig) -> list[Source]:
+    """What the patterns find, in the order of names.
+
+    Raises
+    ------
+    DataError
+        If a pattern finds nothing.
+    """
+    found: list[Source] = []
+    for pattern in patterns:
+        names = [pattern] if pattern in DIGITS else sorted(glob.glob(pattern, recursive=True))
+        if not names:
+            raise DataError(f"{pattern}: nothing is there; name files, directories or a pattern.")
+        found += [Source(name, _key(name, data)) for name in names]
+    return found
+
+
+def _key(name: str, data: DataConfig) -> str:
+    """What names the content of a source, and how it is ingested."""
+    facts: list[object] = [name, data.null, data.n_features, data.normalize]
+    if name not in DIGITS:
+        path = Path(name)
+        if path.is_dir() and (path / MANIFEST_NAME).is_file():
+            path = path / MANIFEST_NAME
+        status = path.stat()
+        facts += [str(path.absolute()), status.st_size, status.st_mtime_ns]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+class Parts:
+    """Ingested sources in a directory.
+
+    Parameters
+    ----------
+    root
+        Directory.
+    data
+        How sources are ingested.
+    """
+
+    def __init__(self, root: Path, data: DataConfig) -> None:
+        self._root = root
+        self._data = data
+
+    def path(self, source: Source) -> Path:
+        """Where the part of a source is, or will be."""
+        return self._root / source.key
+
+    def __contains__(self, source: Source) -> bool:
+        return (self.path(source) / MANIFEST_NAME).is_file()
+
+    def open(self, sources: Sequence[Source]) -> list[Dataset]:
+        """The parts of sources; those not there yet are ingested.
+
+        Raises
+        ------
+        DataError
+            If a source is wrong, or its features are not those of the others.
+        """
+        parts: list[Dataset] = []
+        for source in sources:
+            if source not in self:
+                self._ingest(source)
+            part = StoredDataset(self.path(source))
+            if parts and part.feature_names != parts[0].feature_names:
+                raise DataError(
+                    f"{source.name}: has {part.n_features} features, {sources[0].name} has "
+                    f"{parts[0].n_features} or others; all parts need the same (data.n_features "
+                    "says how many text has)."
+                )
+            parts.append(part)
+        return parts
+
+    def profile(self, source: Source, edges: Profile | None, executor: Executor) -> Profile:
+        """The distributions of a part between the edges of another profile, or its own."""
+        name = hashlib.sha256(repr(edges and edges.edges).encode()).hexdigest()[:12]
+        file = self._root / f"{source.key}.profile-{name}.json"
+        if file.is_file():
+            return Profile.model_validate_json(file.read_bytes())
+        part = StoredDataset(self.path(source))
+        same = edges is not None and edges.feature_names == part.feature_names
+        found = profile_of(
+            part, edges.edges if edges is not None and same else profile_edges(part), executor
+        )
+        atomic_write(file, found.model_dump_json(), overwrite=True)
+        return found
+
+    def keep_only(self, sources: Iterable[Source]) -> None:
+        """Delete the parts of other sources."""
+        kept = {source.key for source in sources}
+        for path in self._root.iterdir() if self._root.is_dir() else ():
+            if path.name.partition(".")[0] in kept or path.name.startswith("."):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def _ingest(self, source: Source) -> None:
+        target = self.path(source)
+        if source.name in DIGITS:
+            judged = digits_ranking()[DIGITS.index(source.name)]
+            data = from_arrays(*judged)
+            blocks = (data.block(b) for b in range(data.n_blocks))
+            write_dataset(blocks, target, feature_names=data.feature_names)
+            return
+        paths = [Path(source.name)]
+        text = {"null": self._data.null, "n_features": self._data.n_features}
+        options = text if data_form(paths) == "text" else {}
+        ingest(paths, target, normalize=self._data.normalize, **options)  # type: ignore[arg-type]
+
+
+def sync_statistics(
+    path: Path, parts: Sequence[Dataset], executor: Executor
+) -> tuple[StatisticsDataset, int]:
+    """Make a statistics store that of the parts, reading only those it does not hold yet.
+
+    Returns
+    -------
+    The store, and how many parts were read.
+    """
+    kept, n_known = _known(path, parts)
+    if not n_known:
+        whole = joined(parts)
+        return build_statistics(whole, path, overwrite=True, executor=executor), len(parts)
+    store = StatisticsDataset(path)
+    expired = [block for block in range(store.n_blocks) if block not in kept]
+    if expired:
+        store = expire_statistics(path, blocks=expired)
+    if parts[n_known:]:
+        store = append_queries(path, joined(parts[n_known:]), executor=executor)
+    return store, len(parts) - n_known
+
+
+def _known(path: Path, parts: Sequence[Dataset]) -> tuple[set[int], int]:
+    """Blocks of a store that are those of the first parts, and how many parts these are."""
+    if not is_statistics(path):
+        return set(), 0
+    store = StatisticsDataset(path)
+    if (store.feature_names, store.transforms) != (parts[0].feature_names, parts[0].transforms):
+        return set(), 0
+    wanted = [list(part.block_digests()) for part in parts]
+    everything = {digest for digests in wanted for digest in digests}
+    kept = {b: digest for b, digest in enumerate(store.block_digests()) if digest in everything}
+    have = list(kept.values())
+    n_known = 0
+    for digests in wanted:
+        if have[: len(digests)] != digests:
+            break
+        have = have[len(digests) :]
+        n_known += 1
+    return (set(kept), n_known) if not have else (set(), 0)
+
+
+def joined(parts: Sequence[Dataset]) -> Dataset:
+    """Data sets as one."""
+    return parts[0] if len(parts) == 1 else ConcatenatedDataset(parts)

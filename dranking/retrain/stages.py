@@ -1,0 +1,347 @@
+"""The stages of a retraining run, in order: each reads what those before it left, and leaves facts.
+
+A stage may be killed anywhere and run again: it writes whole files or none.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import dranking
+from dranking.data.atomic import atomic_write
+from dranking.data.dataset import Dataset
+from dranking.data.statistics import StatisticsDataset
+from dranking.engine.executor import Executor
+from dranking.errors import DataError, TryAgainError
+from dranking.export.formats import SUFFIXES, export_model, save_export
+from dranking.metrics.per_query import read_per_query, write_per_query
+from dranking.rankers.linear import LinearModel, load_model
+from dranking.retrain.config import RetrainConfig
+from dranking.retrain.drift import Profile, population_stability
+from dranking.retrain.gate import judge
+from dranking.retrain.parts import Parts, Source, joined, sync_statistics
+from dranking.retrain.registry import MODEL_NAME, Registry
+from dranking.tuning.evaluation import evaluate as measure
+from dranking.tuning.families import family_of
+from dranking.tuning.search import tune as search
+from dranking.tuning.settings import Setting
+
+Facts: TypeAlias = dict[str, Any]
+
+ON_STATISTICS = ("greedy-rankrls", "rankrls")
+"""Rankers that train on a statistics store, so that a night needs no old data."""
+
+PROFILE_NAME = "profile.json"
+PER_QUERY_NAME = "per_query.parquet"
+GATE_NAME = "gate.json"
+
+
+class Run:
+    """What the stages of one run share.
+
+    Attributes
+    ----------
+    config, run_id
+        What was asked, and the name of the run.
+    sources
+        Training sources in the window, holdout and validation ones, by these names.
+    folder
+        The run's own directory.
+    parts, registry, executor
+        Data, versions, and where work is done.
+    facts
+        What each stage that is done has left.
+    """
+
+    def __init__(
+        self,
+        config: RetrainConfig,
+        run_id: str,
+        sources: Mapping[str, Sequence[Source]],
+        executor: Executor,
+    ) -> None:
+        self.config = config
+        self.run_id = run_id
+        self.sources = sources
+        self.work = config.run.work
+        self.folder = self.work / "runs" / run_id
+        self.parts = Parts(self.work / "parts", config.data)
+        self.registry = Registry(config.registry.location)
+        self.executor = executor
+        self.facts: dict[str, Facts] = {}
+
+    @property
+    def version(self) -> Path:
+        """The files that will be the registry's version."""
+        return self.folder / "version"
+
+    @property
+    def model(self) -> LinearModel:
+        """The challenger."""
+        return load_model(self.version / MODEL_NAME)
+
+    @property
+    def champion(self) -> str | None:
+        """Version of the champion that the challenger was measured against."""
+        champion: str | None = self.facts["evaluate"]["against"]
+        return champion
+
+    def data(self, name: str) -> Dataset:
+        """The data of some sources."""
+        return joined(self.parts.open(self.sources[name]))
+
+    @property
+    def training_data(self) -> Dataset:
+        """What rankers train on: statistics where they suffice."""
+        if self.facts["statistics"]["used"]:
+            return StatisticsDataset(self.work / "statistics")
+        return self.data("train")
+
+
+def validate(run: Run) -> Facts:
+    """Find out what can be found out before any work."""
+    family_of(run.config.model.kind, run.config.model.parameters)
+    return {name: [source.name for source in found] for name, found in run.sources.items()}
+
+
+def ingest(run: Run) -> Facts:
+    """Ingest sources that are new."""
+    new = [s.name for found in run.sources.values() for s in found if s not in run.parts]
+    facts: Facts = {"new": new}
+    for name in run.sources:
+        data = run.data(name)
+        if data.n_unlabelled == data.n_documents:
+            raise DataError(f"the {name} data has no labelled document.")
+        facts[name] = {
+            "fingerprint": data.fingerprint,
+            "n_documents": data.n_documents,
+            "n_queries": data.n_queries,
+            "n_features": data.n_features,
+        }
+    return facts
+
+
+def statistics(run: Run) -> Facts:
+    """Bring statistics and distributions up to date, reading new parts alone."""
+    facts: Facts = {"used": _on_statistics(run.config)}
+    if facts["used"]:
+        parts = run.parts.open(run.sources["train"])
+        store, facts["n_parts_read"] = sync_statistics(run.work / "statistics", parts, run.executor)
+        facts |= {"n_bytes": store.manifest.n_bytes, "n_data_bytes": store.manifest.n_data_bytes}
+    champion = _champion_profile(run)
+    first, *others = run.sources["train"]
+    total = newest = run.parts.profile(first, champion, run.executor)
+    for source in others:
+        newest = run.parts.profile(source, total, run.executor)
+        total += newest
+    atomic_write(run.version / PROFILE_NAME, total.model_dump_json(), overwrite=True)
+    if champion is not None and champion.feature_names == newest.feature_names:
+        facts["drift"] = population_stability(champion, newest)
+    return facts
+
+
+def tune(run: Run) -> Facts:
+    """Choose hyperparameters; trains with them too."""
+    config = run.config
+    if not config.is_tuned:
+        return {"chosen": None}
+    criterion = config.tune.criterion
+    result = search(
+        run.training_data,
+        regularizations=config.model.regularization,
+        parameters=config.model.parameters,
+        model=config.model.kind,
+        max_features=config.model.n_features,
+        validation=None if config.data.validation is None else run.data("validation"),
+        folds=config.tune.folds,
+        leave_query_out=criterion is not None,
+        measure=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
+        convention=config.tune.convention,
+        rule=config.tune.rule,
+        feature_penalty=config.tune.feature_penalty,
+        seed=config.tune.seed,
+        executor=run.executor,
+    )
+    result.model.save(run.folder / "tuned.json", overwrite=True)
+    found = result.as_json()
+    atomic_write(run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
+    return {"chosen": found["best"], "n_tried": len(found["grid"])}
+
+
+def fit(run: Run) -> Facts:
+    """Train the challenger, or take the model that the tuning has trained with what it chose."""
+    config = run.config
+    if run.facts["tune"]["chosen"] is not None:
+        model = load_model(run.folder / "tuned.json")
+    else:
+        data = run.training_data
+        setting = Setting(regularization=config.model.regularization[0])
+        size = config.model.n_features or data.n_features
+        family = family_of(config.model.kind, config.model.parameters)
+        model, _ = family.fit(data, setting, size, run.executor)
+    model.save(run.version / MODEL_NAME, overwrite=True)
+    return {"n_features": len(model.weights)}
+
+
+def evaluate(run: Run) -> Facts:
+    """Measure challenger and champion on the data held out."""
+    config = run.config
+    champion = run.registry.aliases.champion
+    models = {"challenger": run.model}
+    if champion is not None:
+        models["champion"] = _stored_model(run.registry, champion)
+    measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
+    means: dict[str, dict[str, float | None]] = {}
+    for name, model in models.items():
+        found = measure(
+            model, run.data("holdout"), measures, config.gate.convention, executor=run.executor
+        )
+        write_per_query(_per_query_file(run, name), found.per_query, overwrite=True)
+        means[name] = {m: _finite(value) for m, value in found.metrics.items()}
+    return {
+        "against": champion,
+        "convention": config.gate.convention,
+        "n_queries": found.n_queries,
+        "metrics": means,
+    }
+
+
+def gate(run: Run) -> Facts:
+    """Judge the challenger."""
+    verdict = judge(
+        run.config.gate,
+        read_per_query(_per_query_file(run, "challenger")),
+        None if run.champion is None else read_per_query(_per_query_file(run, "champion")),
+        n_features=len(run.model.weights),
+        segments=_segments(run),
+        drift=run.facts["statistics"].get("drift"),
+    )
+    facts = verdict.as_json()
+    atomic_write(run.version / GATE_NAME, json.dumps(facts, indent=1), overwrite=True)
+    return facts
+
+
+def export(run: Run) -> Facts:
+    """Write the model as engines want it."""
+    config = run.config.export
+    names = {k: v for k, v in config.feature_names.items() if k in run.model.feature_names}
+    files = []
+    for form in config.formats:
+        content = export_model(run.model, form, name=config.name, feature_names=names)
+        files.append(f"exports/{form}{SUFFIXES[form]}")
+        save_export(run.version / files[-1], content, overwrite=True)
+    return {"files": files}
+
+
+def publish(run: Run) -> Facts:
+    """Store the version, and promote it if the gate let it pass."""
+    registry = run.registry
+    with registry.locked():
+        if registry.aliases.champion not in (run.champion, version := _published(run)):
+            raise TryAgainError(
+                f"{registry}: the champion has changed since it was measured; run again to "
+                "measure against the new one."
+            )
+        if version is None:
+            version = registry.add(
+                run.version,
+                run_id=run.run_id,
+                lineage=_lineage(run),
+                metrics=run.facts["evaluate"]["metrics"]["challenger"],
+            )
+        if run.facts["gate"]["accepted"]:
+            registry.promote(version)
+        deleted = registry.prune(run.config.registry.keep)
+        aliases = registry.aliases.model_dump()
+    run.parts.keep_only([source for found in run.sources.values() for source in found])
+    return {"version": version, "aliases": aliases, "deleted": deleted}
+
+
+Stage: TypeAlias = Callable[[Run], Facts]
+
+STAGES: dict[str, Stage] = {
+    stage.__name__: stage
+    for stage in (validate, ingest, statistics, tune, fit, evaluate, gate, export, publish)
+}
+
+
+def _on_statistics(config: RetrainConfig) -> bool:
+    """Whether the statistics suffice: the ranker takes them, and so does its tuning."""
+    chosen_without = config.tune.criterion == "lqo-squared_error" or not config.is_tuned
+    return config.model.kind in ON_STATISTICS and chosen_without
+
+
+def _per_query_file(run: Run, name: str) -> Path:
+    if name == "challenger":
+        return run.version / PER_QUERY_NAME
+    return run.folder / f"{name}.parquet"
+
+
+def _champion_profile(run: Run) -> Profile | None:
+    """Distributions that the champion was trained on, if it has kept them."""
+    champion = run.registry.aliases.champion
+    if champion is None or PROFILE_NAME not in run.registry.manifest(champion).checksums:
+        return None
+    return Profile.model_validate_json(run.registry.read(champion, PROFILE_NAME))
+
+
+def _stored_model(registry: Registry, version: str) -> LinearModel:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, MODEL_NAME)
+        file.write_bytes(registry.read(version, MODEL_NAME))
+        return load_model(file)
+
+
+def _segments(run: Run) -> pa.Array | None:
+    """The segment of each query held out."""
+    data = run.config.data
+    if data.segments is None:
+        return None
+    try:
+        table = pq.read_table(data.segments, columns=["qid", data.segment_column])
+        known = table["qid"].cast(pa.string())
+        segments = table[data.segment_column].cast(pa.string()).combine_chunks()
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise DataError(
+            f"{data.segments}: needs the columns qid and {data.segment_column} ({error})."
+        ) from error
+    queries = run.data("holdout").query_ids().cast(pa.string())
+    return segments.take(pc.index_in(queries, known))
+
+
+def _published(run: Run) -> str | None:
+    """The version that an earlier, interrupted attempt of this run has stored."""
+    for version in reversed(run.registry.versions):
+        if run.registry.manifest(version).run_id == run.run_id:
+            return version
+    return None
+
+
+def _lineage(run: Run) -> Facts:
+    return {
+        "data": {name: run.facts["ingest"][name] for name in run.sources},
+        "sources": run.facts["validate"],
+        "model": run.config.model.model_dump(mode="json"),
+        "chosen": run.facts["tune"]["chosen"],
+        "champion": run.champion,
+        "accepted": run.facts["gate"]["accepted"],
+        "environment": {
+            "dranking": dranking.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
