@@ -26,6 +26,12 @@ class DataError(DrankingError, ValueError):
     exit_code = 3
 
 
+class RejectedError(DrankingError):
+    """A gate did not let a model pass."""
+
+    exit_code = 4
+
+
 class TryAgainError(DrankingError, RuntimeError):
     """Something outside is not ready: a lock is held, a cluster cannot be reached."""
 

@@ -166,7 +166,8 @@ class GateConfig(BaseModel):
         Segments with fewer queries are not judged.
     max_drift
         Largest population stability index of any feature between the champion's training data and
-        the newest part; 0.25 is commonly called a large shift.
+        the newest part; 0.25 is commonly called a large shift. Chance alone makes about 9 over the
+        documents of that part.
     minimum_score
         Least mean of the metric, champion or not.
     """

@@ -203,21 +203,26 @@ class Registry:
         if self.storage.read(MANIFEST_NAME) is None:
             self._write(MANIFEST_NAME, RegistryManifest())
         version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
-        files = sorted(f for f in source.rglob("*") if f.is_file())
         manifest = VersionManifest(
             version=version,
             created=datetime.now(UTC),
             run_id=run_id,
             lineage=dict(lineage or {}),
             metrics=dict(metrics or {}),
-            checksums={
-                file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-                for file in files
-            },
+            checksums=_checksums(source),
         )
         self.storage.add_folder(source, f"{VERSIONS}/{version}", _text(manifest).encode())
         self._write(ALIASES_NAME, self.aliases.model_copy(update={"challenger": version}))
         return version
+
+    def find(self, source: Path, run_id: str) -> str | None:
+        """The version of a run that holds the very files of a folder, if it is there already."""
+        checksums = _checksums(source)
+        for version in reversed(self.versions):
+            manifest = self.manifest(version)
+            if manifest.run_id == run_id and manifest.checksums == checksums:
+                return version
+        return None
 
     def promote(self, version: str) -> Aliases:
         """Make a version the champion; the champion so far becomes the previous one."""
@@ -253,7 +258,7 @@ class Registry:
             raise UsageError(f"keep is {keep}; the newest version stays, so it must be 1 or more.")
         versions = self.versions
         named = set(self.aliases.model_dump().values())
-        doomed = [v for v in versions[: len(versions) - keep] if v not in named]
+        doomed = [v for v in versions[:-keep] if v not in named]
         for version in doomed:
             self.storage.remove_folder(f"{VERSIONS}/{version}")
         return doomed
@@ -285,3 +290,12 @@ class Registry:
 
 def _text(content: BaseModel) -> str:
     return json.dumps(content.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+
+
+def _checksums(source: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder, by its name."""
+    files = sorted(file for file in source.rglob("*") if file.is_file())
+    return {
+        file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -177,10 +178,19 @@ def _run(run: Run, plan: Plan) -> Outcome:
             _write_gauges(run, succeeded=False)
             raise
     (run.work / UNFINISHED_NAME).unlink(missing_ok=True)
+    _forget_old_runs(run)
     outcome = Outcome(run.run_id, run.facts["gate"]["accepted"], run.facts, tuple(stages), skipped)
     log.write(None, "end", accepted=outcome.accepted, version=run.facts["publish"]["version"])
     _write_gauges(run, succeeded=True)
     return outcome
+
+
+def _forget_old_runs(run: Run) -> None:
+    """Delete the folders of all but the last runs, as many as the registry keeps versions."""
+    folders = sorted((run.work / "runs").iterdir(), key=lambda folder: folder.stat().st_mtime)
+    for folder in folders[: -run.config.registry.keep]:
+        if folder != run.folder:
+            shutil.rmtree(folder)
 
 
 def _run_stage(run: Run, stage: str, log: EventLog) -> None:
@@ -201,7 +211,7 @@ def _stages_to_run(run: Run, planned: Sequence[str]) -> Sequence[str]:
     if "publish" not in planned or "evaluate" in planned:
         return planned
     marker = json.loads(_marker(run.config, run.run_id, "evaluate").read_bytes())
-    if marker["facts"]["against"] == run.registry.aliases.champion:
+    if marker["facts"]["against"] == run.rival:
         return planned
     stages = list(STAGES)
     return stages[stages.index("evaluate") :]

@@ -91,10 +91,16 @@ class Run:
         return load_model(self.version / MODEL_NAME)
 
     @property
-    def champion(self) -> str | None:
-        """Version of the champion that the challenger was measured against."""
-        champion: str | None = self.facts["evaluate"]["against"]
-        return champion
+    def rival(self) -> str | None:
+        """Version that the challenger must beat: the champion.
+
+        Where that is what this very run has promoted, and it runs again, the one before.
+        """
+        aliases = self.registry.aliases
+        if aliases.champion is None:
+            return None
+        own = self.registry.manifest(aliases.champion).run_id == self.run_id
+        return aliases.previous if own else aliases.champion
 
     def data(self, name: str) -> Dataset:
         """The data of some sources."""
@@ -196,10 +202,10 @@ def fit(run: Run) -> Facts:
 def evaluate(run: Run) -> Facts:
     """Measure challenger and champion on the data held out."""
     config = run.config
-    champion = run.registry.aliases.champion
+    rival = run.rival
     models = {"challenger": run.model}
-    if champion is not None:
-        models["champion"] = _stored_model(run.registry, champion)
+    if rival is not None:
+        models["champion"] = _stored_model(run.registry, rival)
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
     means: dict[str, dict[str, float | None]] = {}
     for name, model in models.items():
@@ -209,7 +215,7 @@ def evaluate(run: Run) -> Facts:
         write_per_query(_per_query_file(run, name), found.per_query, overwrite=True)
         means[name] = {m: _finite(value) for m, value in found.metrics.items()}
     return {
-        "against": champion,
+        "against": rival,
         "convention": config.gate.convention,
         "n_queries": found.n_queries,
         "metrics": means,
@@ -218,10 +224,11 @@ def evaluate(run: Run) -> Facts:
 
 def gate(run: Run) -> Facts:
     """Judge the challenger."""
+    against = run.facts["evaluate"]["against"]
     verdict = judge(
         run.config.gate,
         read_per_query(_per_query_file(run, "challenger")),
-        None if run.champion is None else read_per_query(_per_query_file(run, "champion")),
+        None if against is None else read_per_query(_per_query_file(run, "champion")),
         n_features=len(run.model.weights),
         segments=_segments(run),
         drift=run.facts["statistics"].get("drift"),
@@ -247,7 +254,8 @@ def publish(run: Run) -> Facts:
     """Store the version, and promote it if the gate let it pass."""
     registry = run.registry
     with registry.locked():
-        if registry.aliases.champion not in (run.champion, version := _published(run)):
+        version = registry.find(run.version, run.run_id)  # of an attempt that was interrupted
+        if run.rival != run.facts["evaluate"]["against"]:
             raise TryAgainError(
                 f"{registry}: the champion has changed since it was measured; run again to "
                 "measure against the new one."
@@ -289,10 +297,10 @@ def _per_query_file(run: Run, name: str) -> Path:
 
 def _champion_profile(run: Run) -> Profile | None:
     """Distributions that the champion was trained on, if it has kept them."""
-    champion = run.registry.aliases.champion
-    if champion is None or PROFILE_NAME not in run.registry.manifest(champion).checksums:
+    rival = run.rival
+    if rival is None or PROFILE_NAME not in run.registry.manifest(rival).checksums:
         return None
-    return Profile.model_validate_json(run.registry.read(champion, PROFILE_NAME))
+    return Profile.model_validate_json(run.registry.read(rival, PROFILE_NAME))
 
 
 def _stored_model(registry: Registry, version: str) -> LinearModel:
@@ -319,21 +327,13 @@ def _segments(run: Run) -> pa.Array | None:
     return segments.take(pc.index_in(queries, known))
 
 
-def _published(run: Run) -> str | None:
-    """The version that an earlier, interrupted attempt of this run has stored."""
-    for version in reversed(run.registry.versions):
-        if run.registry.manifest(version).run_id == run.run_id:
-            return version
-    return None
-
-
 def _lineage(run: Run) -> Facts:
     return {
         "data": {name: run.facts["ingest"][name] for name in run.sources},
         "sources": run.facts["validate"],
         "model": run.config.model.model_dump(mode="json"),
         "chosen": run.facts["tune"]["chosen"],
-        "champion": run.champion,
+        "champion": run.facts["evaluate"]["against"],
         "accepted": run.facts["gate"]["accepted"],
         "environment": {
             "dranking": dranking.__version__,

@@ -5,6 +5,7 @@ from dranking.cli.commands.export import export
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
 from dranking.cli.commands.registry import registry
+from dranking.cli.commands.retrain import retrain
 from dranking.cli.commands.selection import select
 from dranking.cli.commands.stats import stats
 from dranking.cli.commands.train import train
@@ -19,6 +20,7 @@ __all__ = [
     "predict",
     "quickstart",
     "registry",
+    "retrain",
     "select",
     "stats",
     "train",

@@ -1,0 +1,349 @@
+"""Nights of retraining: a month, kills at every stage, overlaps, the same bits as from scratch."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+
+import pytest
+
+from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.rankers.linear import load_model
+from dranking.retrain import stages as stages_module
+from dranking.retrain.config import load_config
+from dranking.retrain.registry import Registry
+from dranking.retrain.runner import plan_run, retrain
+from dranking.retrain.stages import STAGES
+from tests.retrain.stream import Stream
+
+
+@pytest.fixture
+def stream(tmp_path):
+    return Stream(tmp_path)
+
+
+def run(stream, *settings, **options):
+    return retrain(load_config(stream.config(), settings, {}), **options)
+
+
+def weights_of(registry, version):
+    stored = json.loads(registry.read(version, "model.json"))
+    return stored["feature_names"], stored["weights"]
+
+
+def check_whole(registry):
+    """Nothing in a registry is half-written, and its aliases name what is there."""
+    versions = registry.versions
+    for version in versions:
+        registry.verify(version)
+    assert set(registry.aliases.model_dump().values()) - {None} <= set(versions)
+
+
+def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
+    stream.night(1)
+    first = run(stream)
+    assert first.accepted
+    assert first.done == tuple(STAGES)
+    registry = Registry(stream.folder / "registry")
+    assert registry.aliases.champion == "000001"
+    assert set(registry.manifest("000001").checksums) == {
+        "model.json",
+        "profile.json",
+        "per_query.parquet",
+        "gate.json",
+        "exports/solr.json",
+    }
+    again = run(stream)
+    assert again.done == ()
+    assert again.run_id == first.run_id
+    assert registry.versions == ["000001"]
+
+
+def test_new_data_or_another_configuration_makes_another_run(stream):
+    stream.night(1)
+    first = run(stream)
+    stream.night(2)
+    second = run(stream)
+    third = run(stream, "model.n_features=3")
+    assert len({first.run_id, second.run_id, third.run_id}) == 3
+    elsewhere = plan_run(load_config(stream.config(), ["model.n_features=3"], {}))
+    assert elsewhere.run_id == third.run_id
+    assert elsewhere.stages == ()
+
+
+def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_path):
+    for night in range(1, 5):
+        stream.night(night)
+        run(stream)
+    parts = stream.folder / "work" / "parts"
+    for blocks in parts.glob("*/blocks"):
+        shutil.rmtree(blocks)  # whoever reads old features fails
+    holdout = stream.folder / "holdout.txt"
+    os.utime(holdout)  # it is read again, from the text
+    stream.night(5)
+    incremental = run(stream)
+    assert incremental.stages["statistics"]["n_parts_read"] == 1
+
+    scratch = run(stream, f"run.work={tmp_path}/fresh", f"registry.location={tmp_path}/other")
+    assert scratch.stages["statistics"]["n_parts_read"] == 5
+    ours = weights_of(
+        Registry(stream.folder / "registry"), incremental.stages["publish"]["version"]
+    )
+    assert ours == weights_of(Registry(tmp_path / "other"), "000001")
+
+
+def test_old_nights_leave_the_window(stream, tmp_path):
+    for night in range(1, 5):
+        stream.night(night)
+        outcome = run(stream, "data.window=2")
+    assert outcome.stages["ingest"]["train"]["n_queries"] == 2 * stream.n_queries
+    assert len(list((stream.folder / "work" / "parts").glob("*/manifest.json"))) == 3  # + holdout
+    other = Stream(tmp_path / "other")
+    for night in (3, 4):
+        other.night(night)
+    run(other)
+    ours = Registry(stream.folder / "registry")
+    assert weights_of(ours, ours.versions[-1]) == weights_of(
+        Registry(other.folder / "registry"), "000001"
+    )
+
+
+@pytest.mark.slow
+def test_a_month(stream):
+    registry = Registry(stream.folder / "registry")
+    promoted = 0
+    for night in range(1, 31):
+        champion = registry.aliases.champion
+        if night == 10:
+            path = stream.night(night)
+            path.write_text(path.read_text() + "2 qid:77 1:not-a-number\n")
+            with pytest.raises(DataError, match=r"night-10\.txt:97: "):
+                run(stream)
+            assert registry.aliases.champion == champion
+            stream.night(night)
+        elif night == 11:
+            path = stream.night(night, shift=3.0)
+            outcome = run(stream)
+            assert not outcome.accepted
+            assert [r["rule"] for r in outcome.as_json()["reasons"] if not r["passed"]] == [
+                "max_drift"
+            ]
+            assert registry.aliases.champion == champion
+            assert registry.aliases.challenger == registry.versions[-1]
+            path.unlink()
+            continue
+        elif night == 20:
+            stream.night(night)
+            with registry.running(), pytest.raises(TryAgainError):
+                run(stream)
+        elif night == 25:
+            now = registry.rollback()
+            assert now.previous == champion
+            stream.night(night)
+        else:
+            stream.night(night)
+        promoted += run(stream).accepted
+        check_whole(registry)
+    assert promoted >= 20
+    assert len(registry.versions) == 30
+
+
+def test_worse_data_is_rejected(stream):
+    for night in range(1, 4):
+        stream.night(night)
+    run(stream)
+    for night in range(4, 12):
+        stream.night(night, sign=-1.0)
+    outcome = run(stream)
+    assert not outcome.accepted
+    failed = {reason["rule"] for reason in outcome.as_json()["reasons"] if not reason["passed"]}
+    assert failed == {"minimum_effect", "lower_bound"}
+    assert Registry(stream.folder / "registry").aliases.champion == "000001"
+
+
+def _killed_after(stage, config):
+    """Run until a stage has done its work, and die before it is noted."""
+    whole = STAGES[stage]
+
+    def dying(found):
+        whole(found)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    STAGES[stage] = dying
+    retrain(load_config(config, (), {}))
+
+
+def _killed_at_rename(count, config):
+    """Run until the given number of files or folders are about to get their names, and die."""
+    left = [count]
+    replace, rename = os.replace, os.rename
+
+    def dying(function):
+        def call(*arguments, **options):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **options)
+
+        return call
+
+    os.replace, os.rename = dying(replace), dying(rename)
+    retrain(load_config(config, (), {}))
+
+
+def killed(how, *arguments):
+    """Whether a process that runs a function was killed; else it has ended well."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "dranking.retrain.runner", "numba", "zarr"])
+    process = context.Process(target=how, args=arguments)
+    process.start()
+    process.join(120)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, tmp_path):
+    stream.night(1)
+    run(stream)
+    stream.night(2)
+    assert killed(_killed_after, stage, stream.config())
+    registry = Registry(stream.folder / "registry")
+    check_whole(registry)
+    finished = run(stream, resume=True)
+    assert stage in finished.done
+    check_whole(registry)
+    assert registry.versions == ["000001", "000002"]
+    undisturbed = run(stream, f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r")
+    assert undisturbed.accepted
+    assert weights_of(registry, "000002") == weights_of(Registry(tmp_path / "r"), "000001")
+
+
+@pytest.mark.slow
+def test_a_run_killed_between_any_two_renames_is_finished_by_the_next(stream):
+    stream.night(1)
+    run(stream)
+    stream.night(2)
+    registry = Registry(stream.folder / "registry")
+    for count in range(1, 100, 3):
+        if not killed(_killed_at_rename, count, stream.config()):
+            break
+        check_whole(registry)
+    else:
+        pytest.fail("a run does not end")
+    assert count > 4
+    check_whole(registry)
+    assert registry.versions == ["000001", "000002"]
+
+
+def test_a_champion_promoted_meanwhile_is_measured_against(stream, monkeypatch):
+    for night in (1, 2, 3):
+        stream.night(night)
+        run(stream)
+    registry = Registry(stream.folder / "registry")
+    assert registry.aliases.champion == "000003"
+    stream.night(4)
+    gate = STAGES["gate"]
+
+    def promoting(found):
+        registry.promote("1")
+        return gate(found)
+
+    monkeypatch.setitem(STAGES, "gate", promoting)
+    with pytest.raises(TryAgainError, match="champion has changed since"):
+        run(stream)
+    monkeypatch.setitem(STAGES, "gate", gate)
+    outcome = run(stream)
+    assert outcome.stages["evaluate"]["against"] == "000001"
+    assert outcome.done[0] == "evaluate"
+
+
+def test_stages_can_be_run_again(stream):
+    stream.night(1)
+    run(stream)
+    assert run(stream, from_stage="export").done == ("export", "publish")
+    assert run(stream, force=True).done == tuple(STAGES)
+    assert Registry(stream.folder / "registry").versions == ["000001"]
+    with pytest.raises(UsageError, match="no stage 'bake'"):
+        run(stream, from_stage="bake")
+
+
+def test_there_must_be_something_to_resume(stream):
+    stream.night(1)
+    run(stream)
+    with pytest.raises(UsageError, match="no unfinished run"):
+        run(stream, resume=True)
+
+
+def test_resuming_uses_the_data_that_the_run_began_with(stream, monkeypatch):
+    stream.night(1)
+
+    def failing(found):
+        raise TryAgainError("the cluster is away")
+
+    monkeypatch.setitem(STAGES, "fit", failing)
+    with pytest.raises(TryAgainError):
+        run(stream)
+    monkeypatch.setitem(STAGES, "fit", stages_module.fit)
+    stream.night(2)
+    with pytest.raises(UsageError, match="another configuration"):
+        run(stream, "model.n_features=2", resume=True)
+    outcome = run(stream, resume=True)
+    assert outcome.stages["ingest"]["train"]["n_queries"] == stream.n_queries
+    assert outcome.done[0] == "fit"
+
+
+@pytest.mark.parametrize("kind", ["rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic", "spd"])
+def test_any_linear_ranker_can_be_the_challenger(stream, kind):
+    stream.night(1)
+    text = (stream.folder / "retrain.toml", stream.config())[0].read_text()
+    path = stream.folder / "other.toml"
+    path.write_text(
+        text.replace("n_features = 4", f'kind = "{kind}"')
+        .replace('criterion = "lqo-squared_error"', "")
+        .replace('"2^-2..2^2"', "1.0")
+    )
+    outcome = retrain(load_config(path, (), {}))
+    assert outcome.accepted
+    assert outcome.stages["fit"]["n_features"] == 8
+    assert outcome.stages["statistics"]["used"] == (kind == "rankrls")
+
+
+def test_segments_have_their_own_guard(stream):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    qids = [f"999{query:03d}" for query in range(60)]
+    table = pa.table({"qid": qids, "market": ["de" if q < 30 else "fr" for q in range(60)]})
+    pq.write_table(table, stream.folder / "segments.parquet")
+    segments = [
+        f"data.segments={stream.folder}/segments.parquet",
+        "data.segment_column=market",
+        "gate.max_segment_loss=0.5",
+    ]
+    stream.night(1)
+    run(stream, *segments)
+    stream.night(2)
+    outcome = run(stream, *segments)
+    texts = [r["text"] for r in outcome.as_json()["reasons"] if r["rule"] == "max_segment_loss"]
+    assert [text.split(":")[0] for text in texts] == ["segment de", "segment fr"]
+    with pytest.raises(DataError, match="needs the columns qid and state"):
+        run(stream, *segments, "data.segment_column=state")
+
+
+def test_the_model_can_be_used_outside(stream, tmp_path):
+    stream.night(1)
+    run(stream)
+    content = Registry(stream.folder / "registry").read("000001", "model.json")
+    (tmp_path / "m.json").write_bytes(content)
+    assert len(load_model(tmp_path / "m.json").weights) <= 4
+
+
+def test_what_cannot_be_is_refused(stream):
+    with pytest.raises(DataError, match="nothing is there"):
+        run(stream)
+    stream.night(1)
+    with pytest.raises(UsageError, match="trained on and judged on"):
+        run(stream, f"data.holdout={stream.folder}/incoming/night-01.txt")
