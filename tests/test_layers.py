@@ -20,7 +20,7 @@ LAYERS = [
     {"cli"},
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
-ESTIMATORS_BEFORE_SEARCH = {("tuning", "rankers")}
+WITHIN_A_LAYER = {("tuning", "rankers"), ("retrain", "export"), ("retrain", "report")}
 KERNELS_MAY_IMPORT = {"numpy", "scipy", "numba", "llvmlite", "collections", "typing", "fractions"}
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 
@@ -46,7 +46,7 @@ def offences(layer: str, modules: set[str]) -> list[str]:
         top, *below = module.split(".")
         if top == "dranking" and below and below[0] in HEIGHT:
             other = below[0]
-            same = other == layer or (layer, other) in ESTIMATORS_BEFORE_SEARCH
+            same = other == layer or (layer, other) in WITHIN_A_LAYER
             if not same and HEIGHT[other] >= HEIGHT[layer]:
                 bad.append(module)
         elif top in ("dask", "distributed") and layer != "engine":
