@@ -334,7 +334,7 @@ def _put(content: dict[str, Any], key: str, text: str, source: str) -> None:
     content[name] = value
 
 
-def config_digest_text(config: RetrainConfig) -> str:
+def digest_text(config: RetrainConfig) -> str:
     """What of a configuration decides the outcome, as text; places and speed do not."""
     content = config.model_dump(
         mode="json",

@@ -18,7 +18,7 @@ from dranking.data.atomic import atomic_write
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
 from dranking.errors import DrankingError, TryAgainError, UsageError
-from dranking.retrain.config import RetrainConfig, config_digest_text
+from dranking.retrain.config import RetrainConfig, digest_text
 from dranking.retrain.events import (
     EventLog,
     peak_memory,
@@ -167,7 +167,7 @@ def _run(run: Run, plan: Plan) -> Outcome:
         _marker(run.config, run.run_id, stage).unlink(missing_ok=True)
     if stages:
         _note_unfinished(run)
-    log.write(None, "start", stages=stages, configuration=config_digest_text(run.config))
+    log.write(None, "start", stages=stages, configuration=digest_text(run.config))
     for number, stage in enumerate(stages, start=1):
         report(f"retrain: {stage}", number, len(stages))
         try:
@@ -236,7 +236,7 @@ def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
 
 
 def _run_id(config: RetrainConfig, sources: Mapping[str, Sequence[Source]]) -> str:
-    content = [config_digest_text(config), repr(sorted(sources.items())), dranking.__version__]
+    content = [digest_text(config), repr(sorted(sources.items())), dranking.__version__]
     return hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]
 
 
@@ -247,7 +247,7 @@ def _marker(config: RetrainConfig, run_id: str, stage: str) -> Path:
 def _note_unfinished(run: Run) -> None:
     content = {
         "run_id": run.run_id,
-        "configuration": config_digest_text(run.config),
+        "configuration": digest_text(run.config),
         "sources": {name: list(found) for name, found in run.sources.items()},
     }
     atomic_write(run.work / UNFINISHED_NAME, json.dumps(content), overwrite=True)
@@ -259,7 +259,7 @@ def _unfinished(config: RetrainConfig) -> tuple[str, dict[str, list[Source]]]:
     if not file.is_file():
         raise UsageError(f"{config.run.work}: there is no unfinished run to resume.")
     content = json.loads(file.read_bytes())
-    if content["configuration"] != config_digest_text(config):
+    if content["configuration"] != digest_text(config):
         raise UsageError(
             f"the unfinished run {content['run_id']} had another configuration; start a new one "
             "without --resume."

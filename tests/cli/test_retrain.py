@@ -1,0 +1,109 @@
+"""`dranking retrain` and the script beside it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.retrain import main
+from tests.retrain.stream import Stream
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def stream(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = Stream(tmp_path)
+    found.night(1)
+    found.config()
+    return found
+
+
+def test_a_night(dranking, stream, tmp_path):
+    prom = tmp_path / "metrics" / "d.prom"
+    call = ["retrain", "retrain.toml", "--set", f"run.prometheus={prom}", "--json"]
+    code, out, _ = dranking(*call)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["accepted"], found["version"]) == (True, "000001")
+    assert found["aliases"]["champion"] == "000001"
+    gauges = prom.read_text()
+    assert 'dranking_retrain_success{registry="' in gauges
+    assert "dranking_retrain_metric_ndcg_at_10" in gauges
+    code, out, _ = dranking(*call)
+    assert (code, json.loads(out)["done"]) == (0, [])
+
+
+def test_a_rejected_challenger_is_exit_code_4(dranking, stream):
+    dranking("retrain", "retrain.toml")
+    stream.night(2)
+    code, out, err = dranking("retrain", "retrain.toml", "--set", "gate.max_features=1", "--json")
+    assert code == 4
+    assert json.loads(out)["accepted"] is False
+    assert "the champion stays" in err
+    assert "4 features, at most 1" in err
+
+
+def test_a_dry_run_writes_nothing(dranking, stream):
+    before = sorted(stream.folder.rglob("*"))
+    code, out, _ = dranking("retrain", "retrain.toml", "--dry-run", "--json")
+    assert code == 0
+    assert len(json.loads(out)["stages"]) == 9
+    assert sorted(stream.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["absent.toml"], 2, "cannot be read"),
+        (["retrain.toml", "--set", "gate.metrik=map"], 2, "gate.metrik"),
+        (["retrain.toml", "--from", "bake"], 2, "there is no stage 'bake'"),
+        (["retrain.toml", "--from", "fit", "--force"], 2, "one of --force and --from"),
+        (["retrain.toml", "--resume"], 2, "no unfinished run"),
+        (["retrain.toml", "--set", "data.train=absent/*.txt"], 3, "nothing is there"),
+    ],
+)
+def test_what_is_wrong_is_said(dranking, stream, arguments, code, message):
+    found, out, err = dranking("retrain", *arguments)
+    assert (found, out) == (code, "")
+    assert message in err
+
+
+def test_log_lines_hold_no_credentials(dranking, stream):
+    dranking("retrain", "retrain.toml", "--set", "export.name=x", "--set", "data.n_features=8")
+    [log] = (stream.folder / "work" / "runs").glob("*/log.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert lines[0]["event"] == "start"
+    assert lines[-1]["event"] == "end"
+    done = {line["stage"]: line for line in lines if line["event"] == "done"}
+    assert len(done) == 9
+    assert all(line["seconds"] >= 0 and line["peak_bytes"] > 2**20 for line in done.values())
+
+
+def test_the_script_does_the_same(stream, capsys):
+    assert main(["retrain.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == "000001"
+    stream.night(2)
+    assert main(["retrain.toml", "--set", "gate.max_features=1"]) == 4
+    assert main(["absent.toml"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_example_runs_from_a_bare_checkout(tmp_path):
+    command = [sys.executable, "-m", "dranking", "retrain", ROOT / "pipelines/configs/retrain.toml"]
+    done = subprocess.run(
+        [*map(str, command), "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["accepted"]
+    assert found["metrics"]["challenger"]["ndcg@10"] > 0.7
+    exports = tmp_path / "retrain-work/registry/versions/000001/exports"
+    assert {file.name for file in exports.iterdir()} == {
+        "solr.json",
+        "elasticsearch.json",
+        "python.py",
+    }

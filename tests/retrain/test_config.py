@@ -1,0 +1,112 @@
+"""The configuration: what is wrong is named with its path; overrides have an order."""
+
+import pytest
+
+from dranking.errors import UsageError
+from dranking.retrain.config import digest_text, load_config
+from tests.retrain.stream import Stream
+
+LEAST = """
+[data]
+train = "a.txt"
+holdout = ["b.txt", "c.txt"]
+[model]
+n_features = 3
+[registry]
+location = "models"
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def call(text=LEAST, overrides=(), environment=None):
+        path = tmp_path / "c.toml"
+        path.write_text(text)
+        return load_config(path, overrides, environment or {})
+
+    return call
+
+
+def test_defaults_and_lists(load):
+    config = load()
+    assert config.data.train == ("a.txt",)
+    assert config.data.holdout == ("b.txt", "c.txt")
+    assert config.model.regularization == (1.0,)
+    assert not config.is_tuned
+
+
+def test_overrides_beat_the_environment_which_beats_the_file(load):
+    environment = {
+        "DRANKING_RETRAIN__GATE__METRIC": "map",
+        "DRANKING_RETRAIN__MODEL__N_FEATURES": "7",
+        "DRANKING_OTHER": "x",
+    }
+    config = load(overrides=["model.n_features=9", "run.work=/w"], environment=environment)
+    assert config.gate.metric == "map"
+    assert config.model.n_features == 9
+    assert str(config.run.work) == "/w"
+
+
+def test_lambdas_are_numbers_lists_or_ranges(load):
+    assert load(overrides=["model.regularization=2"]).model.regularization == (2.0,)
+    both = ["tune.folds=3", 'model.regularization="2^-1..2^1"']
+    assert load(overrides=both).model.regularization == (0.5, 1.0, 2.0)
+    both = ["tune.folds=3", 'model.regularization=[1, "2^3"]']
+    assert load(overrides=both).model.regularization == (1.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("gate.metrik=map", "gate.metrik: Extra inputs"),
+        ("gate.metric=mapp", "gate.metric: .*mapp"),
+        ("gate.confidence=2", "gate.confidence: Input should be less than 1"),
+        ("gate.resamples=many", "gate.resamples: Input should be a valid integer"),
+        ("model.kind=forest", "model.kind: Input should be 'greedy-rankrls'"),
+        ("model.regularization=-1", "model.regularization.0: Input should be greater than 0"),
+        ('model.regularization="2^0..3^2"', "model.regularization: .*powers of one base"),
+        ('model.regularization="2^0..2^2"', "model.regularization has several values"),
+        ("model.kind=ranksvm", "model.n_features: ranksvm has all features"),
+        ("gate.max_segment_loss=0.1", "gate.max_segment_loss: needs data.segments"),
+        ("export.formats=['doc']", "export.formats.0: Input should be 'solr'"),
+        ("run.metrics=['squared_error']", "squared_error is not of rankings"),
+        ("data.train=[]", "data.train: .*at least 1 item"),
+        ("extra.key=1", "extra: Extra inputs"),
+        ("gate=3", "gate: Input should be"),
+        ("data.train.x=1", "data.train is not a table|train is not a table"),
+        ("gate.metric", "write key=value"),
+        ("gate.=1", "the key is empty"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path(load, override, message):
+    with pytest.raises(UsageError, match=message):
+        load(overrides=[override])
+
+
+def test_one_way_to_choose(load):
+    with pytest.raises(UsageError, match=r"give one of tune\.criterion, tune\.folds"):
+        load(overrides=["tune.folds=3", "tune.criterion=lqo-map"])
+    with pytest.raises(UsageError, match="how many features shall be selected"):
+        load(LEAST.replace("n_features = 3", ""))
+
+
+def test_files_that_are_no_configuration(load, tmp_path):
+    with pytest.raises(UsageError, match="not TOML"):
+        load("[data\n")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_config(tmp_path / "absent.toml")
+    with pytest.raises(UsageError, match="data: Field required"):
+        load("[model]\nn_features = 1\n[registry]\nlocation='x'")
+
+
+def test_places_do_not_name_a_run_but_choices_do(load):
+    def text(*overrides):
+        return digest_text(load(overrides=overrides))
+
+    assert text("run.work=/elsewhere", "run.scheduler=local") == text()
+    assert text("gate.metric=map") != text()
+    assert text("model.regularization=2") != text()
+
+
+def test_the_configuration_of_the_tests_is_one(tmp_path):
+    assert load_config(Stream(tmp_path).config(), (), {}).is_tuned

@@ -1,0 +1,95 @@
+"""The gate: every rule passes and fails where it should."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dranking.metrics.per_query import PerQuery
+from dranking.retrain.config import GateConfig
+from dranking.retrain.gate import judge
+
+
+def scores(values, metric="map"):
+    values = np.asarray(values, dtype=float)
+    return PerQuery(
+        query_ids=pa.array(np.arange(len(values))), values={metric: values}, convention="standard"
+    )
+
+
+def verdict(challenger, champion, metric="map", segments=None, drift=None, n_features=3, **rules):
+    gate = GateConfig(
+        metric=metric, resamples=2000, max_drift=rules.pop("max_drift", None), **rules
+    )
+    return judge(
+        gate,
+        scores(challenger, metric),
+        None if champion is None else scores(champion, metric),
+        n_features=n_features,
+        segments=segments,
+        drift=drift,
+    )
+
+
+def failed(found):
+    assert found.accepted == all(reason.passed for reason in found.reasons)
+    return [reason.rule for reason in found.reasons if not reason.passed]
+
+
+def test_without_a_champion_only_absolute_rules_count():
+    assert verdict([0.1, 0.2], None).reasons == ()
+    assert failed(verdict([0.1, 0.3], None, minimum_score=0.2)) == []
+    assert failed(verdict([0.1, 0.3], None, minimum_score=0.21)) == ["minimum_score"]
+
+
+def test_minimum_effect_and_the_interval():
+    base = np.linspace(0.2, 0.8, 50)
+    better = verdict(base + 0.1, base, minimum_effect=0.05, lower_bound=0.05)
+    assert failed(better) == []
+    effect, bound = better.reasons
+    assert effect.value == pytest.approx(0.1)
+    assert bound.value == pytest.approx(0.1)  # every query gains the same: no spread
+    assert failed(verdict(base + 0.04, base, minimum_effect=0.05)) == ["minimum_effect"]
+
+    mixed = base + np.where(np.arange(50) % 2, 0.3, -0.29)
+    found = verdict(mixed, base, minimum_effect=0.0, lower_bound=-0.01)
+    assert failed(found) == ["lower_bound"]
+    # mean of 50 differences: half-width 1.96 * 0.295 / sqrt(50) = 0.082
+    assert found.reasons[1].value == pytest.approx(0.005 - 0.082, abs=0.01)
+
+
+def test_measures_of_error_are_better_where_smaller():
+    base = np.linspace(0.2, 0.8, 50)
+    name = "pairwise_error"
+    assert failed(verdict(base - 0.1, base, metric=name, minimum_effect=0.05)) == []
+    worse = verdict(base + 0.1, base, metric=name)
+    assert failed(worse) == ["minimum_effect", "lower_bound"]
+    assert worse.reasons[0].value == pytest.approx(-0.1)
+    assert worse.reasons[1].value == pytest.approx(-0.1)
+    assert failed(verdict(base, None, metric=name, minimum_score=0.4)) == ["minimum_score"]
+
+
+def test_segments_are_guarded_one_by_one():
+    base = np.full(60, 0.5)
+    change = np.repeat([0.2, -0.1, -0.3], [30, 25, 5])
+    segments = pa.array(["a"] * 30 + ["b"] * 25 + ["c"] * 5)
+    found = verdict(base + change, base, lower_bound=-1, max_segment_loss=0.05, segments=segments)
+    assert failed(found) == ["max_segment_loss"]
+    of_segments = [r for r in found.reasons if r.rule == "max_segment_loss"]
+    assert [r.value for r in of_segments] == pytest.approx([0.2, -0.1])  # c has too few queries
+    assert "segment b" in of_segments[1].text
+    lenient = verdict(base + change, base, lower_bound=-1, max_segment_loss=0.1, segments=segments)
+    assert failed(lenient) == []
+
+
+def test_features_and_drift():
+    assert failed(verdict([0.5], None, n_features=4, max_features=3)) == ["max_features"]
+    assert failed(verdict([0.5], None, n_features=3, max_features=3)) == []
+    drift = {"x": 0.1, "y": 0.3}
+    found = verdict([0.5], None, drift=drift, max_drift=0.25)
+    assert failed(found) == ["max_drift"]
+    assert "of feature y" in found.reasons[0].text
+    assert failed(verdict([0.5], None, drift=drift, max_drift=0.3)) == []
+
+
+def test_not_a_number_does_not_pass():
+    assert failed(verdict([np.nan], None, minimum_score=0.0)) == ["minimum_score"]
