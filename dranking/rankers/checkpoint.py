@@ -1,4 +1,4 @@
-"""Checkpoints of a selection: the picks so far, from which all else follows bit for bit."""
+"""Checkpoints of a selection: the rounds so far, from which all else follows bit for bit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dranking.data.atomic import AnyPath, atomic_write
 from dranking.errors import DataError, UsageError
+from dranking.rankers.path import SelectionPath
 
 
 class SelectionJob(BaseModel):
-    """What a selection was asked; picks are only taken over by the same.
+    """What a selection was asked; rounds are only taken over by the same.
 
-    The number of features is no part of it: the picks for 10 begin the picks for 20.
+    The number of features is no part of it: the rounds for 10 begin the rounds for 20.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,16 +29,37 @@ class SelectionJob(BaseModel):
     seed: int
 
 
+class Rounds(BaseModel):
+    """The rounds of one path.
+
+    Attributes
+    ----------
+    kept
+        The features kept after each round, in order.
+    lqo_error
+        The leave-query-out error then.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kept: tuple[tuple[int, ...], ...] = ()
+    lqo_error: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, path: SelectionPath) -> Rounds:
+        """The rounds of a path so far."""
+        return cls(kept=tuple(map(tuple, path.kept)), lqo_error=tuple(path.lqo_error))
+
+
 class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["dranking-selection-checkpoint"] = "dranking-selection-checkpoint"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     job: SelectionJob
-    selected: tuple[tuple[int, ...], ...]
+    rounds: tuple[Rounds, ...]
 
 
 class SelectionCheckpoint:
-    """A file that holds the picks of a selection after each round.
+    """A file that holds a selection after each round.
 
     Parameters
     ----------
@@ -51,8 +73,8 @@ class SelectionCheckpoint:
         self._path = None if path is None else Path(path)
         self._job = job
 
-    def load(self) -> tuple[tuple[int, ...], ...]:
-        """The picks of each path so far; those to start with if there is no file.
+    def load(self) -> list[Rounds]:
+        """The rounds of each path so far; none if there is no file.
 
         Raises
         ------
@@ -62,7 +84,7 @@ class SelectionCheckpoint:
             If it is no checkpoint.
         """
         if self._path is None or not self._path.exists():
-            return (self._job.start,) * len(self._job.regularizations)
+            return [Rounds()] * len(self._job.regularizations)
         try:
             stored = _Stored.model_validate_json(self._path.read_bytes())
         except (ValidationError, OSError) as error:
@@ -76,11 +98,11 @@ class SelectionCheckpoint:
                 f"{self._path}: the checkpoint is of a selection with other "
                 f"{', '.join(differing)}; remove it, or name another file."
             )
-        return stored.selected
+        return list(stored.rounds)
 
-    def save(self, selected: Sequence[Sequence[int]]) -> None:
-        """Replace the file with these picks."""
+    def save(self, rounds: Sequence[Rounds]) -> None:
+        """Replace the file with these rounds."""
         if self._path is not None:
-            stored = _Stored(job=self._job, selected=tuple(map(tuple, selected)))
+            stored = _Stored(job=self._job, rounds=tuple(rounds))
             document: dict[str, Any] = stored.model_dump(mode="json")
             atomic_write(self._path, json.dumps(document) + "\n", overwrite=True)

@@ -74,6 +74,10 @@ class SelectionRules:
             if limit is not None and number < limit:
                 raise UsageError(f"{name} is {number}; it must be at least {limit}.")
 
+    def allowed(self, n_features: int) -> NDArray[np.intp]:
+        """The features that may be picked, ascending."""
+        return np.setdiff1d(np.arange(n_features), self.forbidden)
+
     def drawn(self, features: NDArray[np.intp], round_: int) -> NDArray[np.intp]:
         """The candidates of a round (from 0), ascending, among the features that are left."""
         if self.candidates is None or self.candidates >= len(features):
@@ -84,30 +88,35 @@ class SelectionRules:
 
 @dataclass
 class SelectionPath:
-    """The features selected for one lambda, in order, and the models of every size.
+    """The features that a search keeps for one lambda, and the model, after each round.
 
     Attributes
     ----------
     regularization
         lambda.
-    selected
-        0-based feature indices in selection order.
+    initial_error
+        Leave-query-out error with no feature: the labels' own centred norm.
+    kept
+        0-based indices of the features kept after each round, in order of selection.
     lqo_error
         Leave-query-out squared error after each round, summed over queries.
-    initial_error
-        The same with no feature: the labels' own centred norm.
     weights
-        One array per round: the weights of the features selected so far, in selection order.
+        One array per round: the weights of the features kept, in their order.
     held_out
         What the `measure` of `select_paths` gave, summed over all blocks; None without one.
     """
 
     regularization: float
-    initial_error: float
-    selected: list[int] = field(default_factory=list)
+    initial_error: float = 0.0
+    kept: list[list[int]] = field(default_factory=list)
     lqo_error: list[float] = field(default_factory=list)
     weights: list[Array] = field(default_factory=list)
     held_out: Array | None = None
+
+    @property
+    def selected(self) -> list[int]:
+        """The features kept in the end, in order of selection."""
+        return self.kept[-1] if self.kept else []
 
     @property
     def without_gain(self) -> list[int]:
@@ -116,18 +125,24 @@ class SelectionPath:
         return [r for r, (before, after) in enumerate(pairwise(errors)) if not after < before]
 
     @property
+    def best_round(self) -> int:
+        """The round (0-based) after which the error is smallest; ties to the fewest features."""
+        sizes = map(len, self.kept)
+        return min(enumerate(zip(self.lqo_error, sizes, strict=True)), key=lambda r: r[1])[0]
+
+    @property
     def best_size(self) -> int:
         """The smallest number of features, at least 1, with the smallest error."""
-        return int(np.argmin(self.lqo_error)) + 1
+        return len(self.kept[self.best_round])
 
-    def first(self, size: int) -> SelectionPath:
-        """The path up to `size` features."""
+    def first(self, n_rounds: int) -> SelectionPath:
+        """The path up to a round; of a forward search, that is up to so many features."""
         return SelectionPath(
             self.regularization,
             self.initial_error,
-            self.selected[:size],
-            self.lqo_error[:size],
-            self.weights[:size],
+            self.kept[:n_rounds],
+            self.lqo_error[:n_rounds],
+            self.weights[:n_rounds],
         )
 
 

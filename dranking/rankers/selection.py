@@ -1,4 +1,4 @@
-"""The rounds of greedy RankRLS: paths of selections that share their passes over the data."""
+"""Greedy RankRLS: paths of selections that share their passes over the data."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
-from dranking.rankers.checkpoint import SelectionCheckpoint, SelectionJob
-from dranking.rankers.criterion import PathState, criterion_of
+from dranking.rankers.checkpoint import Rounds, SelectionCheckpoint, SelectionJob
+from dranking.rankers.criterion import criterion_of
 from dranking.rankers.estimator import check_positive, check_training_data
-from dranking.rankers.gram import TotalRows, ridge_weights
+from dranking.rankers.forward import ForwardSearch
+from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import plan_memory
 from dranking.rankers.path import Selection, SelectionPath, SelectionRules
-
-Array = NDArray[np.float64]
 
 
 def select_paths(
@@ -85,7 +81,7 @@ def select_paths(
         seed=rules.seed,
     )
     saved = SelectionCheckpoint(checkpoint, job)
-    picks = [list(planned) for planned in saved.load()]
+    rounds = saved.load()
 
     tiles = Tiles(dataset, run, resident=plan.resident)
     criterion = criterion_of(tiles, plan, rules.n_features)
@@ -95,20 +91,17 @@ def select_paths(
         group = slice(first, first + plan.n_lockstep)
         gram, states = criterion.open(regularizations[group])
         searches = [
-            _Search(state, gram, value, rules, planned)
-            for state, value, planned in zip(
-                states, regularizations[group], picks[group], strict=True
-            )
+            ForwardSearch(state, gram, value, rules)
+            for state, value in zip(states, regularizations[group], strict=True)
         ]
-        for search in searches:
-            search.rank()
+        _begin(gram, searches, rounds[group])
         while any(not search.done for search in searches):
-            _add_one_to_each(gram, searches, rules)
-            picks[group] = [search.picks for search in searches]
-            saved.save(picks)
-            done = max(len(search.path.selected) for search in searches)
+            _advance(gram, searches, rules)
+            rounds[group] = [Rounds.of(search.path) for search in searches]
+            saved.save(rounds)
+            done, total = max(search.progress for search in searches)
             passes = n_passes + gram.n_passes
-            report("select", done, rules.n_features, passes=passes, lambdas=len(searches))
+            report("select", done, total, passes=passes, lambdas=len(searches))
         n_passes += gram.n_passes
         for search in searches:
             path = search.result
@@ -119,110 +112,33 @@ def select_paths(
     return Selection(paths, n_passes)
 
 
-def _add_one_to_each(gram: TotalRows, searches: Sequence[_Search], rules: SelectionRules) -> None:
+def _begin(gram: TotalRows, searches: Sequence[ForwardSearch], rounds: Sequence[Rounds]) -> None:
+    """Rank the candidates of the first round, or of the one after those that were saved."""
+    for search in searches:
+        search.rank()
+    known = dict.fromkeys(chain.from_iterable(chain.from_iterable(r.kept for r in rounds)))
+    if known:
+        gram.fetch(list(known))
+        for search, before in zip(searches, rounds, strict=True):
+            search.follow(before.kept, before.lqo_error)
+        for search in searches:
+            search.rank()
+
+
+def _advance(gram: TotalRows, searches: Sequence[ForwardSearch], rules: SelectionRules) -> None:
     """One round of every path that is not done."""
     running = [search for search in searches if not search.done]
     wanted = _rows_to_fetch(gram, running, rules)
     if wanted:
         gram.fetch(wanted)
     for search in running:
-        search.add(search.ranked[0])
+        search.advance()
     for search in running:
         search.rank()
 
 
-class _Search:
-    """The rounds of one path.
-
-    Attributes
-    ----------
-    path
-        What was selected so far.
-    ranked
-        Candidates in the order in which they will be needed: picks planned, then the others by
-        their leave-query-out error if added, ties by index.
-    """
-
-    def __init__(
-        self,
-        state: PathState,
-        gram: TotalRows,
-        regularization: float,
-        rules: SelectionRules,
-        planned: Sequence[int],
-    ) -> None:
-        self._state = state
-        self._gram = gram
-        self._rules = rules
-        self._planned = list(planned[: rules.n_features])
-        self._allowed = np.setdiff1d(np.arange(gram.n_features), rules.forbidden)
-        self.path = SelectionPath(regularization, initial_error=0.0)
-        self._ask()
-
-    def _ask(self) -> None:
-        """Draw the candidates of the next round, to be scored."""
-        planned = self._planned[len(self.path.selected) :]
-        left = np.setdiff1d(self._allowed, [*self.path.selected, *planned])
-        self._candidates = self._rules.drawn(left, len(self.path.selected))
-        if len(self.path.selected) == self._rules.n_features:
-            self._candidates = self._candidates[:0]  # only the error is still wanted
-        self._state.ask(self._candidates)
-
-    def rank(self) -> None:
-        """Rank the candidates anew, and note the error."""
-        scores, error = self._state.scores()
-        planned = self._planned[len(self.path.selected) :]
-        best_first = self._candidates[np.argsort(scores, kind="stable")]
-        self.ranked = [*planned, *best_first.tolist()]
-        if self.path.selected:
-            self.path.lqo_error.append(error)
-        else:
-            self.path.initial_error = error
-
-    @property
-    def picks(self) -> list[int]:
-        """What was picked, and what a checkpoint says is picked next."""
-        return [*self.path.selected, *self._planned[len(self.path.selected) :]]
-
-    @property
-    def done(self) -> bool:
-        """Whether all features are selected, or patience is at its end."""
-        size = len(self.path.selected)
-        if size == self._rules.n_features:
-            return True
-        patience = self._rules.patience
-        if patience is None or size < max(1, len(self._rules.start)):
-            return False
-        return size - self.path.best_size >= patience
-
-    @property
-    def result(self) -> SelectionPath:
-        """The path, without the rounds that patience waited for nothing."""
-        if self._rules.patience is None:
-            return self.path
-        return self.path.first(max(self.path.best_size, len(self._rules.start)))
-
-    def add(self, feature: int) -> None:
-        """Select a feature whose Gram row was fetched."""
-        path, gram = self.path, self._gram
-        selected = np.array([*path.selected, feature], dtype=np.int64)
-        self._state.add(selected)
-        between = np.array([gram.totals[i][selected] for i in selected.tolist()])  # meanwhile
-        path.weights.append(
-            ridge_weights(
-                (between + between.T) / 2, gram.moments.products[selected], path.regularization
-            )
-        )
-        path.selected.append(feature)
-        self._ask()
-
-    def measure_held_out(self, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
-        return self._state.measure(np.array(self.result.selected, dtype=np.int64), measure)
-
-
 def _rows_to_fetch(
-    gram: TotalRows, searches: Sequence[_Search], rules: SelectionRules
+    gram: TotalRows, searches: Sequence[ForwardSearch], rules: SelectionRules
 ) -> list[int]:
     """Features whose rows the next pass fetches: the picks that lack theirs, then runners-up.
 
@@ -232,7 +148,7 @@ def _rows_to_fetch(
     needed = list(dict.fromkeys(s.ranked[0] for s in searches if s.ranked[0] not in gram.totals))
     if not needed:
         return []
-    picks_left = sum(rules.n_features - len(search.path.selected) for search in searches)
+    picks_left = sum(search.n_to_come for search in searches)
     reserved = 0 if gram.capacity == gram.n_features else picks_left - len(searches)
     size = max(len(needed), min(rules.prefetch, gram.n_free - reserved, picks_left))
     rankings = [

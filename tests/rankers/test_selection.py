@@ -106,14 +106,14 @@ def test_a_killed_run_goes_on_to_the_identical_result(stored, tmp_path, monkeypa
         if len(rounds) == killed_after:
             raise KeyboardInterrupt
         rounds.append(1)
-        add_one(gram, searches, rules)
+        advance(gram, searches, rules)
 
-    add_one = selection._add_one_to_each
-    monkeypatch.setattr(selection, "_add_one_to_each", killed)
+    advance = selection._advance
+    monkeypatch.setattr(selection, "_advance", killed)
     with pytest.raises(KeyboardInterrupt):
         select_paths(dataset, LAMBDAS, SelectionRules(SIZE), checkpoint=file)
     monkeypatch.undo()
-    assert len(json.loads(file.read_text())["selected"][0]) == killed_after
+    assert len(json.loads(file.read_text())["rounds"][0]["kept"]) == killed_after
     found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), checkpoint=file)
     assert_same_paths(found.paths, expected)
 
