@@ -27,6 +27,7 @@ class SelectionJob(BaseModel):
     forbidden: tuple[int, ...]
     candidates: int | None
     seed: int
+    costs: str
 
 
 class Rounds(BaseModel):

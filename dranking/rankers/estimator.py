@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -141,4 +142,6 @@ def _plain(value: Any) -> Any:
     """A parameter with Python's numbers for NumPy's, which JSON can hold."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(v) for name, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value

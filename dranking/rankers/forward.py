@@ -35,7 +35,8 @@ class ForwardSearch:
         What was selected so far.
     ranked
         Candidates in the order in which they will be needed: features to begin with, then the
-        others by their leave-query-out error if added, ties by index.
+        others by their leave-query-out error if added, ties by index; where features have costs,
+        by what they gain per cost.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class ForwardSearch:
     def ask(self) -> None:
         """Draw the candidates of the next round, to be scored."""
         left = np.setdiff1d(self._allowed, [*self.path.selected, *self._planned])
+        if self._rules.costs is not None:
+            left = self._rules.costs.affordable(self.path.selected, left)
         self._candidates = self._rules.drawn(left, len(self.path.kept))
         if len(self.path.selected) == self._rules.n_features:
             self._candidates = self._candidates[:0]  # only the error is still wanted
@@ -64,8 +67,14 @@ class ForwardSearch:
             path.initial_error = error
         elif len(path.lqo_error) < len(path.kept):
             path.lqo_error.append(error)
-        best_first = self._candidates[np.argsort(scores, kind="stable")]
+        best_first = self._best_first(scores, error)
         self.ranked = [*self._planned, *best_first.tolist()]
+
+    def _best_first(self, scores: Array, error: float) -> NDArray[np.intp]:
+        """The candidates by their scores; `error` is the present one."""
+        if self._rules.costs is None:
+            return self._candidates[np.argsort(scores, kind="stable")]
+        return self._rules.costs.best_first(self.path.selected, self._candidates, scores, error)
 
     @property
     def _planned(self) -> list[int]:
@@ -74,9 +83,9 @@ class ForwardSearch:
 
     @property
     def done(self) -> bool:
-        """Whether all features are selected, or patience is at its end."""
+        """Whether all features are selected, no other is to be had, or patience is at its end."""
         size = len(self.path.selected)
-        if size == self._rules.n_features:
+        if size == self._rules.n_features or not self.ranked:
             return True
         patience = self._rules.patience
         if patience is None or size < max(1, len(self._rules.start)):

@@ -17,6 +17,7 @@ from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
 from dranking.errors import SelectionWarning
+from dranking.rankers.costs import Costs, Groups, feature_costs
 from dranking.rankers.estimator import LinearRanker
 from dranking.rankers.path import SelectionPath, SelectionRules
 from dranking.rankers.selection import select_paths
@@ -57,8 +58,17 @@ class GreedyRankRLS(LinearRanker):
         Data that does not fit is read anew in each pass, Gram rows that do not are computed
         again; the result is the same in every bit.
     checkpoint
-        File that holds the picks after each round. A fit that finds it goes on from there, to
-        the identical result.
+        File that holds the features kept after each round. A fit that finds it goes on from
+        there, to the identical result.
+    feature_costs
+        What features cost to compute, at least 0: (n_features_in_,) in order, or name -> cost.
+        Each round then picks the feature that lowers the error most per cost; `n_features` is the
+        most there can be. None means they cost the same.
+    feature_groups
+        Groups of features whose common cost is paid once, by the first that is selected: a label
+        for each feature in order, None for those on their own; or name -> label.
+    budget
+        The selected features cost this much at most. None means there is no limit.
 
     Attributes
     ----------
@@ -68,8 +78,10 @@ class GreedyRankRLS(LinearRanker):
         Weights; zero for features not selected.
     lqo_error_ : (n_features,) float64
         Leave-query-out error after each round, a sum over queries, not normalised.
+    cost_ : float or None
+        What the selected features cost, if `feature_costs` says so.
     path_ : SelectionPath
-        The whole selection, with the weights of every size.
+        The whole selection, with the weights after every round.
     n_passes_ : int
         How often the data was read.
 
@@ -89,6 +101,7 @@ class GreedyRankRLS(LinearRanker):
 
     selected_: list[int]
     lqo_error_: Array
+    cost_: float | None
     path_: SelectionPath
     n_passes_: int
 
@@ -105,6 +118,9 @@ class GreedyRankRLS(LinearRanker):
         prefetch: int = 8,
         memory_limit: int | str | None = None,
         checkpoint: AnyPath | None = None,
+        feature_costs: Costs | None = None,
+        feature_groups: Groups | None = None,
+        budget: float | None = None,
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
@@ -116,6 +132,9 @@ class GreedyRankRLS(LinearRanker):
         self.prefetch = prefetch
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
+        self.feature_costs = feature_costs
+        self.feature_groups = feature_groups
+        self.budget = budget
 
     def fit(
         self,
@@ -150,6 +169,7 @@ class GreedyRankRLS(LinearRanker):
             If the data is wrong.
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        costs = feature_costs(dataset, self.feature_costs, self.feature_groups, self.budget)
         rules = SelectionRules(
             self.n_features,
             start=feature_indices(dataset, self.start),
@@ -158,6 +178,7 @@ class GreedyRankRLS(LinearRanker):
             candidates=self.candidates,
             seed=self.seed,
             prefetch=self.prefetch,
+            costs=costs,
         )
         found = select_paths(
             dataset,
@@ -170,6 +191,7 @@ class GreedyRankRLS(LinearRanker):
         [self.path_], self.n_passes_ = found.paths, found.n_passes
         self.selected_ = list(self.path_.selected)
         self.lqo_error_ = np.array(self.path_.lqo_error)
+        self.cost_ = None if costs is None else costs.spent(self.selected_)
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
@@ -180,6 +202,7 @@ class GreedyRankRLS(LinearRanker):
         return {
             "selected": self.selected_,
             "lqo_error": self.lqo_error_.tolist(),
+            **({} if self.cost_ is None else {"cost": self.cost_}),
             "picks_without_gain": [self.selected_[r] for r in self.path_.without_gain],
         }
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.errors import UsageError
+from dranking.rankers.costs import FeatureCosts
 from dranking.rankers.estimator import check_whole
 
 Array = NDArray[np.float64]
@@ -37,6 +38,9 @@ class SelectionRules:
         Of the draws.
     prefetch
         Gram rows fetched in one pass: those of the best candidates.
+    costs
+        Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
+        most there can be.
     """
 
     n_features: int
@@ -46,6 +50,7 @@ class SelectionRules:
     candidates: int | None = None
     seed: int = 0
     prefetch: int = 8
+    costs: FeatureCosts | None = None
 
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the data has what is asked."""
@@ -63,6 +68,8 @@ class SelectionRules:
                 f"n_features is {self.n_features}; the data has {n} features, so choose "
                 f"{max(1, len(self.start))} to {allowed}."
             )
+        if self.costs is not None:
+            self.costs.check_budget(self.start, self.allowed(n))
 
     def _check_numbers(self) -> None:
         least = {"n_features": None, "prefetch": 1, "patience": 1, "candidates": 1, "seed": 0}

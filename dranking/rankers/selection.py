@@ -79,6 +79,7 @@ def select_paths(
         forbidden=tuple(sorted(set(rules.forbidden))),
         candidates=rules.candidates,
         seed=rules.seed,
+        costs=rules.costs.digest if rules.costs else "",
     )
     saved = SelectionCheckpoint(checkpoint, job)
     rounds = saved.load()

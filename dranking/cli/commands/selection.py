@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.groups import given, grouped
 from dranking.cli.options import (
     Data,
     Json,
@@ -15,31 +16,31 @@ from dranking.cli.options import (
     Overwrite,
     Regularization,
     Scheduler,
-    names_in,
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.selection_options import Candidates, Spending
 from dranking.data.atomic import check_output_file
 
 
+@grouped
 def select(
     data: Data,
     n_features: Annotated[int, typer.Option(help="How many features to select.")],
     output: Output,
+    candidates: Candidates,
+    spending: Spending,
     regularization: Regularization = 1.0,
-    start: Annotated[
-        str, typer.Option(help="Names of features to begin with, comma-separated.")
-    ] = "",
-    forbid: Annotated[
-        str, typer.Option(help="Names of features never to select, comma-separated.")
-    ] = "",
     patience: Annotated[
         int | None,
         typer.Option(help="End after so many rounds without a new smallest error, without them."),
     ] = None,
+    prefetch: Annotated[
+        int | None, typer.Option(help="Gram rows fetched in one pass over the data (8).")
+    ] = None,
     memory_limit: MemoryLimit = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Keep the picks here after each round, and go on from them."),
+        typer.Option(help="Keep the search here after each round, and go on from it."),
     ] = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
@@ -51,14 +52,14 @@ def select(
     from dranking.rankers.greedy import GreedyRankRLS
 
     check_output_file(output, overwrite)
+    searched = given(**candidates.parameters(), **spending.parameters(), prefetch=prefetch)
     with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,
-            start=names_in(start),
-            forbidden=names_in(forbid),
             patience=patience,
             checkpoint=checkpoint,
+            **searched,
         )
         ranker.fit(open_dataset(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
@@ -75,6 +76,7 @@ def _selection(ranker: Any) -> dict[str, Any]:
         "names": [ranker.feature_names_[i] for i in ranker.selected_],
         "lqo_error": ranker.lqo_error_.tolist(),
         "regularization": ranker.regularization,
+        **({} if ranker.cost_ is None else {"cost": ranker.cost_}),
     }
 
 
@@ -89,3 +91,5 @@ def _print_selection(ranker: Any) -> None:
         ["round", "feature", "leave-query-out error", "gain", "final weight"],
         list(zip(rounds, names, ranker.lqo_error_.tolist(), gained, weights, strict=True)),
     )
+    if ranker.cost_ is not None:
+        note(f"they cost {ranker.cost_:g}")
