@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -46,6 +46,33 @@ class Candidates:
             "candidates": self.candidates,
             "seed": self.seed,
         }
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What candidates are scored by."""
+
+    fitting: Annotated[
+        Literal["pre", "back"] | None,
+        typer.Option(
+            help="pre scores a candidate with all weights fitted, back with its own alone (pre)."
+        ),
+    ] = None
+    rescore: Annotated[
+        str | None,
+        typer.Option(
+            help="Pick by a measure of the leave-query-out predictions, such as map or ndcg@10, "
+            "among the best candidates by squared error.",
+            metavar="MEASURE",
+        ),
+    ] = None
+    rescore_candidates: Annotated[
+        int | None, typer.Option(help="How many candidates a round that measures (10).")
+    ] = None
+    convention: Annotated[
+        str | None,
+        typer.Option(help="Of that measure: standard, letor4, letor3, mslr or trec (standard)."),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class SelectionJob(BaseModel):
     candidates: int | None
     seed: int
     costs: str
+    fitting: str
+    rescoring: str
 
 
 class Rounds(BaseModel):

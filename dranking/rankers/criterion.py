@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dranking.engine.tiles import Tiles
 from dranking.rankers.dense_state import DenseCriterion
 from dranking.rankers.gram import TotalRows
+from dranking.rankers.kept_state import KeptCriterion
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import MemoryPlan
 from dranking.rankers.sparse_state import SparseCriterion
@@ -47,7 +48,7 @@ class Criterion(Protocol):
         ...
 
 
-def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int) -> Criterion:
+def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int, of_kept: bool = False) -> Criterion:
     """The criterion of a data set, in the form that was planned.
 
     Parameters
@@ -58,7 +59,11 @@ def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int) -> Criterion:
         What is kept.
     size
         Features to select at most.
+    of_kept
+        Whether scores come from the Gram rows of the features kept: see `KeptState`.
     """
+    if of_kept:
+        return KeptCriterion(tiles, plan)
     if plan.keep_state:
         return DenseCriterion(tiles, plan, size)
     return SparseCriterion(tiles, plan)

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.engine.tiles import Tiles
 from dranking.rankers.criterion import PathState
 from dranking.rankers.gram import TotalRows, ridge_weights
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.path import SelectionPath, SelectionRules
+from dranking.rankers.rescoring import rescored
 
 Array = NDArray[np.float64]
 
@@ -20,10 +22,10 @@ class ForwardSearch:
 
     Parameters
     ----------
+    tiles, gram
+        The data, and the Gram rows fetched so far.
     state
         The criterion, with no feature selected.
-    gram
-        The Gram rows fetched so far.
     regularization
         lambda.
     rules
@@ -40,10 +42,16 @@ class ForwardSearch:
     """
 
     def __init__(
-        self, state: PathState, gram: TotalRows, regularization: float, rules: SelectionRules
+        self,
+        tiles: Tiles,
+        gram: TotalRows,
+        state: PathState,
+        regularization: float,
+        rules: SelectionRules,
     ) -> None:
-        self._state = state
+        self._tiles = tiles
         self._gram = gram
+        self._state = state
         self._rules = rules
         self._allowed = rules.allowed(gram.n_features)
         self.path = SelectionPath(regularization)
@@ -67,14 +75,22 @@ class ForwardSearch:
             path.initial_error = error
         elif len(path.lqo_error) < len(path.kept):
             path.lqo_error.append(error)
-        best_first = self._best_first(scores, error)
-        self.ranked = [*self._planned, *best_first.tolist()]
+        self.ranked = [*self._planned, *self._best_first(scores, error).tolist()]
 
     def _best_first(self, scores: Array, error: float) -> NDArray[np.intp]:
         """The candidates by their scores; `error` is the present one."""
         if self._rules.costs is None:
             return self._candidates[np.argsort(scores, kind="stable")]
         return self._rules.costs.best_first(self.path.selected, self._candidates, scores, error)
+
+    def rescore(self) -> None:
+        """Put the best candidates in the order of a ranking measure, if rules say so."""
+        rescoring, path = self._rules.rescoring, self.path
+        if rescoring is not None and not self._planned:
+            self.ranked = rescored(
+                self.ranked, path.selected, rescoring, self._tiles, self._gram, path.regularization
+            )
+            self._gram.n_passes += 1
 
     @property
     def _planned(self) -> list[int]:

@@ -17,9 +17,11 @@ from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
 from dranking.errors import SelectionWarning
+from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.costs import Costs, Groups, feature_costs
 from dranking.rankers.estimator import LinearRanker
-from dranking.rankers.path import SelectionPath, SelectionRules
+from dranking.rankers.path import Fitting, SelectionPath, SelectionRules
+from dranking.rankers.rescoring import Rescoring
 from dranking.rankers.selection import select_paths
 
 Array = NDArray[np.float64]
@@ -69,6 +71,17 @@ class GreedyRankRLS(LinearRanker):
         for each feature in order, None for those on their own; or name -> label.
     budget
         The selected features cost this much at most. None means there is no limit.
+    fitting
+        How a candidate is scored. "pre" fits all weights with it, which is exact; "back" its own
+        alone, the other weights staying, and all again once it is picked (the paper's section 5).
+    rescore
+        A ranking measure, such as ``map`` or ``ndcg@10``: each round scores its best candidates
+        again by this measure of the leave-query-out predictions, and picks the best of them. Takes
+        one more pass a round, over documents. None means to pick by the squared error.
+    rescore_candidates
+        How many candidates a round are scored again.
+    convention
+        Of the measure: standard, letor4, letor3, mslr or trec.
 
     Attributes
     ----------
@@ -121,6 +134,10 @@ class GreedyRankRLS(LinearRanker):
         feature_costs: Costs | None = None,
         feature_groups: Groups | None = None,
         budget: float | None = None,
+        fitting: Fitting = "pre",
+        rescore: str | None = None,
+        rescore_candidates: int = 10,
+        convention: str = DEFAULT_CONVENTION,
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
@@ -135,6 +152,10 @@ class GreedyRankRLS(LinearRanker):
         self.feature_costs = feature_costs
         self.feature_groups = feature_groups
         self.budget = budget
+        self.fitting = fitting
+        self.rescore = rescore
+        self.rescore_candidates = rescore_candidates
+        self.convention = convention
 
     def fit(
         self,
@@ -179,6 +200,8 @@ class GreedyRankRLS(LinearRanker):
             seed=self.seed,
             prefetch=self.prefetch,
             costs=costs,
+            fitting=self.fitting,
+            rescoring=Rescoring.of(self.rescore, self.rescore_candidates, self.convention),
         )
         found = select_paths(
             dataset,
@@ -195,7 +218,8 @@ class GreedyRankRLS(LinearRanker):
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
-        _warn_of_picks_without_gain(self.path_)
+        if self.rescore is None:  # else the error is not what decides
+            _warn_of_picks_without_gain(self.path_)
         return self
 
     def _fit_facts(self) -> dict[str, Any]:

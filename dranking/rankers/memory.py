@@ -126,7 +126,13 @@ def needs_of(dataset: Dataset, size: int, executor: Executor) -> Needs:
 
 
 def plan_memory(
-    dataset: Dataset, n_paths: int, size: int, executor: Executor, limit: int | str | None
+    dataset: Dataset,
+    n_paths: int,
+    size: int,
+    executor: Executor,
+    limit: int | str | None,
+    *,
+    of_queries: bool = False,
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
@@ -141,6 +147,8 @@ def plan_memory(
         Paths to run.
     limit
         Bytes, or text such as "8GB"; None means what the executor says.
+    of_queries
+        Whether the Gram rows of every query are needed, however sparse the data is.
 
     Raises
     ------
@@ -148,7 +156,7 @@ def plan_memory(
         If even the state of one path does not fit.
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
-    needs = needs_of(dataset, size, executor)
+    needs = (Needs if of_queries else needs_of)(dataset, size, executor)
     streamable = [True] if dataset.in_memory else [True, False]
     for keep_rows in (True, False):
         for resident in streamable:

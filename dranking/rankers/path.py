@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,11 @@ from dranking.data.dataset import Dataset
 from dranking.errors import UsageError
 from dranking.rankers.costs import FeatureCosts
 from dranking.rankers.estimator import check_whole
+from dranking.rankers.rescoring import Rescoring
 
 Array = NDArray[np.float64]
+
+Fitting: TypeAlias = Literal["pre", "back"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class SelectionRules:
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
         most there can be.
+    fitting
+        How a candidate is scored: "pre" fits all weights with it, "back" its own alone, those of
+        the features selected staying as they are (all are fitted again once it is picked).
+    rescoring
+        Pick by this among the best candidates; None means by the squared error.
     """
 
     n_features: int
@@ -51,10 +60,15 @@ class SelectionRules:
     seed: int = 0
     prefetch: int = 8
     costs: FeatureCosts | None = None
+    fitting: Fitting = "pre"
+    rescoring: Rescoring | None = None
 
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the data has what is asked."""
         self._check_numbers()
+        self._check_strategy()
+        if self.rescoring is not None:
+            dataset.check_documents()
         n = dataset.n_features
         for feature in chain(self.start, self.forbidden):
             check_whole("a feature of start or forbidden", feature)
@@ -80,6 +94,17 @@ class SelectionRules:
             check_whole(name, number)
             if limit is not None and number < limit:
                 raise UsageError(f"{name} is {number}; it must be at least {limit}.")
+
+    def _check_strategy(self) -> None:
+        if self.fitting not in get_args(Fitting):
+            raise UsageError(f"fitting is {self.fitting!r}; choose one of pre, back.")
+        if self.rescoring is not None and self.costs is not None:
+            raise UsageError("rescore picks by a measure, feature_costs by gain per cost; use one.")
+
+    @property
+    def of_kept(self) -> bool:
+        """Whether candidates are scored by the Gram rows of the features kept alone."""
+        return self.fitting == "back"
 
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""

@@ -71,7 +71,9 @@ def select_paths(
         dataset.check_documents()
     rules.check(dataset)
     run = get_executor(executor)
-    plan = plan_memory(dataset, len(regularizations), rules.n_features, run, memory_limit)
+    plan = plan_memory(
+        dataset, len(regularizations), rules.n_features, run, memory_limit, of_queries=rules.of_kept
+    )
     job = SelectionJob(
         data=dataset.fingerprint if checkpoint else "",
         regularizations=tuple(regularizations),
@@ -80,19 +82,21 @@ def select_paths(
         candidates=rules.candidates,
         seed=rules.seed,
         costs=rules.costs.digest if rules.costs else "",
+        fitting=rules.fitting,
+        rescoring=rules.rescoring.name if rules.rescoring else "",
     )
     saved = SelectionCheckpoint(checkpoint, job)
     rounds = saved.load()
 
     tiles = Tiles(dataset, run, resident=plan.resident)
-    criterion = criterion_of(tiles, plan, rules.n_features)
+    criterion = criterion_of(tiles, plan, rules.n_features, rules.of_kept)
     n_passes = 1
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
         group = slice(first, first + plan.n_lockstep)
         gram, states = criterion.open(regularizations[group])
         searches = [
-            ForwardSearch(state, gram, value, rules)
+            ForwardSearch(tiles, gram, state, value, rules)
             for state, value in zip(states, regularizations[group], strict=True)
         ]
         _begin(gram, searches, rounds[group])
@@ -129,6 +133,8 @@ def _begin(gram: TotalRows, searches: Sequence[ForwardSearch], rounds: Sequence[
 def _advance(gram: TotalRows, searches: Sequence[ForwardSearch], rules: SelectionRules) -> None:
     """One round of every path that is not done."""
     running = [search for search in searches if not search.done]
+    for search in running:
+        search.rescore()
     wanted = _rows_to_fetch(gram, running, rules)
     if wanted:
         gram.fetch(wanted)

@@ -118,3 +118,26 @@ def test_random_candidates_follow_their_seed(select):
     ]
     assert runs[0] == runs[1]
     assert len(set(map(tuple, runs))) > 1
+
+
+def test_other_scores_of_candidates(select):
+    back = select("--fitting", "back")
+    assert len(back["selected"]) == 3
+    rescored = select("--rescore", "ndcg@3", "--rescore-candidates", 3, "--convention", "letor4")
+    assert len(rescored["selected"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rescore", "nothing"), "there is no measure 'nothing'"),
+        (("--rescore", "map", "--convention", "mine"), "no evaluation convention 'mine'"),
+        (("--fitting", "post"), "post"),
+    ],
+)
+def test_scores_that_cannot_be(dranking, letor, tmp_path, options, message):
+    code, _, err = dranking(
+        "select", letor(), "--n-features", 2, "-o", tmp_path / "m.json", *options
+    )
+    assert code == 2
+    assert message in " ".join(err.split())

@@ -1,6 +1,12 @@
 """Search strategies by their definitions: a refit for every set of features and query held out."""
 
-from tests.reference.greedy import centred_queries, held_out_error
+from itertools import pairwise
+
+import numpy as np
+
+from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
+from tests.reference.metrics import evaluate
+from tests.reference.tuning import mean_and_error
 
 
 class Refits:
@@ -40,3 +46,32 @@ def cost_rank(refits, selected, i, costs, groups):
     if added <= 0:
         return (0, -gain)
     return (1, -gain / added)
+
+
+def back_fitting_score(refits, selected, i):
+    """Error with candidate i, whose coefficient alone is fitted: that of the others' residuals."""
+    error, selected = 0.0, list(selected)
+    for q, (features, labels, weight) in enumerate(refits.queries):
+        others = refits.queries[:q] + refits.queries[q + 1 :]
+        w = ridge_weights(others, selected, refits.regularization) if selected else np.zeros(0)
+        along = sum(v * X[:, i] @ (y - X[:, selected] @ w) for X, y, v in others)
+        norm = sum(v * X[:, i] @ X[:, i] for X, _, v in others)
+        a = along / (norm + refits.regularization)
+        residual = labels - features[:, selected] @ w - a * features[:, i]
+        error += weight * float(residual @ residual)
+    return error
+
+
+def held_out_measure(problem, subset, regularization, measure, convention):
+    """Mean of a measure over queries that are ranked by the model of all others."""
+    X, y, query_ptr, weights = problem
+    queries = centred_queries(X, y, query_ptr, weights)
+    values = []
+    for q, (first, last) in enumerate(pairwise(query_ptr)):
+        w = ridge_weights(queries[:q] + queries[q + 1 :], subset, regularization)
+        scores = [
+            sum(float(a) * float(X[d, f]) for f, a in zip(subset, w, strict=True))
+            for d in range(first, last)
+        ]
+        values.append(evaluate(measure, y[first:last].tolist(), scores, convention))
+    return mean_and_error(values, weights)[0]

@@ -18,7 +18,7 @@ from dranking.cli.options import (
     Scheduler,
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.cli.selection_options import Candidates, Spending
+from dranking.cli.selection_options import Candidates, Scoring, Spending
 from dranking.data.atomic import check_output_file
 
 
@@ -28,6 +28,7 @@ def select(
     n_features: Annotated[int, typer.Option(help="How many features to select.")],
     output: Output,
     candidates: Candidates,
+    scoring: Scoring,
     spending: Spending,
     regularization: Regularization = 1.0,
     patience: Annotated[
@@ -52,7 +53,7 @@ def select(
     from dranking.rankers.greedy import GreedyRankRLS
 
     check_output_file(output, overwrite)
-    searched = given(**candidates.parameters(), **spending.parameters(), prefetch=prefetch)
+    searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)
     with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,

@@ -1,0 +1,178 @@
+"""The criterion of one path from the Gram rows of its kept features, and nothing else.
+
+Nothing is carried from round to round, so any feature may come or go. It serves backward
+elimination, the removals of floating search, and the scores of back-fitting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.engine.executor import with_one_blas_thread
+from dranking.engine.tiles import Tiles
+from dranking.kernels.dense_gram import Moments
+from dranking.kernels.held_out import (
+    HeldOutFit,
+    KeptTotals,
+    add_back_fitting_scores,
+    fit_held_out,
+    removal_errors,
+)
+from dranking.rankers.gram import GramRows, QueryMoments
+from dranking.rankers.lqo_state import HeldOutMeasure
+from dranking.rankers.memory import MemoryPlan
+from dranking.rankers.subsets import measure_subsets, models_of_sizes
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+MAX_NUMBERS = 2**19
+"""Numbers of the matrices of all queries that are worked on together: 4 MB."""
+
+
+class KeptCriterion:
+    """Opens paths that are scored by the Gram rows of their features; like `DenseCriterion`."""
+
+    def __init__(self, tiles: Tiles, plan: MemoryPlan) -> None:
+        self._tiles, self._plan = tiles, plan
+        self._moments = QueryMoments(tiles)
+
+    def open(self, regularizations: Sequence[float]) -> tuple[GramRows, list[KeptState]]:
+        """Gram rows and, for each lambda, a state with no feature selected."""
+        plan = self._plan
+        gram = GramRows(self._tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
+        return gram, [KeptState(self._tiles, gram, value) for value in regularizations]
+
+
+class KeptState:
+    """The kept features S of one path.
+
+    Parameters
+    ----------
+    tiles, gram
+        The data, and the Gram rows that were fetched: all of S.
+    regularization
+        lambda.
+
+    Attributes
+    ----------
+    selected
+        (t,) S, in order of selection.
+    """
+
+    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
+        self._tiles, self._gram, self._moments = tiles, gram, gram.moments
+        self._regularization = regularization
+        self._candidates = np.empty(0, dtype=np.int64)
+        self.selected = np.empty(0, dtype=np.int64)
+
+    def add(self, selected: Indices) -> None:
+        """Keep the last of these features too."""
+        self.selected = selected
+
+    def drop(self, selected: Indices) -> None:
+        """Keep only these of the features kept before, in the same order."""
+        self.selected = selected
+
+    def ask(self, candidates: Indices) -> None:
+        """Say which candidates are scored next."""
+        self._candidates = candidates
+
+    def scores(self) -> tuple[Array, float]:
+        """(n_candidates,) LQO error with each candidate asked for, and the present one.
+
+        A candidate's coefficient alone is fitted, and the weights of S stay (back-fitting). Takes
+        O(t^3 + t n) for each query.
+        """
+        moments = self._moments
+        total_rows = self._total_rows()
+        totals = (moments.diagonal, moments.products, total_rows, self._regularization)
+        parts = self._gram.map_with_rows(
+            partial(with_one_blas_thread, back_fitting_scores),
+            moments.blocks,
+            self.selected,
+            self._totals(),
+            totals,
+        )
+        scores: Array = self._tiles.sum(parts, np.asarray, "scores")
+        return scores[self._candidates], float(scores[-1])
+
+    def removals(self) -> tuple[Array, float]:
+        """(t,) LQO error without each feature of S in turn, and the present one.
+
+        Exact, from A_q[S, S] alone: O(t^3) for each query, no read of X where rows are kept.
+        """
+        parts = self._gram.map_with_rows(
+            partial(with_one_blas_thread, errors_without_each),
+            self._moments.blocks,
+            self.selected,
+            self._totals(),
+        )
+        errors: Array = self._tiles.sum(parts, np.asarray, "removals")
+        return errors[:-1], float(errors[-1])
+
+    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions of every size over all blocks."""
+        models = models_of_sizes(selected.tolist(), self._gram, self._regularization)
+        return measure_subsets(self._tiles, models, measure)
+
+    def _total_rows(self) -> Array:
+        """(t, n_features) A[S, :]."""
+        rows = [self._gram.totals[i] for i in self.selected.tolist()]
+        return np.array(rows).reshape(len(rows), self._gram.n_features)
+
+    def _totals(self) -> KeptTotals:
+        gram = self._total_rows()[:, self.selected]
+        products = self._moments.products[self.selected]
+        return KeptTotals((gram + gram.T) / 2, products, self._regularization)
+
+
+def errors_without_each(
+    moments: Moments, rows: Array, slots: Indices, selected: Indices, totals: KeptTotals
+) -> Array:
+    """(t + 1,) errors of a block without each feature in turn, and with all."""
+    errors = np.zeros(len(selected) + 1)
+    for _, fit, grams in _fits(moments, rows, slots, selected, totals):
+        errors[:-1] += removal_errors(fit, grams)
+        errors[-1] += fit.errors.sum()
+    return errors
+
+
+def back_fitting_scores(
+    moments: Moments,
+    rows: Array,
+    slots: Indices,
+    selected: Indices,
+    kept: KeptTotals,
+    totals: tuple[Array, Array, Array, float],
+) -> Array:
+    """(n_features + 1,) scores of a block: every candidate's error, and the present one."""
+    n_queries, n_features = moments.diagonal.shape
+    weights, errors = np.empty((n_queries, len(selected))), np.empty(n_queries)
+    for queries, fit, _ in _fits(moments, rows, slots, selected, kept):
+        weights[queries], errors[queries] = fit.weights, fit.errors
+    scores = np.zeros(n_features + 1)
+    own = moments.diagonal, moments.products
+    add_back_fitting_scores(rows, slots, own, totals, (weights, errors), scores[:-1])
+    for error in errors.tolist():  # in order, as the kernel adds
+        scores[-1] += error
+    return scores
+
+
+def _fits(
+    moments: Moments, rows: Array, slots: Indices, selected: Indices, totals: KeptTotals
+) -> Iterator[tuple[slice, HeldOutFit, Array]]:
+    """Some queries, their models held out, and their A_q[S, S]; until all were there."""
+    n_queries, t = len(moments.label_norms), len(selected)
+    step = max(1, MAX_NUMBERS // max(1, t * t))
+    for first in range(0, n_queries, step):
+        queries = slice(first, min(first + step, n_queries))
+        there = np.arange(n_queries)[queries]
+        grams = rows[np.ix_(slots, there, selected)].transpose(1, 0, 2)
+        grams = (grams + grams.transpose(0, 2, 1)) / 2
+        products = moments.products[queries][:, selected]
+        yield queries, fit_held_out(grams, products, moments.label_norms[queries], totals), grams

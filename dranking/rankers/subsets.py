@@ -1,0 +1,138 @@
+"""Leave-query-out predictions of any sets of features, from the documents themselves.
+
+What is measured on these is a ranking measure: the squared error needs no documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.engine.executor import with_one_blas_thread
+from dranking.engine.tiles import Literal, Tiles
+from dranking.kernels.gram import centred_strips
+from dranking.kernels.held_out import KeptTotals, fit_held_out, score_held_out
+from dranking.rankers.gram import TotalRows
+from dranking.rankers.lqo_state import HeldOutMeasure
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class SubsetModels(NamedTuple):
+    """RankRLS on some sets of features.
+
+    Attributes
+    ----------
+    features
+        (n_used,) indices of all features that occur.
+    subsets
+        The sets, each as positions in `features`, in an order of its own.
+    totals
+        What all queries together say of each set.
+    """
+
+    features: Indices
+    subsets: Sequence[Indices]
+    totals: Sequence[KeptTotals]
+
+
+def models_of_sizes(
+    selected: Sequence[int], gram: TotalRows, regularization: float
+) -> SubsetModels:
+    """Models on the first features, of every size; all rows were fetched."""
+    between = _between(selected, selected, gram)
+    between = (between + between.T) / 2
+    sizes = [np.arange(size) for size in range(1, len(selected) + 1)]
+    return _models(np.array(selected, dtype=np.int64), sizes, between, gram, regularization)
+
+
+def models_with_each(
+    selected: Sequence[int], candidates: Sequence[int], gram: TotalRows, regularization: float
+) -> SubsetModels:
+    """Models on some features and each candidate; the rows of the candidates are not needed."""
+    t, features = len(selected), np.array([*selected, *candidates], dtype=np.int64)
+    between = np.diag(gram.moments.diagonal[features])
+    own = _between(selected, selected, gram)
+    between[:t, :t] = (own + own.T) / 2
+    between[:t, t:] = _between(selected, candidates, gram)
+    between[t:, :t] = between[:t, t:].T
+    subsets = [np.array([*range(t), t + j]) for j in range(len(candidates))]
+    return _models(features, subsets, between, gram, regularization)
+
+
+def _between(selected: Sequence[int], others: Sequence[int], gram: TotalRows) -> Array:
+    """(n_selected, n_others) A, from the rows of those selected."""
+    columns = np.array(others, dtype=np.int64)
+    rows = [gram.totals[i][columns] for i in selected]
+    return np.array(rows).reshape(len(selected), len(columns))
+
+
+def _models(
+    features: Indices,
+    subsets: Sequence[Indices],
+    between: Array,
+    gram: TotalRows,
+    regularization: float,
+) -> SubsetModels:
+    products = gram.moments.products[features]
+    totals = [
+        KeptTotals(between[np.ix_(subset, subset)], products[subset], regularization)
+        for subset in subsets
+    ]
+    return SubsetModels(features, subsets, totals)
+
+
+def measure_subsets(tiles: Tiles, models: SubsetModels, measure: HeldOutMeasure) -> Array:
+    """Sum a measure of the leave-query-out predictions of some models over all blocks.
+
+    Takes one pass over the documents; O(t) for each document and set, O(t^3) for each query and
+    set.
+    """
+    parts = tiles.map_blocks(
+        partial(with_one_blas_thread, measure_block_subsets),
+        Literal(models),
+        Literal(measure),
+        name="leave-query-out",
+    )
+    total: Array = tiles.sum(parts, np.asarray, "leave-query-out")
+    return total
+
+
+def measure_block_subsets(
+    block: QueryBlock, models: SubsetModels, measure: HeldOutMeasure
+) -> Array:
+    """Measure the scores of a block's documents by models that were fitted without their query."""
+    columns = block.features[:, models.features]
+    columns = np.ascontiguousarray(columns.toarray() if block.is_sparse else columns)
+    scores = np.empty((len(models.subsets), block.n_documents))
+    for subset, weights, out in zip(
+        models.subsets, _held_out_weights(block, columns, models), scores, strict=True
+    ):
+        score_held_out(np.ascontiguousarray(columns[:, subset]), block.query_ptr, weights, out)
+    return measure(block, scores)
+
+
+def _held_out_weights(
+    block: QueryBlock, columns: NDArray[np.float32], models: SubsetModels
+) -> list[Array]:
+    """(n_queries, t) weights of every set, fitted to all queries but one."""
+    weights = [np.empty((block.n_queries, len(subset))) for subset in models.subsets]
+    first = 0
+    strips = centred_strips(columns, block.relevance, block.query_ptr, block.weights)
+    for rows, labels, ptr in strips:
+        parts = [slice(*borders) for borders in pairwise(ptr)]
+        grams = np.array([rows[part].T @ rows[part] for part in parts])
+        products = np.array([rows[part].T @ labels[part] for part in parts])
+        queries = slice(first, first + len(parts))
+        for subset, totals, out in zip(models.subsets, models.totals, weights, strict=True):
+            own = grams[:, subset[:, None], subset], products[:, subset]
+            out[queries] = fit_held_out(*own, np.zeros(len(parts)), totals).weights
+        first = queries.stop
+    return weights
