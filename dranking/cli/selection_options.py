@@ -50,8 +50,15 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What candidates are scored by."""
+    """How features are searched, and what candidates are scored by."""
 
+    search: Annotated[
+        Literal["forward", "floating", "backward"] | None,
+        typer.Option(
+            help="forward adds features; floating also drops those that others make superfluous; "
+            "backward begins with all and drops (forward)."
+        ),
+    ] = None
     fitting: Annotated[
         Literal["pre", "back"] | None,
         typer.Option(

@@ -28,6 +28,7 @@ class SelectionJob(BaseModel):
     candidates: int | None
     seed: int
     costs: str
+    search: str
     fitting: str
     rescoring: str
 

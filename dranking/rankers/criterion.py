@@ -40,6 +40,18 @@ class PathState(Protocol):
         ...
 
 
+class ReversibleState(PathState, Protocol):
+    """The criterion along a path that may turn back."""
+
+    def reset(self) -> None:
+        """Select nothing."""
+        ...
+
+    def removals(self, selected: Indices) -> tuple[Array, float]:
+        """(t,) LQO error without each of these features in turn, and with all of them."""
+        ...
+
+
 class Criterion(Protocol):
     """Opens paths that share their passes over the data."""
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.engine.executor import Task
 from dranking.engine.tiles import Literal, Tiles
 from dranking.rankers.gram import GramRows, QueryMoments
+from dranking.rankers.kept_state import removals_of
 from dranking.rankers.lqo_state import (
     HeldOutMeasure,
     add_feature,
@@ -61,10 +63,15 @@ class DenseState:
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
         self._tiles, self._gram = tiles, gram
-        self._regularization = regularization
-        moments = gram.moments
-        start = (moments.diagonal, moments.products, regularization, size)
-        self._blocks = tiles.map_values(
+        self._regularization, self._size = regularization, size
+        self.reset()
+
+    def reset(self) -> None:
+        """Select nothing."""
+        self._blocks: list[Task] = []  # gone before there are others
+        moments = self._gram.moments
+        start = (moments.diagonal, moments.products, self._regularization, self._size)
+        self._blocks = self._tiles.map_values(
             initial_state, moments.blocks, Literal(start), name="initial-state"
         )
 
@@ -85,6 +92,10 @@ class DenseState:
         """(n_candidates,) LQO error with each candidate asked for, and the present one."""
         scores = self._tiles.sum(self._blocks, block_scores, "scores")
         return scores[self._candidates], float(scores[-1])
+
+    def removals(self, selected: Indices) -> tuple[Array, float]:
+        """(t,) LQO error without each of some features in turn, and with all of them."""
+        return removals_of(self._tiles, self._gram, selected, self._regularization)
 
     def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""

@@ -1,4 +1,4 @@
-"""The rounds of a forward search along one path."""
+"""Forward search: a feature is added each round."""
 
 from __future__ import annotations
 
@@ -9,27 +9,17 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.rankers.criterion import PathState
-from dranking.rankers.gram import TotalRows, ridge_weights
+from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.path import SelectionPath, SelectionRules
 from dranking.rankers.rescoring import rescored
+from dranking.rankers.search import Search
 
 Array = NDArray[np.float64]
 
 
-class ForwardSearch:
-    """Adds a feature a round: that with which the leave-query-out error is smallest.
-
-    Parameters
-    ----------
-    tiles, gram
-        The data, and the Gram rows fetched so far.
-    state
-        The criterion, with no feature selected.
-    regularization
-        lambda.
-    rules
-        What is selected.
+class ForwardSearch(Search):
+    """Adds the feature with which the leave-query-out error is smallest.
 
     Attributes
     ----------
@@ -41,6 +31,8 @@ class ForwardSearch:
         by what they gain per cost.
     """
 
+    ranked: list[int]
+
     def __init__(
         self,
         tiles: Tiles,
@@ -49,15 +41,10 @@ class ForwardSearch:
         regularization: float,
         rules: SelectionRules,
     ) -> None:
-        self._tiles = tiles
-        self._gram = gram
-        self._state = state
-        self._rules = rules
-        self._allowed = rules.allowed(gram.n_features)
-        self.path = SelectionPath(regularization)
-        self.ask()
+        super().__init__(tiles, gram, state, regularization, rules)
+        self._ask()
 
-    def ask(self) -> None:
+    def _ask(self) -> None:
         """Draw the candidates of the next round, to be scored."""
         left = np.setdiff1d(self._allowed, [*self.path.selected, *self._planned])
         if self._rules.costs is not None:
@@ -69,12 +56,10 @@ class ForwardSearch:
 
     def rank(self) -> None:
         """Rank the candidates anew, and note the error."""
-        path = self.path
         scores, error = self._state.scores()
-        if not path.kept:
-            path.initial_error = error
-        elif len(path.lqo_error) < len(path.kept):
-            path.lqo_error.append(error)
+        if not self.path.kept:
+            self.path.initial_error = error
+        self._note_error(error)
         self.ranked = [*self._planned, *self._best_first(scores, error).tolist()]
 
     def _best_first(self, scores: Array, error: float) -> NDArray[np.intp]:
@@ -98,15 +83,19 @@ class ForwardSearch:
         return [int(feature) for feature in self._rules.start[len(self.path.selected) :]]
 
     @property
-    def done(self) -> bool:
-        """Whether all features are selected, no other is to be had, or patience is at its end."""
-        size = len(self.path.selected)
-        if size == self._rules.n_features or not self.ranked:
-            return True
-        patience = self._rules.patience
-        if patience is None or size < max(1, len(self._rules.start)):
-            return False
-        return len(self.path.kept) - 1 - self.path.best_round >= patience
+    def needed(self) -> Sequence[int]:
+        """The best candidate."""
+        return self.ranked[:1]
+
+    @property
+    def wanted(self) -> Sequence[int]:
+        """The candidates, best first."""
+        return self.ranked
+
+    @property
+    def n_to_come(self) -> int:
+        """Features that there can still be added."""
+        return self._rules.n_features - len(self.path.selected)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -114,9 +103,16 @@ class ForwardSearch:
         return len(self.path.selected), self._rules.n_features
 
     @property
-    def n_to_come(self) -> int:
-        """Picks that there can still be."""
-        return self._rules.n_features - len(self.path.selected)
+    def done(self) -> bool:
+        """Whether all features are selected, no other is to be had, or patience is at its end."""
+        return self.n_to_come == 0 or not self.ranked or self._patience_is_over
+
+    @property
+    def _patience_is_over(self) -> bool:
+        size, patience = len(self.path.selected), self._rules.patience
+        if patience is None or size < max(1, len(self._rules.start)):
+            return False
+        return size - self.path.best_size >= patience
 
     @property
     def result(self) -> SelectionPath:
@@ -127,35 +123,30 @@ class ForwardSearch:
 
     def advance(self) -> None:
         """Select the best candidate, whose Gram row was fetched."""
-        self._add(self.ranked[0])
-        self.ask()
-
-    def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
-        """Take the rounds of a run before, up to where this one ends; all rows were fetched."""
-        for features, error in zip(kept, errors, strict=True):
-            if self.done:
-                break
-            self._add(features[-1])
-            self.path.lqo_error.append(error)
-        self.ask()
-
-    def _add(self, feature: int) -> None:
-        selected = [*self.path.selected, feature]
+        selected = [*self.path.selected, self.ranked[0]]
         self._state.add(np.array(selected, dtype=np.int64))
         self._keep(selected)
+        self._ask()
 
-    def _keep(self, selected: list[int]) -> None:
-        """Note what is kept after a round, and the weights."""
-        gram, path = self._gram, self.path
-        features = np.array(selected, dtype=np.int64)
-        between = np.array([gram.totals[i][features] for i in selected])
-        path.kept.append(selected)
-        path.weights.append(
-            ridge_weights(
-                (between + between.T) / 2, gram.moments.products[features], path.regularization
-            )
-        )
+    def covers(self, kept: Sequence[int]) -> bool:
+        """Whether there may be as many features as these."""
+        return len(kept) <= self._rules.n_features
+
+    def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
+        """Take the rounds of a run before; no feature was selected until now."""
+        for selected, error in zip(kept, errors, strict=True):
+            if self._patience_is_over:
+                break
+            self._keep(selected)
+            self.path.lqo_error.append(error)
+        self._add_all(self.path.selected)
+
+    def _add_all(self, selected: Sequence[int]) -> None:
+        """Bring the empty state to where these features are selected."""
+        for size in range(1, len(selected) + 1):
+            self._state.add(np.array(selected[:size], dtype=np.int64))
+        self._ask()
 
     def measure_held_out(self, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         return self._state.measure(np.array(self.result.selected, dtype=np.int64), measure)

@@ -77,9 +77,9 @@ class TotalRows(ABC):
     moments
         The moments.
     capacity, n_features
-        Rows to fetch at most, and all there are.
+        Rows that can be there at the same time, and all there are.
     totals
-        Feature -> A[i, :] (n_features,), for the features fetched.
+        Feature -> A[i, :] (n_features,), for the features ever fetched.
     n_passes
         Passes over X so far.
     """
@@ -91,16 +91,27 @@ class TotalRows(ABC):
         self.n_features = tiles.dataset.n_features
         self.totals: dict[int, Array] = {}
         self.n_passes = 0
+        self._slots: dict[int, int] = {}
+
+    def forget(self) -> None:
+        """Make room for other rows: let go of all; their sums stay."""
+        self._slots = {}
+
+    def holds(self, feature: int) -> bool:
+        """Whether the row of a feature is there."""
+        return feature in self._slots
 
     @property
     def n_free(self) -> int:
         """Rows that can still be fetched."""
-        return self.capacity - len(self.totals)
+        return self.capacity - len(self._slots)
 
     def fetch(self, features: Sequence[int]) -> None:
         """Compute the rows of features that are not there yet, in one pass over X."""
         totals = self._sum_rows(features)
         self.totals.update(zip(features, totals, strict=True))
+        first = len(self._slots)
+        self._slots.update(zip(features, range(first, first + len(features)), strict=True))
         self.n_passes += 1
 
     @abstractmethod
@@ -119,10 +130,9 @@ class GramRows(TotalRows):
     tiles, moments
         The data.
     capacity
-        Rows to fetch at most.
+        Rows that can be there at the same time.
     keep
         Whether rows are kept; else each use of them is one more pass.
-
     """
 
     moments: QueryMoments
@@ -133,16 +143,24 @@ class GramRows(TotalRows):
         super().__init__(tiles, moments, capacity)
         self._moments = moments.blocks
         self._keep = keep
-        self._rows: list[Task] = []
-        if keep:
-            self._rows = tiles.map_values(
-                room_for_rows, moments.blocks, Literal(capacity), name="rows"
-            )
-        self._slots: dict[int, int] = {}
+        self._rows = self._room()
+
+    def _room(self) -> list[Task]:
+        """Room for the rows of every block, if they are kept."""
+        if not self._keep:
+            return []
+        capacity = Literal(self.capacity)
+        return self._tiles.map_values(room_for_rows, self._moments, capacity, name="rows")
+
+    def forget(self) -> None:
+        """Make room for other rows: let go of all; their sums stay."""
+        super().forget()
+        self._rows = []  # gone before there is room for others
+        self._rows = self._room()
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
-        start = len(self.totals)
-        slots = range(start, start + len(features))
+        first = len(self._slots)
+        slots = range(first, first + len(features))
         wanted = Literal(np.array(features, dtype=np.int64))
         if self._keep:
             self._rows = self._tiles.map_blocks(
@@ -153,7 +171,6 @@ class GramRows(TotalRows):
                 Literal(np.array(slots)),
                 name="gram-rows",
             )
-            self._slots.update(zip(features, slots, strict=True))
             totals: Array = self._tiles.sum(self._rows, row_totals, "gram-rows")
         else:
             sums = self._tiles.map_blocks(fresh_totals, self._moments, wanted, name="gram-rows")

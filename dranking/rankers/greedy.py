@@ -20,7 +20,7 @@ from dranking.errors import SelectionWarning
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.costs import Costs, Groups, feature_costs
 from dranking.rankers.estimator import LinearRanker
-from dranking.rankers.path import Fitting, SelectionPath, SelectionRules
+from dranking.rankers.path import Fitting, SearchName, SelectionPath, SelectionRules
 from dranking.rankers.rescoring import Rescoring
 from dranking.rankers.selection import select_paths
 
@@ -32,7 +32,8 @@ class GreedyRankRLS(LinearRanker):
 
     Each round adds the feature with which RankRLS, refitted without each query in turn, has the
     smallest squared pairwise error on the queries left out. Ties go to the lowest index. The
-    result is that of refitting for every candidate and every query, in linear time.
+    result is that of refitting for every candidate and every query, in linear time. Other ways to
+    search (`search`, `fitting`, `rescore`, `feature_costs`) are as exact.
 
     Parameters
     ----------
@@ -46,8 +47,9 @@ class GreedyRankRLS(LinearRanker):
     forbidden
         Features never to select, by index or name.
     patience
-        End after so many rounds in succession without a new smallest error, and leave these
-        rounds out; `n_features` is then the most there can be. None means never.
+        End when the last so many features made no new smallest error, and leave these rounds out;
+        `n_features` is then the most there can be, or of a backward search the least. None means
+        never.
     candidates
         Score so many features a round, drawn at random anew each time (the paper's section 5);
         None means all of them.
@@ -71,6 +73,14 @@ class GreedyRankRLS(LinearRanker):
         for each feature in order, None for those on their own; or name -> label.
     budget
         The selected features cost this much at most. None means there is no limit.
+    search
+        "forward" adds a feature a round. "floating" (SFFS) also drops, after each round, features
+        without which the error is smaller than any seen with so few. "backward" begins with all
+        features that are not forbidden and drops, each round, the one without which the error is
+        smallest, until `n_features` are left; it takes O(t^3) for each query and round of t
+        features, and t Gram rows. Features of `start` are never dropped. `feature_costs` and
+        `rescore` go with a forward search alone, `candidates` and `fitting` not with a backward
+        one.
     fitting
         How a candidate is scored. "pre" fits all weights with it, which is exact; "back" its own
         alone, the other weights staying, and all again once it is picked (the paper's section 5).
@@ -89,12 +99,12 @@ class GreedyRankRLS(LinearRanker):
         0-based feature indices in selection order.
     coef_ : (n_features_in_,) float64
         Weights; zero for features not selected.
-    lqo_error_ : (n_features,) float64
+    lqo_error_ : (n_rounds,) float64
         Leave-query-out error after each round, a sum over queries, not normalised.
     cost_ : float or None
         What the selected features cost, if `feature_costs` says so.
     path_ : SelectionPath
-        The whole selection, with the weights after every round.
+        The whole search: the features kept after every round, and the weights.
     n_passes_ : int
         How often the data was read.
 
@@ -134,6 +144,7 @@ class GreedyRankRLS(LinearRanker):
         feature_costs: Costs | None = None,
         feature_groups: Groups | None = None,
         budget: float | None = None,
+        search: SearchName = "forward",
         fitting: Fitting = "pre",
         rescore: str | None = None,
         rescore_candidates: int = 10,
@@ -152,6 +163,7 @@ class GreedyRankRLS(LinearRanker):
         self.feature_costs = feature_costs
         self.feature_groups = feature_groups
         self.budget = budget
+        self.search = search
         self.fitting = fitting
         self.rescore = rescore
         self.rescore_candidates = rescore_candidates
@@ -200,6 +212,7 @@ class GreedyRankRLS(LinearRanker):
             seed=self.seed,
             prefetch=self.prefetch,
             costs=costs,
+            search=self.search,
             fitting=self.fitting,
             rescoring=Rescoring.of(self.rescore, self.rescore_candidates, self.convention),
         )
@@ -218,7 +231,8 @@ class GreedyRankRLS(LinearRanker):
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
-        if self.rescore is None:  # else the error is not what decides
+        # Else the error is not what decides, or the rounds lead elsewhere.
+        if self.rescore is None and self.search == "forward":
             _warn_of_picks_without_gain(self.path_)
         return self
 
@@ -227,7 +241,7 @@ class GreedyRankRLS(LinearRanker):
             "selected": self.selected_,
             "lqo_error": self.lqo_error_.tolist(),
             **({} if self.cost_ is None else {"cost": self.cost_}),
-            "picks_without_gain": [self.selected_[r] for r in self.path_.without_gain],
+            "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
         }
 
 

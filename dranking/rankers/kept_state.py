@@ -25,7 +25,7 @@ from dranking.kernels.held_out import (
 from dranking.rankers.gram import GramRows, QueryMoments
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import MemoryPlan
-from dranking.rankers.subsets import measure_subsets, models_of_sizes
+from dranking.rankers.subsets import measure_subsets, models_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -65,17 +65,13 @@ class KeptState:
     """
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
-        self._tiles, self._gram, self._moments = tiles, gram, gram.moments
+        self._tiles, self._gram = tiles, gram
         self._regularization = regularization
         self._candidates = np.empty(0, dtype=np.int64)
         self.selected = np.empty(0, dtype=np.int64)
 
     def add(self, selected: Indices) -> None:
-        """Keep the last of these features too."""
-        self.selected = selected
-
-    def drop(self, selected: Indices) -> None:
-        """Keep only these of the features kept before, in the same order."""
+        """Keep these features."""
         self.selected = selected
 
     def ask(self, candidates: Indices) -> None:
@@ -88,47 +84,60 @@ class KeptState:
         A candidate's coefficient alone is fitted, and the weights of S stay (back-fitting). Takes
         O(t^3 + t n) for each query.
         """
-        moments = self._moments
-        total_rows = self._total_rows()
-        totals = (moments.diagonal, moments.products, total_rows, self._regularization)
-        parts = self._gram.map_with_rows(
+        gram, moments, regularization = self._gram, self._gram.moments, self._regularization
+        total_rows = _total_rows(gram, self.selected)
+        totals = (moments.diagonal, moments.products, total_rows, regularization)
+        parts = gram.map_with_rows(
             partial(with_one_blas_thread, back_fitting_scores),
             moments.blocks,
             self.selected,
-            self._totals(),
+            _kept_totals(gram, self.selected, regularization),
             totals,
         )
         scores: Array = self._tiles.sum(parts, np.asarray, "scores")
         return scores[self._candidates], float(scores[-1])
 
-    def removals(self) -> tuple[Array, float]:
-        """(t,) LQO error without each feature of S in turn, and the present one.
+    def reset(self) -> None:
+        """Keep nothing."""
+        self.selected = self.selected[:0]
 
-        Exact, from A_q[S, S] alone: O(t^3) for each query, no read of X where rows are kept.
-        """
-        parts = self._gram.map_with_rows(
-            partial(with_one_blas_thread, errors_without_each),
-            self._moments.blocks,
-            self.selected,
-            self._totals(),
-        )
-        errors: Array = self._tiles.sum(parts, np.asarray, "removals")
-        return errors[:-1], float(errors[-1])
+    def removals(self, selected: Indices) -> tuple[Array, float]:
+        """(t,) LQO error without each of some features in turn, and with all of them."""
+        return removals_of(self._tiles, self._gram, selected, self._regularization)
 
     def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions of every size over all blocks."""
-        models = models_of_sizes(selected.tolist(), self._gram, self._regularization)
+        sizes = [selected[:size].tolist() for size in range(1, len(selected) + 1)]
+        models = models_of(sizes, self._gram, self._regularization)
         return measure_subsets(self._tiles, models, measure)
 
-    def _total_rows(self) -> Array:
-        """(t, n_features) A[S, :]."""
-        rows = [self._gram.totals[i] for i in self.selected.tolist()]
-        return np.array(rows).reshape(len(rows), self._gram.n_features)
 
-    def _totals(self) -> KeptTotals:
-        gram = self._total_rows()[:, self.selected]
-        products = self._moments.products[self.selected]
-        return KeptTotals((gram + gram.T) / 2, products, self._regularization)
+def removals_of(
+    tiles: Tiles, gram: GramRows, selected: Indices, regularization: float
+) -> tuple[Array, float]:
+    """(t,) LQO error without each of some features in turn, and with all of them.
+
+    Exact, from A_q[S, S] alone: O(t^3) for each query, no read of X where rows are kept.
+    """
+    parts = gram.map_with_rows(
+        partial(with_one_blas_thread, errors_without_each),
+        gram.moments.blocks,
+        selected,
+        _kept_totals(gram, selected, regularization),
+    )
+    errors: Array = tiles.sum(parts, np.asarray, "removals")
+    return errors[:-1], float(errors[-1])
+
+
+def _total_rows(gram: GramRows, selected: Indices) -> Array:
+    """(t, n_features) A[S, :]."""
+    rows = [gram.totals[i] for i in selected.tolist()]
+    return np.array(rows).reshape(len(rows), gram.n_features)
+
+
+def _kept_totals(gram: GramRows, selected: Indices, regularization: float) -> KeptTotals:
+    between = _total_rows(gram, selected)[:, selected]
+    return KeptTotals((between + between.T) / 2, gram.moments.products[selected], regularization)
 
 
 def errors_without_each(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,11 +19,12 @@ from dranking.rankers.rescoring import Rescoring
 Array = NDArray[np.float64]
 
 Fitting: TypeAlias = Literal["pre", "back"]
+SearchName: TypeAlias = Literal["forward", "floating", "backward"]
 
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """What a selection may pick, and when it ends.
+    """How features are searched, which there may be, and when the search ends.
 
     Attributes
     ----------
@@ -34,8 +35,8 @@ class SelectionRules:
     forbidden
         Features that are never picked.
     patience
-        End a path after so many rounds in succession without a new smallest error, and drop
-        them; None means never.
+        End a path when the last so many features made no new smallest error, without these
+        rounds; None means never.
     candidates
         Score so many features a round, drawn anew each time; None means all of them.
     seed
@@ -50,6 +51,9 @@ class SelectionRules:
         the features selected staying as they are (all are fitted again once it is picked).
     rescoring
         Pick by this among the best candidates; None means by the squared error.
+    search
+        "forward" adds features, "floating" may drop some again, "backward" begins with all that
+        are not forbidden and drops them.
     """
 
     n_features: int
@@ -62,6 +66,7 @@ class SelectionRules:
     costs: FeatureCosts | None = None
     fitting: Fitting = "pre"
     rescoring: Rescoring | None = None
+    search: SearchName = "forward"
 
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the data has what is asked."""
@@ -96,15 +101,30 @@ class SelectionRules:
                 raise UsageError(f"{name} is {number}; it must be at least {limit}.")
 
     def _check_strategy(self) -> None:
-        if self.fitting not in get_args(Fitting):
-            raise UsageError(f"fitting is {self.fitting!r}; choose one of pre, back.")
+        for name, kind in (("fitting", Fitting), ("search", SearchName)):
+            choices = get_args(kind)
+            if getattr(self, name) not in choices:
+                raise UsageError(
+                    f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}."
+                )
+        if self.search != "forward" and (self.costs or self.rescoring):
+            what = "feature_costs go" if self.costs else "rescore goes"
+            raise UsageError(f"{what} with search='forward' alone; it is {self.search!r}.")
+        if self.search == "backward" and (self.candidates is not None or self.fitting == "back"):
+            what = "fitting='back'" if self.fitting == "back" else "candidates"
+            raise UsageError(f"{what} is of features to add; search='backward' adds none.")
         if self.rescoring is not None and self.costs is not None:
             raise UsageError("rescore picks by a measure, feature_costs by gain per cost; use one.")
 
     @property
     def of_kept(self) -> bool:
         """Whether candidates are scored by the Gram rows of the features kept alone."""
-        return self.fitting == "back"
+        return self.fitting == "back" or self.search == "backward"
+
+    @property
+    def of_queries(self) -> bool:
+        """Whether the search takes Gram rows of single queries."""
+        return self.fitting == "back" or self.search != "forward"
 
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""
@@ -152,15 +172,23 @@ class SelectionPath:
 
     @property
     def without_gain(self) -> list[int]:
-        """Rounds (0-based) whose pick did not lower the error."""
-        errors = [self.initial_error, *self.lqo_error]
-        return [r for r, (before, after) in enumerate(pairwise(errors)) if not after < before]
+        """Rounds (0-based) that added a feature and did not lower the error."""
+        errors, sizes = [self.initial_error, *self.lqo_error], [0, *map(len, self.kept)]
+        return [
+            r
+            for r in range(len(self.kept))
+            if sizes[r + 1] > sizes[r] and not errors[r + 1] < errors[r]
+        ]
 
     @property
     def best_round(self) -> int:
         """The round (0-based) after which the error is smallest; ties to the fewest features."""
-        sizes = map(len, self.kept)
-        return min(enumerate(zip(self.lqo_error, sizes, strict=True)), key=lambda r: r[1])[0]
+        return self.best_round_of({len(kept) for kept in self.kept})
+
+    def best_round_of(self, sizes: Collection[int]) -> int:
+        """The same among the rounds after which there are as many features as one of `sizes`."""
+        rounds = [r for r, kept in enumerate(self.kept) if len(kept) in sizes]
+        return min(rounds, key=lambda r: (self.lqo_error[r], len(self.kept[r])))
 
     @property
     def best_size(self) -> int:

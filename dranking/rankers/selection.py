@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, takewhile, zip_longest
 from typing import Any
 
 from dranking.data.atomic import AnyPath
@@ -11,14 +11,23 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
+from dranking.rankers.backward import BackwardSearch
 from dranking.rankers.checkpoint import Rounds, SelectionCheckpoint, SelectionJob
 from dranking.rankers.criterion import criterion_of
 from dranking.rankers.estimator import check_positive, check_training_data
+from dranking.rankers.floating import FloatingSearch
 from dranking.rankers.forward import ForwardSearch
 from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import plan_memory
 from dranking.rankers.path import Selection, SelectionPath, SelectionRules
+from dranking.rankers.search import Search
+
+SEARCHES: dict[str, type[Search]] = {
+    "forward": ForwardSearch,
+    "floating": FloatingSearch,
+    "backward": BackwardSearch,
+}
 
 
 def select_paths(
@@ -71,8 +80,10 @@ def select_paths(
         dataset.check_documents()
     rules.check(dataset)
     run = get_executor(executor)
+    search = SEARCHES[rules.search]
+    size = search.largest_size(rules, dataset.n_features)
     plan = plan_memory(
-        dataset, len(regularizations), rules.n_features, run, memory_limit, of_queries=rules.of_kept
+        dataset, len(regularizations), size, run, memory_limit, of_queries=rules.of_queries
     )
     job = SelectionJob(
         data=dataset.fingerprint if checkpoint else "",
@@ -82,6 +93,7 @@ def select_paths(
         candidates=rules.candidates,
         seed=rules.seed,
         costs=rules.costs.digest if rules.costs else "",
+        search=rules.search,
         fitting=rules.fitting,
         rescoring=rules.rescoring.name if rules.rescoring else "",
     )
@@ -89,53 +101,66 @@ def select_paths(
     rounds = saved.load()
 
     tiles = Tiles(dataset, run, resident=plan.resident)
-    criterion = criterion_of(tiles, plan, rules.n_features, rules.of_kept)
+    criterion = criterion_of(tiles, plan, size, rules.of_kept)
     n_passes = 1
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
         group = slice(first, first + plan.n_lockstep)
         gram, states = criterion.open(regularizations[group])
         searches = [
-            ForwardSearch(tiles, gram, state, value, rules)
+            search(tiles, gram, state, value, rules)
             for state, value in zip(states, regularizations[group], strict=True)
         ]
         _begin(gram, searches, rounds[group])
-        while any(not search.done for search in searches):
+        while any(not one.done for one in searches):
             _advance(gram, searches, rules)
-            rounds[group] = [Rounds.of(search.path) for search in searches]
+            rounds[group] = [Rounds.of(one.path) for one in searches]
             saved.save(rounds)
-            done, total = max(search.progress for search in searches)
+            done, total = max(one.progress for one in searches)
             passes = n_passes + gram.n_passes
             report("select", done, total, passes=passes, lambdas=len(searches))
         n_passes += gram.n_passes
-        for search in searches:
-            path = search.result
+        for one in searches:
+            path = one.result
             if measure is not None:
-                path.held_out = search.measure_held_out(measure)
+                path.held_out = one.measure_held_out(measure)
                 n_passes += 1
             paths.append(path)
     return Selection(paths, n_passes)
 
 
-def _begin(gram: TotalRows, searches: Sequence[ForwardSearch], rounds: Sequence[Rounds]) -> None:
+def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]) -> None:
     """Rank the candidates of the first round, or of the one after those that were saved."""
     for search in searches:
         search.rank()
-    known = dict.fromkeys(chain.from_iterable(chain.from_iterable(r.kept for r in rounds)))
-    if known:
-        gram.fetch(list(known))
-        for search, before in zip(searches, rounds, strict=True):
-            search.follow(before.kept, before.lqo_error)
-        for search in searches:
-            search.rank()
+    saved = [
+        list(takewhile(search.covers, before.kept))
+        for search, before in zip(searches, rounds, strict=True)
+    ]
+    last = dict.fromkeys(chain.from_iterable(kept[-1] for kept in saved if kept))
+    if not last:
+        return
+    known = dict.fromkeys(chain.from_iterable(chain.from_iterable(saved)))
+    dropped = [feature for feature in known if feature not in last]
+    for first in range(0, len(dropped), gram.capacity):
+        gram.fetch(dropped[first : first + gram.capacity])
+        gram.forget()
+    gram.fetch(list(last))
+    for search, kept, before in zip(searches, saved, rounds, strict=True):
+        search.follow(kept, before.lqo_error[: len(kept)])
+    for search in searches:
+        search.rank()
 
 
-def _advance(gram: TotalRows, searches: Sequence[ForwardSearch], rules: SelectionRules) -> None:
+def _advance(gram: TotalRows, searches: Sequence[Search], rules: SelectionRules) -> None:
     """One round of every path that is not done."""
     running = [search for search in searches if not search.done]
     for search in running:
         search.rescore()
     wanted = _rows_to_fetch(gram, running, rules)
+    if len(wanted) > gram.n_free:  # rows of features that were dropped take the room
+        gram.forget()
+        wanted = list(dict.fromkeys(chain(*(s.path.selected for s in running), wanted)))
     if wanted:
         gram.fetch(wanted)
     for search in running:
@@ -144,22 +169,21 @@ def _advance(gram: TotalRows, searches: Sequence[ForwardSearch], rules: Selectio
         search.rank()
 
 
-def _rows_to_fetch(
-    gram: TotalRows, searches: Sequence[ForwardSearch], rules: SelectionRules
-) -> list[int]:
-    """Features whose rows the next pass fetches: the picks that lack theirs, then runners-up.
+def _rows_to_fetch(gram: TotalRows, searches: Sequence[Search], rules: SelectionRules) -> list[int]:
+    """Features whose rows the next pass fetches: those needed now, then runners-up.
 
-    Nothing is fetched while every pick has its row. Room for the picks of the rounds left is
-    never given to runners-up, and there are never more rows than picks to come.
+    Nothing is fetched while there is every row that the round takes. Room for the picks of the
+    rounds left is never given to runners-up, and there are never more rows than picks to come.
     """
-    needed = list(dict.fromkeys(s.ranked[0] for s in searches if s.ranked[0] not in gram.totals))
+    rows = (feature for search in searches for feature in search.needed)
+    needed = list(dict.fromkeys(feature for feature in rows if not gram.holds(feature)))
     if not needed:
         return []
     picks_left = sum(search.n_to_come for search in searches)
     reserved = 0 if gram.capacity == gram.n_features else picks_left - len(searches)
     size = max(len(needed), min(rules.prefetch, gram.n_free - reserved, picks_left))
     rankings = [
-        islice((f for f in search.ranked if f not in gram.totals), size) for search in searches
+        islice((f for f in search.wanted if not gram.holds(f)), size) for search in searches
     ]
     by_rank = chain.from_iterable(zip_longest(*rankings))
     wanted = dict.fromkeys([*needed, *(f for f in by_rank if f is not None)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,14 +43,16 @@ class SubsetModels(NamedTuple):
     totals: Sequence[KeptTotals]
 
 
-def models_of_sizes(
-    selected: Sequence[int], gram: TotalRows, regularization: float
+def models_of(
+    kept: Sequence[Sequence[int]], gram: TotalRows, regularization: float
 ) -> SubsetModels:
-    """Models on the first features, of every size; all rows were fetched."""
-    between = _between(selected, selected, gram)
+    """Models on some sets of features, the rows of all of which were fetched."""
+    features = list(dict.fromkeys(chain.from_iterable(kept)))
+    position = {feature: j for j, feature in enumerate(features)}
+    subsets = [np.array([position[feature] for feature in selected]) for selected in kept]
+    between = _between(features, features, gram)
     between = (between + between.T) / 2
-    sizes = [np.arange(size) for size in range(1, len(selected) + 1)]
-    return _models(np.array(selected, dtype=np.int64), sizes, between, gram, regularization)
+    return _models(np.array(features, dtype=np.int64), subsets, between, gram, regularization)
 
 
 def models_with_each(

@@ -141,3 +141,30 @@ def test_scores_that_cannot_be(dranking, letor, tmp_path, options, message):
     )
     assert code == 2
     assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("search", ["floating", "backward"])
+def test_other_searches_say_what_each_round_did(dranking, select, letor, tmp_path, search):
+    result = select("--search", search, "--checkpoint", tmp_path / "c.json", size=2)
+    kept = set()
+    for done in result["rounds"]:
+        kept = kept - set(done["dropped"]) | set(done["added"])
+        assert len(kept) == done["n_features"]
+    assert kept == set(result["names"])
+    assert [done["lqo_error"] for done in result["rounds"]] == result["lqo_error"]
+    assert select("--search", search, "--checkpoint", tmp_path / "c.json", size=2) == result
+    code, out, _ = dranking(
+        "select", letor(), "--n-features", 2, "-o", tmp_path / "t.json", "--search", search
+    )
+    assert code == 0
+    assert "- f" in out or search == "floating"
+    assert all(name in out for name in result["names"])
+
+
+def test_a_search_that_cannot_be(dranking, letor, tmp_path):
+    code, _, err = dranking(
+        "select", letor(), "--n-features", 2, "-o", tmp_path / "m.json", "--search", "backward",
+        "--rescore", "map",
+    )  # fmt: skip
+    assert code == 2
+    assert "rescore goes with search='forward' alone" in " ".join(err.split())

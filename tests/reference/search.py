@@ -75,3 +75,40 @@ def held_out_measure(problem, subset, regularization, measure, convention):
         ]
         values.append(evaluate(measure, y[first:last].tolist(), scores, convention))
     return mean_and_error(values, weights)[0]
+
+
+def floating_search(refits, n_features, start=()):
+    """Sequential floating forward selection by its definition; the sets of all rounds."""
+    kept, best = [list(start[: t + 1]) for t in range(len(start))], {}
+    for subset in kept:
+        best[len(subset)] = min(refits.error(subset), best.get(len(subset), np.inf))
+    selected = list(start)
+    while len(selected) < n_features:
+        left = [i for i in range(refits.n_features) if i not in selected]
+        added = min(left, key=lambda i: refits.error([*selected, i]))
+        selected = [*selected, added]
+        kept.append(selected)
+        best[len(selected)] = min(refits.error(selected), best.get(len(selected), np.inf))
+        while True:
+            droppable = [i for i in selected if i not in (*start, added)]
+            without = {i: refits.error(set(selected) - {i}) for i in droppable}
+            if not without:
+                break
+            worst = min(without, key=without.__getitem__)
+            size = len(selected) - 1
+            if not without[worst] < best.get(size, np.inf) - 1e-10 * refits.error([]):
+                break
+            selected = [i for i in selected if i != worst]
+            kept.append(selected)
+            best[size] = without[worst]
+    return kept
+
+
+def backward_search(refits, n_features, allowed, fixed=()):
+    """Backward elimination by its definition; the sets of all rounds."""
+    kept = [list(allowed)]
+    while len(kept[-1]) > n_features:
+        droppable = [i for i in kept[-1] if i not in fixed]
+        worst = min(droppable, key=lambda i: refits.error(set(kept[-1]) - {i}))
+        kept.append([i for i in kept[-1] if i != worst])
+    return kept

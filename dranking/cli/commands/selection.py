@@ -78,19 +78,64 @@ def _selection(ranker: Any) -> dict[str, Any]:
         "lqo_error": ranker.lqo_error_.tolist(),
         "regularization": ranker.regularization,
         **({} if ranker.cost_ is None else {"cost": ranker.cost_}),
+        **({} if ranker.search == "forward" else {"rounds": _rounds(ranker)}),
     }
 
 
+def _rounds(ranker: Any) -> list[dict[str, Any]]:
+    """What each round added and dropped, by name."""
+    kept = ranker.path_.kept
+    return [
+        {
+            "added": _names(ranker, after, before),
+            "dropped": _names(ranker, before, after),
+            "n_features": len(after),
+            "lqo_error": error,
+        }
+        for before, after, error in zip([[], *kept], kept, ranker.lqo_error_.tolist(), strict=False)
+    ]
+
+
+def _names(ranker: Any, features: list[int], others: list[int]) -> list[str]:
+    """The names of the features that are not among others."""
+    return [ranker.feature_names_[i] for i in features if i not in set(others)]
+
+
 def _print_selection(ranker: Any) -> None:
-    """The rounds, with the weights that the features have in the end."""
+    """The rounds; of a forward search with the weights that the features have in the end."""
+    title = (
+        f"{len(ranker.selected_)} of {ranker.n_features_in_} features, "
+        f"lambda {ranker.regularization:g}"
+    )
+    if ranker.search == "forward":
+        _print_picks(ranker, title)
+    else:
+        _print_rounds(ranker, title)
+    if ranker.cost_ is not None:
+        note(f"they cost {ranker.cost_:g}")
+
+
+def _print_picks(ranker: Any, title: str) -> None:
     names = [ranker.feature_names_[i] for i in ranker.selected_]
     rounds = range(1, len(names) + 1)
     gained = ["no" if r in ranker.path_.without_gain else "yes" for r in range(len(names))]
     weights = ranker.coef_[ranker.selected_].tolist()
     print_table(
-        f"{len(names)} of {ranker.n_features_in_} features, lambda {ranker.regularization:g}",
+        title,
         ["round", "feature", "leave-query-out error", "gain", "final weight"],
         list(zip(rounds, names, ranker.lqo_error_.tolist(), gained, weights, strict=True)),
     )
-    if ranker.cost_ is not None:
-        note(f"they cost {ranker.cost_:g}")
+
+
+def _print_rounds(ranker: Any, title: str) -> None:
+    rows = []
+    for number, done in enumerate(_rounds(ranker), start=1):
+        added, dropped = done["added"], done["dropped"]
+        change = f"+ {added[0]}" if added else f"- {dropped[0]}"
+        if len(added) > 1:
+            change = f"+ {len(added)} features"
+        rows.append((number, change, done["n_features"], done["lqo_error"]))
+    print_table(title, ["round", "change", "features", "leave-query-out error"], rows)
+    weights = sorted(zip(ranker.selected_, ranker.coef_[ranker.selected_], strict=True))
+    names = [(ranker.feature_names_[i], float(w)) for i, w in weights]
+    print_table("selected", ["feature", "weight"], names)
