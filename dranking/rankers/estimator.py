@@ -69,7 +69,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
-                "parameters": {name: _plain(v) for name, v in self.get_params().items()},
+                "parameters": {name: plain(v) for name, v in self.get_params().items()},
                 **self._fit_facts(),
                 "data": self._data_facts,
                 "versions": {
@@ -138,10 +138,12 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
 
 
-def _plain(value: Any) -> Any:
-    """A parameter with Python's numbers for NumPy's, which JSON can hold."""
+def plain(value: Any) -> Any:
+    """A parameter as JSON can hold it: Python's numbers for NumPy's, "inf" for infinity."""
     if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
+        return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): _plain(v) for name, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value
+        return {str(name): plain(v) for name, v in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(v) for v in value]
+    return str(value) if isinstance(value, float) and np.isinf(value) else value

@@ -28,6 +28,7 @@ from dranking.rankers.estimator import (
     check_positive,
     check_training_data,
     check_whole,
+    plain,
 )
 from dranking.rankers.linear import LinearModel
 from dranking.rankers.pair_blocks import (
@@ -400,7 +401,7 @@ class StochasticRanker(LinearRanker):
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,
-            "eta0": self.eta0_,
+            "eta0": plain(self.eta0_),
             "n_steps": self.n_steps_,
             "learning_curve": [point._asdict() for point in self.learning_curve_],
         }

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dranking.metrics.measures import SQUARED_ERROR
+from dranking.rankers.estimator import plain
 from dranking.rankers.linear import LinearModel
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Criterion
@@ -59,17 +60,12 @@ class TuningResult:
     def as_json(self) -> dict[str, Any]:
         """``{"best", "selected", "grid"}``, for JSON.
 
-        A score is null where the training diverged, a standard error where it is not known.
+        A score is null where the training diverged, a standard error where it is not known, eta0
+        where it follows from the data; pure Pegasos has the eta0 "inf".
         """
-        grid = [
-            {
-                **point,
-                "score": number_or_none(point["score"]),
-                "standard_error": number_or_none(point["standard_error"]),
-            }
-            for point in self.grid
-        ]
-        return {"best": dict(self.best), "selected": list(self.selected), "grid": grid}
+        grid = [{name: json_value(value) for name, value in p.items()} for p in self.grid]
+        best = {name: json_value(value) for name, value in self.best.items()}
+        return {"best": best, "selected": list(self.selected), "grid": grid}
 
     def to_table(self) -> pa.Table:
         """The grid as a pyarrow table."""
@@ -85,12 +81,12 @@ def with_provenance(
         "data": next(name for key, name in MEASURED_ON.items() if key in search),
         "convention": criterion.convention.name,
         total: {criterion.measure: point["score"]},
-        "standard_errors": {criterion.measure: number_or_none(point["standard_error"])},
+        "standard_errors": {criterion.measure: json_value(point["standard_error"])},
     }
     provenance = {**model.provenance, "tuning": search, "metrics": metrics}
     return model.model_copy(update={"provenance": provenance})
 
 
-def number_or_none(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(value) else value
+def json_value(value: Any) -> Any:
+    """A value as JSON can hold it; null for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else plain(value)

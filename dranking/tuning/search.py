@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
+from dranking.rankers.estimator import plain
+from dranking.rankers.linear import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
 from dranking.tuning.families import (
     FAMILIES,
@@ -27,7 +30,7 @@ from dranking.tuning.families import (
 from dranking.tuning.folds import QueryKFold, labelled_queries
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
 from dranking.tuning.result import Best, TuningResult, with_provenance
-from dranking.tuning.settings import Axes, Setting, check_axes, setting_text, settings_of
+from dranking.tuning.settings import Setting, check_axes, setting_of, setting_text, settings_of
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
@@ -130,19 +133,24 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         grid = _squared_error_grid(train, model, family, lambdas_of(settings), size, rule, run)
     else:
         grid = _left_out_grid(train, model, lambdas_of(settings), size, criterion, run)
-    point = choose(grid, rule, feature_penalty, higher_is_better(criterion.measure))
+    _warn_of_diverged(grid)
+    higher = higher_is_better(criterion.measure)
+    point = choose(grid, rule, feature_penalty, higher)
+    while (fitted := _fitted(family, train, point, run)) is None:
+        grid = tuple({**p, "score": math.nan} if p is point else p for p in grid)
+        _warn_of_diverged(grid)
+        point = choose(grid, rule, feature_penalty, higher)
 
-    setting = _setting_of(point, axes)
-    final, selected = family.fit(train, setting, point["n_features"], run)
+    final, selected = fitted
     search = {
         "rule": rule,
         "feature_penalty": feature_penalty,
-        **{f"{name}s": tried for name, tried in axes.items()},
+        **{f"{name}s": plain(tried) for name, tried in axes.items()},
         "max_features": size,
         **_validation_facts(validation, folds, seed, leave_query_out),
     }
     return TuningResult(
-        best=Best(**setting, n_features=point["n_features"], score=point["score"]),
+        best=Best(**setting_of(point), n_features=point["n_features"], score=point["score"]),
         selected=tuple(selected),
         grid=grid,
         model=with_provenance(final, search, criterion, point),
@@ -151,8 +159,14 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
 
 
-def _setting_of(point: GridPoint, axes: Axes) -> Setting:
-    return cast(Setting, {name: value for name, value in point.items() if name in axes})
+def _fitted(
+    family: Family, train: Dataset, point: GridPoint, executor: Executor
+) -> tuple[LinearModel, Sequence[int]] | None:
+    """The model with the values of a point, and its features; None if its training diverges."""
+    try:
+        return family.fit(train, setting_of(point), point["n_features"], executor)
+    except DivergedError:
+        return None
 
 
 def _validated_grid(
@@ -171,7 +185,6 @@ def _validated_grid(
         report("tune", len(parts), len(splits))
     total = np.sum(parts, axis=0)
     _check_scores(total, criterion)
-    _check_converged(total, settings)
     return grid_points(paths, total)
 
 
@@ -281,20 +294,18 @@ def _check_scores(sums: Array, criterion: Criterion) -> None:
         )
 
 
-def _check_converged(sums: Array, settings: Sequence[Setting]) -> None:
+def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
     """Say which settings diverged; raise DivergedError if there is nothing else."""
-    # Nothing but a diverged model has sums of NaN, and those of a kind that can diverge have all
-    # features: one model for each setting.
-    diverged = np.flatnonzero(np.isnan(sums[0])).tolist()
+    diverged = [setting_text(point) for point in grid if math.isnan(point["score"])]
     if not diverged:
         return
-    what = "; ".join(setting_text(settings[i]) for i in diverged)
-    if len(diverged) == len(settings):
+    what = "; ".join(diverged)
+    if len(diverged) == len(grid):
         raise DivergedError(
             f"training diverged with every setting ({what}). Try a smaller eta0, or larger "
             "values of regularization; if values of the features are very large, scale them."
         )
-    warnings.warn(f"training diverged with {what}: not chosen.", TuningWarning, stacklevel=4)
+    warnings.warn(f"training diverged with {what}: not chosen.", TuningWarning, stacklevel=3)
 
 
 def _validation_facts(

@@ -78,6 +78,12 @@ def settings_of(axes: Axes) -> list[Setting]:
     return [cast(Setting, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
+def setting_of(point: Setting) -> Setting:
+    """That part of a point of a grid."""
+    names = Setting.__annotations__
+    return cast(Setting, {name: value for name, value in point.items() if name in names})
+
+
 def setting_text(setting: Setting) -> str:
     """A setting for messages; of a point of a grid that part alone.
 

@@ -47,9 +47,7 @@ from pipelines.reproduce.lcra_protocol import (
     split_queries,
 )
 
-GRID = Grid(
-    lambdas=(1e-5, 1e-4, 1e-3, 1e-2, 1e-1), mus=(0.01, 0.1, 1.0, 10.0), eta0s=(None, 0.003, 0.3)
-)
+GRID = Grid(lambdas=(1e-4, 1e-3, 1e-2, 1e-1), mus=(0.1, 1.0, 10.0), eta0s=(None, 0.01))
 QUICK = Grid(lambdas=(1e-3, 1e-1), mus=(0.1,), eta0s=(None,))
 PAIRS = (
     ("LCRA-1-5", "SPD"),

@@ -8,6 +8,7 @@ import pytest
 
 import dranking as dr
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
+from dranking.tuning import families
 from dranking.tuning.curves import plot_curves
 from dranking.tuning.folds import QueryKFold
 from tests.rankers.problems import random_problem
@@ -92,6 +93,10 @@ def test_spd_is_chosen_on_validation_data():
     assert keys_of(result, "regularization", "eta0") == [
         (a, b) for a in LAMBDAS for b in (0.01, math.inf)
     ]
+    assert [point["eta0"] for point in result.as_json()["grid"]] == [0.01, "inf", 0.01, "inf"]
+    provenance = json.loads(result.model.to_json())["provenance"]
+    assert provenance["tuning"]["eta0s"] == [0.01, "inf"]
+    assert provenance["parameters"]["eta0"] == result.as_json()["best"]["eta0"]
     for point in result.grid:
         ranker = dr.SPD(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
         model = ranker.fit(train).to_model()
@@ -162,6 +167,25 @@ def test_one_fold_that_diverges_is_enough(measure):
             measure=measure,
         )
     assert result.best["eta0"] == 1e-10
+
+
+def test_what_diverges_on_all_training_data_is_not_chosen_either(monkeypatch):
+    fit = families.fit_on_all_features
+
+    def diverging(fit_setting, train, setting, *others):
+        if setting["regularization"] == best["regularization"]:
+            raise DivergedError("too long")
+        return fit(fit_setting, train, setting, *others)
+
+    options = {"model": "spd", "regularizations": LAMBDAS, "folds": 2, "parameters": STEPS}
+    data = random_problem(1, 30).dataset()
+    best = dr.tune(data, **options).best
+    monkeypatch.setattr(families, "fit_on_all_features", diverging)
+    with pytest.warns(TuningWarning, match=f"regularization {best['regularization']:g}: not"):
+        found = dr.tune(data, **options)
+    assert {found.best["regularization"], best["regularization"]} == set(LAMBDAS)
+    scores = {p["regularization"]: p["score"] for p in found.grid}
+    assert math.isnan(scores[best["regularization"]])
 
 
 def test_nothing_but_divergence_is_an_error():
