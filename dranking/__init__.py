@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dranking.rankers.lcra import LCRA as LCRA
     from dranking.rankers.linear import LinearModel as LinearModel
     from dranking.rankers.linear import load_model as load_model
+    from dranking.rankers.max_margin import MaxMarginRanker as MaxMarginRanker
     from dranking.rankers.rankrls import RankRLS as RankRLS
     from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
     from dranking.rankers.ranksvm import RankLogistic as RankLogistic
@@ -42,6 +43,7 @@ _HOME = {
     "GreedyRankRLS": "dranking.rankers.greedy",
     "LCRA": "dranking.rankers.lcra",
     "LinearModel": "dranking.rankers.linear",
+    "MaxMarginRanker": "dranking.rankers.max_margin",
     "RankLogistic": "dranking.rankers.ranksvm",
     "RankRLS": "dranking.rankers.rankrls",
     "RankRLSCV": "dranking.rankers.rankrls_cv",

@@ -157,9 +157,59 @@ def active_partners(
 
 
 @kernel
-def hinge_loss(
-    groups: Groups, margins: Array, tangent: Tangent, slopes: Array
-) -> tuple[float, float]:
+def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> float:
+    """Weighted sum of plain hinges over all pairs, ``sum max(0, margin - (s_a - s_b))``.
+
+    `slopes` (n_documents,) is overwritten with a subgradient by the scores (n_documents,).
+    """
+    hinge = 0.0
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = scores[start:end], groups.ranks[start:end]
+        slopes[start:end] = 0.0
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        active_partners(s, np.argsort(s), ranks, margin, s, balance, number, total)
+        shortfall = 0.0
+        for i in range(end - start):
+            shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
+            slopes[start + i] = -groups.weights[q] * balance[i]
+        hinge += groups.weights[q] * shortfall
+    return hinge
+
+
+@kernel
+def inverted_pairs(
+    groups: Groups, values: Array, scores: Array, numbers: Array, sums: Array
+) -> None:
+    """Count the pairs of each query that are scored the wrong way round; ties are not.
+
+    Parameters
+    ----------
+    values, scores
+        (n_documents,).
+    numbers, sums
+        (n_queries,) overwritten with the number of such pairs, and with the sum of their
+        differences of `values`.
+    """
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = scores[start:end], groups.ranks[start:end]
+        numbers[q] = sums[q] = 0.0
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        active_partners(s, np.argsort(s), ranks, 0.0, s, balance, number, total)
+        for i in range(end - start):
+            numbers[q] += 0.5 * number[i]
+            sums[q] += balance[i] * values[start + i]
+
+
+@kernel
+def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) -> float:
     """Sums of squared hinges over all pairs, ``sum_m c_m max(0, m - (s_a - s_b))^2``, weighted.
 
     Parameters
@@ -173,12 +223,9 @@ def hinge_loss(
 
     Returns
     -------
-    loss
-        The sum.
-    hinge
-        The sum of plain hinges at the first margin, ``max(0, m - (s_a - s_b))``.
+    The sum.
     """
-    loss = hinge = 0.0
+    loss = 0.0
     query_ptr = groups.query_ptr
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
@@ -202,9 +249,7 @@ def hinge_loss(
                 numbers[i] += weight * number[i]
             # With x the shortfalls: sum of slope s is -2 (sum x margin - sum x^2).
             loss += weight * (margin * shortfall + 0.5 * by_slope)
-            if k == 0:
-                hinge += groups.weights[q] * shortfall
-    return loss, hinge
+    return loss
 
 
 @kernel

@@ -23,7 +23,7 @@ from dranking.kernels.differences import (
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-HINGE, SQUARED_HINGE, LOGISTIC, SQUARED = range(4)
+HINGE, SQUARED_HINGE, LOGISTIC, SQUARED, MARGIN_HINGE = range(5)
 
 SMALLEST_SCALE = 1e-4
 """Below it s is worked into v: S v - u loses as many digits as s has zeros."""
@@ -35,7 +35,8 @@ class Steps(NamedTuple):
     Attributes
     ----------
     loss
-        `HINGE`, `SQUARED_HINGE`, `LOGISTIC` or `SQUARED`.
+        `HINGE`, `SQUARED_HINGE`, `LOGISTIC`, `SQUARED`; or `MARGIN_HINGE`, whose margin is the
+        label.
     regularization
         lambda.
     inverse_eta0
@@ -81,6 +82,8 @@ def loss_and_slope(loss: int, y: float, f: float) -> tuple[float, float]:
     gap = 1.0 - y * f
     if loss == SQUARED:
         value, slope = 0.5 * (y - f) * (y - f), y - f
+    elif loss == MARGIN_HINGE:
+        value, slope = max(y - f, 0.0), 1.0 if y > f else 0.0
     elif loss == LOGISTIC:
         small = np.exp(-abs(y * f))  # never overflows
         value = max(-y * f, 0.0) + np.log1p(small)

@@ -29,10 +29,16 @@ class PairTargets(NamedTuple):
         Grades by rank, queries and their weights.
     n_pairs
         Weighted number of pairs.
+    offsets
+        (n_documents,) what is taken from the scores before they are compared; 0 for nothing.
+    margin
+        What the hinge wants of the difference of a pair.
     """
 
     groups: Groups
     n_pairs: float
+    offsets: Array | float = 0.0
+    margin: float = 1.0
 
 
 class LossAt(NamedTuple):
@@ -70,7 +76,7 @@ class HingeSum(NamedTuple):
         """Value and slopes at the scores."""
         tangent = empty_tangent(scores)
         slopes = np.empty(len(scores))
-        value, _ = pairs.hinge_loss(groups, self.margins, tangent, slopes)
+        value = pairs.hinge_loss(groups, self.margins, tangent, slopes)
         return LossAt(value, slopes, tangent)
 
     def curvature(self, tangent: Tangent, groups: Groups, direction: Array) -> Array:
@@ -99,15 +105,15 @@ class Logistic(NamedTuple):
 SQUARED_HINGE = HingeSum(np.array([[1.0, 1.0]]))
 
 
-def smoothed_hinge(width: float) -> HingeSum:
+def smoothed_hinge(width: float, margin: float = 1.0) -> HingeSum:
     """The hinge with its corner rounded over a width.
 
     ``0`` for x <= 0, ``x^2 / (2 width)`` up to `width`, then ``x - width / 2``, where x is the
-    shortfall of the margin 1: the difference of two squared hinges. At most width / 2 below the
+    shortfall of the margin: the difference of two squared hinges. At most width / 2 below the
     hinge.
     """
     share = 0.5 / width
-    return HingeSum(np.array([[1.0, share], [1.0 - width, -share]]))
+    return HingeSum(np.array([[margin, share], [margin - width, -share]]))
 
 
 def empty_tangent(scores: Array) -> Tangent:
@@ -126,19 +132,25 @@ def pair_targets(block: QueryBlock) -> PairTargets:
     return PairTargets(groups, float(counts @ block.weights))
 
 
-def hinge_of_pairs(block: QueryBlock, targets: PairTargets, weights: Array) -> float:
-    """Weighted sum of the plain hinge over all pairs of a block, for a linear model."""
-    tangent = empty_tangent(times(block.features, weights))
+def hinge_of_pairs(
+    block: QueryBlock, targets: PairTargets, weights: Array
+) -> tuple[np.float64, Array]:
+    """Weighted sum of the plain hinge over all pairs of a block, for a linear model.
+
+    And a subgradient by the weights (n_features,).
+    """
     slopes = np.empty(block.n_documents)
-    _, hinge = pairs.hinge_loss(frozen_groups(targets), SQUARED_HINGE.margins, tangent, slopes)
-    return hinge
+    scores = times(block.features, weights) - targets.offsets
+    hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
+    return np.float64(hinge), transposed_times(block.features, slopes)
 
 
 def loss_of_model(
     block: QueryBlock, targets: PairTargets, weights: Array, loss: PairLoss
 ) -> tuple[float, Array, Tangent]:
     """Value, gradient by the weights (n_features,) and tangent of a loss, for a linear model."""
-    value, slopes, tangent = loss.at(times(block.features, weights), frozen_groups(targets))
+    scores = times(block.features, weights) - targets.offsets
+    value, slopes, tangent = loss.at(scores, frozen_groups(targets))
     return value, transposed_times(block.features, slopes), tangent
 
 

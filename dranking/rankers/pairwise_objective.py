@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
@@ -20,6 +22,7 @@ from dranking.engine.tiles import Tiles
 from dranking.errors import DataError, UsageError
 from dranking.losses.pairwise import (
     PairLoss,
+    PairTargets,
     curvature_of_model,
     hinge_of_pairs,
     loss_of_model,
@@ -59,6 +62,8 @@ class PairwiseObjective:
         lambda > 0.
     executor
         Where blocks are.
+    targets
+        From a block to its pairs, and what their scores are held against.
 
     Raises
     ------
@@ -66,10 +71,16 @@ class PairwiseObjective:
         If no two documents of a query differ in relevance.
     """
 
-    def __init__(self, dataset: Dataset, regularization: float, executor: Executor) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        regularization: float,
+        executor: Executor,
+        targets: Callable[[QueryBlock], PairTargets] = pair_targets,
+    ) -> None:
         bytes_there = 8 * sum(block.n_values for block in dataset.blocks)
         self._tiles = Tiles(dataset, executor, resident=bytes_there <= executor.memory_bytes)
-        self._targets = self._tiles.map_blocks(pair_targets, name="pairs")
+        self._targets = self._tiles.map_blocks(targets, name="pairs")
         self.regularization = regularization
         self.n_pairs = float(self._tiles.sum(self._targets, count_of, "pairs"))
         if not self.n_pairs > 0:
@@ -79,9 +90,13 @@ class PairwiseObjective:
 
     def hinge(self, weights: Array) -> float:
         """The objective with the plain hinge."""
+        return self.hinge_risk(weights)[0] + 0.5 * self.regularization * float(weights @ weights)
+
+    def hinge_risk(self, weights: Array) -> tuple[float, Array]:
+        """Mean of the plain hinge over P, and a subgradient (n_features,)."""
         parts = self._tiles.map_blocks(hinge_of_pairs, self._targets, Same(weights), name="hinge")
-        total = float(self._tiles.sum(parts, np.float64, "hinge"))
-        return total / self.n_pairs + 0.5 * self.regularization * float(weights @ weights)
+        value, slopes = self._tiles.sum(parts, tuple, "hinge")
+        return float(value) / self.n_pairs, slopes / self.n_pairs
 
     def at(self, loss: PairLoss, weights: Array) -> Point:
         """The objective with a loss, at some weights (n_features,)."""

@@ -193,7 +193,7 @@ class SPD(StochasticRanker):
         bound = {"squared": problem.squared_label / 4, "squared-hinge": 0.5}.get(self.loss, 1.0)
         return float(np.sqrt(bound / self.regularization))
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> PairEpoch:
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
         return PairEpoch(steps, self.label, self.seed)
 
 

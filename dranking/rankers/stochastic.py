@@ -198,7 +198,7 @@ class StochasticRanker(LinearRanker):
         n_steps = self._n_steps(problem.dataset)
         longest = int(shards.steps_of_shards(n_steps).max())
         steps = Steps(
-            loss=LOSSES[self.loss],
+            loss=self._loss_code,
             regularization=self.regularization,
             inverse_eta0=1.0 / start.eta0,
             radius=self._radius(problem),
@@ -258,6 +258,11 @@ class StochasticRanker(LinearRanker):
         check_training_data(dataset)
 
     @property
+    def _loss_code(self) -> int:
+        """What kernels call the loss."""
+        return LOSSES[self.loss]
+
+    @property
     def _rule(self) -> PairRule:
         return PairRule(self.sampling, self.position_weights)
 
@@ -300,12 +305,16 @@ class StochasticRanker(LinearRanker):
         n = len(problem.columns)
         eta0 = self.eta0
         if eta0 is None:
-            source = problem.sources[0]
-            first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
-            norm = sampled_norm(source.prepare(first), problem.view_ptr, self.seed)
+            norm = self._largest_norm(problem)
             # Pairs that do not differ move nothing, with any length of step.
             eta0 = 1.0 / (CURVATURE[self.loss] * norm * self._pairs_per_step) if norm else 1.0
         return Training(np.zeros(n), np.zeros(n), n_averaged=0, t=0, epoch=0, eta0=float(eta0))
+
+    def _largest_norm(self, problem: Problem) -> float:
+        """Largest squared norm of what a step may add to the weights, estimated."""
+        source = problem.sources[0]
+        first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
+        return sampled_norm(source.prepare(first), problem.view_ptr, self.seed)
 
     def _n_steps(self, dataset: Dataset) -> int:
         if self.steps_per_epoch is not None:
@@ -349,25 +358,12 @@ class StochasticRanker(LinearRanker):
         if self.patience is not None and training.best is not None:
             weights = training.best
         coef = problem.coef(weights)
-        losses, without, mass = tree_sum(
-            shards.run(
-                summed_losses,
-                n_draws,
-                (self.seed, training.epoch),
-                coef[problem.columns],
-                LOSSES[self.loss],
-                self.label,
-                (self.seed, training.epoch),
-                n_sources=1,
-                n_rounds=1,
-                name="objective",
-            )
-        )
-        objective = float(losses / mass + self.regularization / 2 * (coef @ coef))
-        if self.loss in UNBOUNDED and not objective <= FAILED * without / mass:
+        loss, without = self._mean_losses(problem, training, coef, shards, n_draws)
+        objective = loss + self.regularization / 2 * float(coef @ coef)
+        if self.loss in UNBOUNDED and not objective <= FAILED * without:
             raise self._diverged(
                 f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
-                f"{without / mass:.3g} without any weights",
+                f"{without:.3g} without any weights",
                 training.eta0,
             )
         self.objective_ = objective
@@ -375,6 +371,26 @@ class StochasticRanker(LinearRanker):
         self.learning_curve_ = training.curve
         self._training = training
         return self._set_weights(problem.dataset, coef)
+
+    def _mean_losses(
+        self, problem: Problem, training: Training, coef: Array, shards: Shards, n_draws: int
+    ) -> tuple[float, float]:
+        """Mean loss of the model, and of one without weights; of drawn pairs if there are many."""
+        losses, without, mass = tree_sum(
+            shards.run(
+                summed_losses,
+                n_draws,
+                (self.seed, training.epoch),
+                coef[problem.columns],
+                self._loss_code,
+                self.label,
+                (self.seed, training.epoch),
+                n_sources=1,
+                n_rounds=1,
+                name="objective",
+            )
+        )
+        return float(losses / mass), float(without / mass)
 
     def _check_finite(self, results: list[ShardResult], training: Training) -> None:
         with np.errstate(over="ignore"):

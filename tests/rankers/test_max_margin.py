@@ -1,0 +1,242 @@
+"""MaxMarginRanker at its optimum, against the definitions by plain loops and other solvers."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import dranking as dr
+from dranking.engine.executor import ThreadExecutor
+from dranking.rankers import bundle
+from tests.rankers.problems import random_problem
+from tests.reference import max_margin as reference
+
+LAMBDA = 0.02
+SOLVERS = [
+    ("pairwise", "newton"),
+    ("pairwise", "bundle"),
+    ("pairwise", "sgd"),
+    ("ap", "bundle"),
+    ("ap", "sgd"),
+    ("ndcg", "bundle"),
+    ("ndcg", "sgd"),
+]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return random_problem(4, n_queries=25, n_features=4, max_documents=6)
+
+
+def queries(problem):
+    X, y, query_ptr, weights = problem.labelled()
+    for q, (start, end) in enumerate(itertools.pairwise(query_ptr)):
+        yield X[start:end].astype(float), y[start:end], weights[q]
+
+
+def objective(problem, w, loss, margins="levels"):
+    """The objective by plain loops."""
+    total = mass = 0.0
+    n_levels = int(np.nanmax(problem.y)) + 1
+    for X, y, weight in queries(problem):
+        if len(set(y > 0 if loss == "ap" else y)) < 2:
+            continue
+        scores = (X @ w).tolist()
+        if loss == "pairwise":
+            total += weight * reference.pairwise_losses(scores, y.tolist(), margins, n_levels)[2]
+            mass += weight * len(list(reference.margin_pairs(y.tolist(), margins, n_levels)))
+        else:
+            gains = [float(g > 0) if loss == "ap" else 2.0**g - 1 for g in y]
+            total += weight * reference.argmax_hinge(loss, scores, gains)
+            mass += weight
+    return total / mass + LAMBDA / 2 * w @ w
+
+
+@pytest.fixture(scope="module")
+def optima(problem):
+    """A fit to a tight gap for each loss."""
+    return {
+        loss: dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", tol=1e-7).fit(problem.dataset())
+        for loss in ("pairwise", "ap", "ndcg")
+    }
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ap", "ndcg"])
+def test_objective_is_that_of_the_definition_and_nothing_is_below_the_gap(loss, problem, optima):
+    ranker = optima[loss]
+    assert ranker.objective_ == pytest.approx(objective(problem, ranker.coef_, loss), rel=1e-9)
+    assert 0 <= ranker.gap_ <= 1e-7 * objective(problem, np.zeros(4), loss)
+    found = minimize(
+        lambda w: objective(problem, w, loss),
+        ranker.coef_,
+        method="Nelder-Mead",
+        options={"maxfev": 40},
+    )
+    assert found.fun >= ranker.objective_ - ranker.gap_ - 1e-12
+
+
+@pytest.mark.parametrize(("loss", "solver"), SOLVERS)
+def test_solvers_agree(loss, solver, problem, optima):
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=solver).fit(problem.dataset())
+    least = optima[loss].objective_ - optima[loss].gap_
+    assert least <= ranker.objective_ <= least * 1.01
+    at_coef = objective(problem, ranker.coef_, loss)
+    assert ranker.objective_ == pytest.approx(at_coef, rel=1e-9)
+    assert len(ranker.learning_curve_) == (10 if solver == "sgd" else 0)
+    assert np.isnan(ranker.gap_) == (solver != "bundle")
+    np.testing.assert_allclose(ranker.coef_, optima[loss].coef_, atol=0.1)
+
+
+def test_bundle_finds_the_minimum_of_listed_planes():
+    """The largest of 40 planes plus lambda / 2 |w|^2, as a smooth problem under constraints."""
+    rng = np.random.default_rng(1)
+    slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
+
+    def risk(w):
+        values = slopes @ w + heights
+        return float(values.max()), slopes[values.argmax()]
+
+    found = bundle.minimise(risk, 3, 0.1, 1e-7, 500)
+    peer = minimize(
+        lambda z: z[3] + 0.05 * z[:3] @ z[:3],
+        [0, 0, 0, 10],
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda z: z[3] - slopes @ z[:3] - heights},
+        options={"ftol": 1e-12},
+    )
+    assert found.objective == pytest.approx(peer.fun, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ap"])
+def test_margins_by_rank(loss, problem):
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", margins="ranks", tol=1e-6)
+    ranker.fit(problem.dataset())
+    expected = objective(problem, ranker.coef_, loss, "ranks")
+    assert ranker.objective_ == pytest.approx(expected, rel=1e-9)
+    assert ranker.n_levels_ == 0
+
+
+@pytest.mark.parametrize(("loss", "definition"), [("ap", "class_sum"), ("ndcg", "sum")])
+def test_sum_form_is_that_of_the_definitions(loss, definition, problem):
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, form="sum").fit(problem.dataset())
+    hinge = getattr(reference, f"{definition}_hinge")
+    total = mass = 0.0
+    for X, y, weight in queries(problem):
+        gains = [float(g > 0) if loss == "ap" else 2.0**g - 1 for g in y]
+        if len(set(gains)) > 1:
+            total += weight * hinge(loss, (X @ ranker.coef_).tolist(), gains)
+            mass += weight
+    expected = total / mass + LAMBDA / 2 * ranker.coef_ @ ranker.coef_
+    assert ranker.objective_ == pytest.approx(expected, rel=1e-9)
+
+
+def test_sum_form_of_long_lists_is_refused():
+    problem = random_problem(0, n_queries=3, max_documents=30)
+    with pytest.raises(dr.UsageError, match="Use the arg-max form"):
+        dr.MaxMarginRanker(loss="ndcg", form="sum").fit(problem.dataset())
+
+
+@pytest.mark.parametrize(("loss", "solver"), [*SOLVERS[1:], ("pairwise", "newton")])
+def test_layouts_blocks_and_threads_change_little_or_nothing(loss, solver, problem):
+    options = {"solver": solver, "n_epochs": 1, "steps_per_epoch": 500, "shards": 2}
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, **options)
+    dataset = problem.dataset(max_documents=20)
+    expected = clone(ranker).fit(dataset, executor=ThreadExecutor(1)).coef_
+    np.testing.assert_array_equal(
+        clone(ranker).fit(dataset, executor=ThreadExecutor(3)).coef_, expected
+    )
+    for layout in (np.asfortranarray, sparse.csr_array):
+        # Planes are taken elsewhere once rounding differs; the optimum is the same to its gap.
+        other = clone(ranker).fit(problem.dataset(layout, max_documents=20)).coef_
+        np.testing.assert_allclose(other, expected, atol=0.02 if solver == "bundle" else 1e-5)
+
+
+def test_unlabelled_documents_and_queries_without_a_mistake_to_make_change_nothing(problem):
+    X = np.vstack([problem.X, np.full((4, 4), 9.0, dtype=np.float32)])
+    y = np.concatenate([problem.y, [1, 1, np.nan, np.nan]])
+    qid = np.concatenate([problem.qid, [100, 100, 100, 101]])
+    weights = np.concatenate([problem.weights, [2, 2]])
+    for loss, solver in SOLVERS:
+        ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=solver, n_epochs=1, steps_per_epoch=500)
+        alone = clone(ranker).fit(problem.dataset()).coef_
+        both = clone(ranker).fit(X, y, qid=qid, query_weights=weights).coef_
+        np.testing.assert_allclose(both, alone, rtol=1e-6, atol=1e-9)
+
+
+def test_convention_says_what_is_relevant(problem):
+    graded = np.where(problem.y >= 2, 1.0, 0.0)
+    mslr = dr.MaxMarginRanker(LAMBDA, "ap", convention="mslr").fit(problem.dataset())
+    binary = dr.MaxMarginRanker(LAMBDA, "ap").fit(problem._replace(y=graded).dataset())
+    np.testing.assert_allclose(mslr.coef_, binary.coef_, rtol=1e-9)
+
+
+def test_levels_given_change_the_margins(problem):
+    found = [
+        dr.MaxMarginRanker(LAMBDA, "pairwise", n_levels=n).fit(problem.dataset()) for n in (None, 9)
+    ]
+    assert [ranker.n_levels_ for ranker in found] == [4, 9]
+    assert not np.allclose(found[0].coef_, found[1].coef_)
+    with pytest.raises(dr.DataError, match="with 3 levels it must be from 0 to 2"):
+        dr.MaxMarginRanker(LAMBDA, "pairwise", n_levels=3).fit(problem.dataset())
+
+
+@pytest.mark.parametrize(("loss", "solver"), SOLVERS)
+def test_nothing_to_learn(loss, solver):
+    with pytest.raises(dr.DataError, match="to learn"):
+        dr.MaxMarginRanker(loss=loss, solver=solver).fit(np.eye(4), [1, 1, 0, 0], qid=[1, 1, 2, 2])
+
+
+def test_rounds_that_do_not_suffice_are_warned_of(problem):
+    with pytest.warns(ConvergenceWarning, match="duality gap is .* after 2 rounds") as caught:
+        ranker = dr.MaxMarginRanker(1e-6, max_iter=2).fit(problem.dataset())
+    assert ranker.gap_ > 0
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regularization": 0.0}, "regularization is 0"),
+        ({"loss": "auc"}, "loss is 'auc'; choose pairwise, ap, ndcg"),
+        ({"solver": "smo"}, "solver is 'smo'; choose auto"),
+        ({"solver": "newton"}, "which is for pairs"),
+        ({"loss": "pairwise", "form": "sum"}, "which is of lists"),
+        ({"margins": "all"}, "choose levels, ranks"),
+        ({"n_levels": 1}, "n_levels is 1; it must be at least 2"),
+        ({"tol": 0.0}, "tol is 0"),
+        ({"max_iter": 2.5}, "max_iter is 2.5"),
+        ({"convention": "letor5"}, "no evaluation convention"),
+        ({"solver": "sgd", "average": "some"}, "average is 'some'"),
+    ],
+)
+def test_wrong_parameters(problem, options, message):
+    with pytest.raises(dr.UsageError, match=message):
+        dr.MaxMarginRanker(**options).fit(problem.dataset())
+
+
+def test_a_model_of_it_says_how_it_was_made(problem, optima):
+    facts = optima["ap"].to_model().provenance
+    assert facts["ranker"] == "MaxMarginRanker"
+    assert facts["gap"] == optima["ap"].gap_
+    assert facts["n_terms"] == optima["ap"].n_terms_
+    sgd = dr.MaxMarginRanker(solver="sgd", n_epochs=1, steps_per_epoch=9).fit(problem.dataset())
+    assert "gap" not in sgd.to_model().provenance
+    assert sgd.n_iter_ == 9
+
+
+def test_two_documents_by_hand():
+    """One relevant, one not, x = (x, 0): L is 1/2, the map 2 x w, so the hinge (1/2 - 2 x w)_+.
+
+    With x = 1, 2 and lambda = 1: the gradient at w < 1/8 is -(2 + 4)/2 = -3, past it -1 up to 1/4,
+    which is where -1 + w < 0 still: the corner w = 1/4 is the minimum.
+    """
+    X = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32)
+    ranker = dr.MaxMarginRanker(1.0, "ap", tol=1e-6).fit(X, [0, 1, 0, 1], qid=[7, 7, 8, 8])
+    assert ranker.coef_ == pytest.approx([0.25], abs=1e-5)
+    assert ranker.objective_ == pytest.approx(0.25**2 / 2, abs=1e-5)
+    assert math.isclose(ranker.n_terms_, 2.0)
