@@ -20,7 +20,12 @@ LAYERS = [
     {"cli"},
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
-WITHIN_A_LAYER = {("tuning", "rankers"), ("retrain", "export"), ("retrain", "report")}
+WITHIN_A_LAYER = {
+    ("tuning", "rankers"),
+    ("bounds", "rankers"),
+    ("retrain", "export"),
+    ("retrain", "report"),
+}
 KERNELS_MAY_IMPORT = {"numpy", "scipy", "numba", "llvmlite", "collections", "typing", "fractions"}
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 

@@ -1,5 +1,6 @@
 """The subcommands, one function each; their heavy imports wait until they are called."""
 
+from dranking.cli.commands.bounds import bounds
 from dranking.cli.commands.data import info, ingest
 from dranking.cli.commands.export import export
 from dranking.cli.commands.judging import compare, evaluate, predict
@@ -12,6 +13,7 @@ from dranking.cli.commands.train import train
 from dranking.cli.commands.tune import tune
 
 __all__ = [
+    "bounds",
     "compare",
     "evaluate",
     "export",

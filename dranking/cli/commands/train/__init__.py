@@ -3,6 +3,7 @@
 import typer
 
 from dranking.cli.commands.train.linear import ranklogistic, rankrls, ranksvm
+from dranking.cli.commands.train.max_margin import max_margin
 from dranking.cli.commands.train.pairwise import lcra, spd
 
 train = typer.Typer(help="Train a ranker on all features.", no_args_is_help=True)
@@ -11,3 +12,4 @@ train.command()(ranksvm)
 train.command()(ranklogistic)
 train.command()(spd)
 train.command()(lcra)
+train.command("max-margin")(max_margin)

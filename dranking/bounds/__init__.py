@@ -1,0 +1,1 @@
+"""Bounds of the risk of a ranker on queries to come, from its training error."""

@@ -1,0 +1,210 @@
+"""All bounds of a model on data: empirical risks by plain loops, caps, labels."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.bounds.report import Caps, most_pairs, risk_bounds
+from dranking.bounds.sample import measure_sample
+from dranking.rankers.linear import LinearModel
+from tests.rankers.problems import random_problem
+from tests.reference import max_margin as reference
+
+
+def model_of(dataset, weights):
+    return LinearModel(feature_names=dataset.feature_names, weights=tuple(weights))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    problem = random_problem(7, n_queries=12, n_features=3, max_documents=5)
+    y = problem.y.copy()
+    y[3] = np.nan
+    return problem._replace(y=y, weights=np.ones(12))
+
+
+@pytest.fixture(scope="module")
+def dataset(problem):
+    return problem.dataset(max_documents=10)
+
+
+WEIGHTS = np.array([1.5, -1.0, 0.5])
+
+
+def test_empirical_risks_are_those_of_the_definitions(problem, dataset):
+    found = measure_sample(model_of(dataset, WEIGHTS), dataset)
+    X, y, query_ptr, _ = problem.labelled()
+    n_queries = len(query_ptr) - 1
+    expected = dict.fromkeys(found.risks, 0.0)
+    lengths = []
+    for start, end in itertools.pairwise(query_ptr):
+        grades = y[start:end].tolist()
+        scores = (X[start:end].astype(float) @ WEIGHTS).tolist()
+        relevant = [float(g >= 1) for g in grades]
+        lengths.append(end - start)
+        for kind, levels, margins, r in (
+            ("full", grades, "ranks", 0),
+            ("multipartite", grades, "levels", 4),
+            ("bipartite", relevant, "levels", 2),
+        ):
+            losses = reference.pairwise_losses(scores, levels, margins, r)
+            for name, loss in zip(("0-1", "weighted", "hinge"), losses, strict=True):
+                expected[f"{kind} {name}"] += loss / n_queries
+        for measure, gains in (("ap", relevant), ("ndcg", [2**g - 1 for g in grades])):
+            if len(set(gains)) < 2:
+                continue
+            order = sorted(range(len(scores)), key=lambda i: -scores[i])
+            places = [order.index(i) + 1 for i in range(len(scores))]
+            expected[f"{measure} loss"] += reference.LOSSES[measure](gains, places) / n_queries
+            expected[f"{measure} argmax"] += (
+                reference.argmax_hinge(measure, scores, gains) / n_queries
+            )
+            expected[measure] += reference.sum_hinge(measure, scores, gains) / n_queries
+            if measure == "ap":
+                expected["ap classes"] += reference.class_sum_hinge("ap", scores, gains) / n_queries
+    assert found.n_queries == n_queries
+    assert found.risks == pytest.approx(expected, rel=1e-9)
+    assert found.lengths == (min(n for n in lengths if n > 1), max(lengths))
+    assert found.norm == pytest.approx(math.sqrt(1.5**2 + 1 + 0.25))
+    assert found.feature_norm == pytest.approx(np.sqrt((X.astype(float) ** 2).sum(axis=1)).max())
+
+
+def test_every_statement_is_there_and_corrected_bounds_are_above_the_risk(dataset):
+    ranker = dr.MaxMarginRanker(0.05, "ap").fit(dataset)
+    report = risk_bounds(ranker.to_model(), dataset)
+    statements = {bound.statement for bound in report.bounds}
+    assert statements == {
+        "theorem 3", "theorem 4", "corollary 1", "corollary 2", "corollary 3", "extension",
+    }  # fmt: skip
+    assert len(report.bounds) == 9 + 6 + 4
+    risks = report.sample.risks
+    for bound in report.bounds:
+        kind = bound.case.split()[0]
+        if "pairs" in bound.risk:
+            observed = risks[f"{kind} {'weighted' if bound.version == 'weighted' else '0-1'}"]
+        else:
+            observed = risks["ndcg loss" if "NDCG" in bound.risk else "ap loss"]
+        if bound.version != "printed":
+            assert bound.empirical * math.exp(bound.log_scale) >= observed - 1e-12
+        assert bound.value > bound.empirical
+        assert bound.is_vacuous  # with twelve queries
+    assert report.is_approximation
+    json.dumps(report.as_json())
+
+
+def test_caps_are_used_and_what_is_not_known_is_labelled(dataset):
+    model = model_of(dataset, WEIGHTS)
+    caps = Caps(norm=3.0, feature_norm=10.0, max_documents=6, min_documents=2, n_levels=5)
+    report = risk_bounds(model, dataset, caps=caps)
+    assert not report.is_approximation
+    assert {known.source for known in report.known.values()} == {"cap"}
+    known = report.as_json()["known"]
+    assert known["norm"] == {"value": 3.0, "source": "cap"}
+    full = report["full pairwise", "printed"]
+    assert math.exp(full.log_terms) == pytest.approx(15)
+    assert full.margin == 5
+    expected = 15 * 4 * 3 * 10 / math.sqrt(report.sample.n_queries)
+    assert math.exp(full.log_complexity) == pytest.approx(expected)
+    multipartite = report["multipartite", "weighted"]
+    assert math.exp(multipartite.log_terms) == pytest.approx(14)  # sizes 2, 1, 1, 1, 1
+    assert multipartite.margin == 4
+    assert math.exp(multipartite.log_ceiling) == pytest.approx(9 * 4)
+    assert math.exp(report["bipartite", "printed"].log_terms) == pytest.approx(9)
+    classes = report["listwise AP, by classes", "printed"]
+    assert math.exp(classes.log_terms) == pytest.approx(20)
+    assert report["arg-max AP", "union"].map_norm == 2.0
+
+    partly = risk_bounds(model, dataset, caps=Caps(norm=3.0)).as_json()
+    assert partly["approximation"]
+    assert partly["known"]["norm"]["source"] == "cap"
+    assert partly["known"]["feature_norm"]["source"] == "sample"
+    assert "no document exceeds" in partly["known"]["feature_norm"]["note"]
+
+
+def test_level_sizes_bound_the_number_of_pairs(dataset):
+    caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 2, 2, 2))
+    report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
+    assert math.exp(report["multipartite", "printed"].log_terms) == pytest.approx(24)
+    caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 0, 0, 0))
+    with pytest.raises(dr.DataError, match="a query of the data has more"):
+        risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
+
+
+@pytest.mark.parametrize(
+    ("m", "r", "sizes", "expected"),
+    [(4, 2, None, 4), (5, 2, None, 6), (5, 5, None, 10), (7, 3, None, 16), (9, 2, (9, 2), 14),
+     (3, 3, (1, 1, 0), 1)],
+)  # fmt: skip
+def test_most_pairs(m, r, sizes, expected):
+    """Against all ways to give documents grades."""
+    assert most_pairs(m, r, sizes) == expected
+    room = sizes or (m,) * r
+
+    def best(left, level):
+        if level == r:
+            return [()]
+        return [
+            (n, *rest)
+            for n in range(min(left, room[level]) + 1)
+            for rest in best(left - n, level + 1)
+        ]
+
+    assert expected == max(
+        sum(a * b for i, a in enumerate(counts) for b in counts[:i]) for counts in best(m, 0)
+    )
+
+
+def test_lists_too_long_to_sum_have_no_sum_but_all_else():
+    problem = random_problem(1, n_queries=5, n_features=3, max_documents=40)
+    dataset = problem._replace(weights=np.ones(5)).dataset()
+    report = risk_bounds(model_of(dataset, WEIGHTS), dataset)
+    theorem = report["listwise, 1 - NDCG", "corrected"]
+    assert theorem.empirical is None
+    assert theorem.is_vacuous
+    assert theorem.queries_needed is None
+    assert report["arg-max NDCG", "contraction"].empirical > 0
+
+
+def test_what_the_caps_do_not_hold_is_refused(dataset):
+    model = model_of(dataset, WEIGHTS)
+    for options, message in (
+        ({"norm": 1.0}, "norm is 1, but the model has 1.87"),
+        ({"feature_norm": 0.1}, "feature_norm is 0.1, but the data has"),
+        ({"max_documents": 3}, "max_documents is 3, but the data has 5"),
+        ({"min_documents": 4}, "min_documents is 4, but the data has a list of"),
+        ({"n_levels": 2}, "with 2 levels it must be from 0 to 1"),
+    ):
+        with pytest.raises(dr.DataError, match=message):
+            risk_bounds(model, dataset, caps=Caps(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delta": 0.0}, "delta is 0.0"),
+        ({"caps": Caps(norm=-1.0)}, "norm is -1.0"),
+        ({"caps": Caps(max_documents=1)}, "max_documents is 1"),
+        ({"caps": Caps(level_sizes=(1, 2))}, "level_sizes needs n_levels"),
+        ({"caps": Caps(level_sizes=(1,), n_levels=2, max_documents=3)}, "level_sizes is"),
+        ({"convention": "letor5"}, "no evaluation convention"),
+    ],
+)
+def test_wrong_arguments(dataset, options, message):
+    with pytest.raises(dr.UsageError, match=message):
+        risk_bounds(model_of(dataset, WEIGHTS), dataset, **options)
+
+
+def test_weighted_queries_are_refused(problem):
+    weighted = problem._replace(weights=np.arange(12.0)).dataset()
+    with pytest.raises(dr.DataError, match="queries have different weights"):
+        risk_bounds(model_of(weighted, WEIGHTS), weighted)
+
+
+def test_no_label_at_all(problem):
+    unlabelled = problem._replace(y=np.full(len(problem.y), np.nan)).dataset()
+    with pytest.raises(dr.DataError, match="no labelled document"):
+        risk_bounds(model_of(unlabelled, WEIGHTS), unlabelled)
