@@ -404,6 +404,36 @@ def sweep(table: Table, groups: Groups, shrinkage: Shrinkage, n_shrinks: int, gr
             catch_up(table, groups, group, shrinkage, n_shrinks, grows)
 
 
+@kernel
+def fill_margins(table: Table, examples: Examples, difference: Scratch, margins: Array) -> None:
+    """Overwrite `margins` with `q' W (d+ - d-)` of each tuple."""
+    queries, documents, tuples = examples
+    for k in range(len(margins)):
+        n = subtract(documents, tuples.better[k], tuples.worse[k], difference)
+        margins[k] = margin_of(table, queries, tuples.query[k], difference, n)
+
+
+def scratch_for(documents: Csr) -> Scratch:
+    """Room for the steps on some documents."""
+    longest = 2 * int(np.diff(documents.indptr).max(initial=0))
+    # A place more: where nothing is new, what would be next is written there all the same.
+    new = New(
+        np.empty(longest + 1, dtype=np.int32),
+        np.empty(longest + 1, dtype=np.int64),
+        np.empty(longest + 1),
+    )
+    found = np.empty(max(longest, KEPT_PLACES), dtype=np.int32)
+    return Scratch(np.empty(longest, dtype=np.int32), np.empty(longest), found, new)
+
+
+def margins_of(weights: SparseWeights, queries: Csr, documents: Csr, tuples: Tuples) -> Array:
+    """`q' W (d+ - d-)` of each tuple, (n_tuples,) float64."""
+    margins = np.empty(len(tuples.query))
+    examples = Examples(queries, documents, tuples)
+    fill_margins(weights.table, examples, scratch_for(documents), margins)
+    return margins
+
+
 def as_csr(matrix: Any) -> Csr:
     """The arrays of a float32 `csr_array` with sorted indices."""
     return Csr(
@@ -462,6 +492,12 @@ class BilinearRun:
         """Sum of the hinge losses, each before its step."""
         return self._at.loss
 
+    @property
+    def mean_threshold(self) -> float:
+        """Mean of the thresholds so far; 0 if there was none."""
+        thresholds = self._shrinkage.thresholds[: self._at.n_shrinks]
+        return float(thresholds.mean()) if len(thresholds) else 0.0
+
     def take(self, queries: Csr, documents: Csr, batch: Tuples) -> None:
         """Take a step on each tuple.
 
@@ -475,15 +511,7 @@ class BilinearRun:
         self._shrinkage = self._shrinkage._replace(
             thresholds=np.concatenate([thresholds, np.zeros(n_new)])
         )
-        longest = 2 * int(np.diff(documents.indptr).max(initial=0))
-        found = np.empty(max(longest, KEPT_PLACES), dtype=np.int32)
-        # A place more: where nothing is new, what would be next is written there all the same.
-        new = New(
-            np.empty(longest + 1, dtype=np.int32),
-            np.empty(longest + 1, dtype=np.int64),
-            np.empty(longest + 1),
-        )
-        scratch = Scratch(np.empty(longest, dtype=np.int32), np.empty(longest), found, new)
+        scratch = scratch_for(documents)
         at = self._at._replace(done=0)
         while at.done < len(batch.query):
             at = bilinear_steps(

@@ -3,15 +3,19 @@
 import math
 
 
-def train(W, queries, documents, tuples, *, C, constant=False, lam=0.0, period=100, support=None):
-    """Steps 1, 2, ... on tuples (q, better, worse) of row numbers; W (a list of lists) changes.
+def train(
+    W, queries, documents, tuples, *, C, constant=False, lam=0.0, period=100, support=None, t0=0
+):
+    """Steps t0 + 1, t0 + 2, ... on tuples (q, better, worse) of row numbers.
+
+    W (a list of lists) changes.
 
     After every `period` steps, and after the last, all of W is soft-thresholded by lam times the
     sum of the step lengths since. With a support (pairs of row and column) only that is updated.
     Returns the sum of the hinge losses.
     """
     rates, losses = 0.0, 0.0
-    for t, (q, better, worse) in enumerate(tuples, start=1):
+    for t, (q, better, worse) in enumerate(tuples, start=t0 + 1):
         query = [(i, v) for i, v in enumerate(queries[q]) if v != 0.0]
         difference = [b - w for b, w in zip(documents[better], documents[worse], strict=True)]
         d = [(j, v) for j, v in enumerate(difference) if v != 0.0]

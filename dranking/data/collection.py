@@ -1,0 +1,251 @@
+"""Collections: documents (or queries) as sparse vectors, stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.array_files import read_arrays, write_arrays
+from dranking.data.atomic import AnyPath
+from dranking.data.ids import as_ids
+from dranking.data.text import TextVectorizer
+from dranking.errors import DataError
+
+KIND = "collection"
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Vectors of documents, and what is known of them.
+
+    Attributes
+    ----------
+    vectors
+        (n_documents, n_words) float32 `csr_array`, indices sorted, no zeros stored, finite.
+    ids
+        (n_documents,) pyarrow int64 or string, all different.
+    classes
+        (n_documents,) int64 number of each document's class in `class_names`, or None.
+    class_names
+        Ascending.
+    words
+        What the columns are, or None where they have no names.
+    vectorizer
+        What made vectors of text, or None.
+    """
+
+    vectors: Any
+    ids: pa.Array
+    classes: NDArray[np.int64] | None = None
+    class_names: tuple[str, ...] = ()
+    words: tuple[str, ...] | None = None
+    vectorizer: TextVectorizer | None = None
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return int(self.vectors.shape[0])
+
+    @property
+    def n_words(self) -> int:
+        """Length of the vectors."""
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def is_empty(self) -> NDArray[np.bool_]:
+        """(n_documents,) whether a vector is zero: such a document is never drawn."""
+        return np.asarray(np.diff(self.vectors.indptr) == 0)
+
+    def rows_of(self, ids: Any) -> NDArray[np.int64]:
+        """(n,) rows of documents by their ids; -1 where there is none."""
+        import pyarrow.compute as pc
+
+        wanted = as_ids(ids, "ids", as_string=pa.types.is_string(self.ids.type))
+        own = self.ids if wanted.type == self.ids.type else self.ids.cast(pa.string())
+        return np.asarray(pc.index_in(wanted, value_set=own).fill_null(-1), dtype=np.int64)
+
+    def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
+        """Write a directory: manifest, and the arrays as .npy files.
+
+        Raises
+        ------
+        UsageError
+            If the path exists and `overwrite` is false, or it is not the project's.
+        """
+        arrays = {name: getattr(self.vectors, name) for name in ("indptr", "indices", "data")}
+        if self.classes is not None:
+            arrays["classes"] = self.classes
+        if self.vectorizer is not None:
+            arrays["idf"] = self.vectorizer.idf
+        facts = {
+            "n_words": self.n_words,
+            "ids": self.ids.to_pylist(),
+            "class_names": self.class_names,
+            "words": self.words,
+            "vectorizer": None if self.vectorizer is None else dict(self.vectorizer.options),
+        }
+        write_arrays(path, KIND, facts, arrays, overwrite=overwrite)
+
+
+def collection(
+    vectors: Any,
+    *,
+    ids: Any = None,
+    labels: Any = None,
+    words: Sequence[str] | None = None,
+) -> Collection:
+    """Make a collection of vectors.
+
+    Parameters
+    ----------
+    vectors
+        (n_documents, n_words) SciPy sparse matrix or array of any kind, or dense array.
+    ids
+        (n_documents,) whole numbers or strings; 0, 1, ... if None.
+    labels
+        (n_documents,) class of each document: whole numbers or strings.
+    words
+        (n_words,) names of the columns.
+
+    Raises
+    ------
+    DataError
+        If a value is NaN or infinite, an id is missing or occurs twice, or lengths differ.
+    """
+    matrix = _checked(vectors)
+    n, n_words = matrix.shape
+    own_ids = as_ids(np.arange(n) if ids is None else ids, "ids")
+    _check_length("ids", len(own_ids), n)
+    if own_ids.null_count:
+        raise DataError(f"{own_ids.null_count} documents have no id; give every document one.")
+    if len(own_ids.unique()) != n:
+        raise DataError(f"{n - len(own_ids.unique())} ids occur twice; ids must be different.")
+    if words is not None:
+        _check_length("words", len(words), n_words, "columns")
+    classes: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
+    if labels is not None:
+        _check_length("labels", len(labels), n)
+        classes, names = _as_classes(labels)
+    return Collection(
+        matrix, own_ids, classes, names, None if words is None else tuple(map(str, words))
+    )
+
+
+def text_collection(
+    texts: Iterable[str],
+    vectorizer: TextVectorizer | None = None,
+    *,
+    ids: Any = None,
+    labels: Any = None,
+    **options: Any,
+) -> Collection:
+    """Make a collection of texts.
+
+    Parameters
+    ----------
+    texts
+        (n_documents,) strings.
+    vectorizer
+        That of another collection, such as the one a model was trained on, to get comparable
+        vectors; None fits a new one.
+    ids, labels
+        As in `collection`.
+    options
+        Of `TextVectorizer.fit`.
+
+    Raises
+    ------
+    DataError
+        If a text is missing, or no text has a word; and as `collection` does.
+    """
+    documents = list(texts)
+    wrong = next((i for i, text in enumerate(documents) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise DataError(f"text {wrong} (counted from 0) is {documents[wrong]!r}, no string.")
+    if vectorizer is None:
+        vectorizer = TextVectorizer.fit(documents, **options)
+    made = collection(
+        vectorizer.transform(documents), ids=ids, labels=labels, words=vectorizer.vocabulary
+    )
+    return Collection(
+        made.vectors, made.ids, made.classes, made.class_names, made.words, vectorizer
+    )
+
+
+def load_collection(path: AnyPath) -> Collection:
+    """Read a collection that was saved.
+
+    Raises
+    ------
+    DataError
+        If it is not there, no collection, or damaged.
+    """
+    facts, arrays = read_arrays(path, KIND)
+    try:
+        shape = (len(arrays["indptr"]) - 1, int(facts["n_words"]))
+        vectors = sparse.csr_array(
+            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
+        )
+        words = None if facts["words"] is None else tuple(facts["words"])
+        vectorizer = None
+        if facts["vectorizer"] is not None and words is not None:
+            vectorizer = TextVectorizer(words, np.array(arrays["idf"]), facts["vectorizer"])
+        classes = np.array(arrays["classes"]) if "classes" in arrays else None
+        names = tuple(facts["class_names"])
+        return Collection(vectors, as_ids(facts["ids"], "ids"), classes, names, words, vectorizer)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}); make it anew.") from error
+
+
+def check_same_words(queries: Collection, documents: Collection) -> None:
+    """Raise DataError unless two collections have the same columns, as an identity start needs."""
+    if queries.n_words != documents.n_words:
+        raise DataError(
+            f"the queries have {queries.n_words:,} words and the documents "
+            f"{documents.n_words:,}: their dictionaries are not the same. Vectorise both with one "
+            "vectorizer, or start from zero."
+        )
+    if queries.words is not None and documents.words is not None:
+        pairs = enumerate(zip(queries.words, documents.words, strict=True))
+        for column, (ours, theirs) in pairs:
+            if ours != theirs:
+                raise DataError(
+                    f"column {column} is {ours!r} of the queries and {theirs!r} of the documents: "
+                    "their dictionaries are not the same. Vectorise both with one vectorizer, or "
+                    "start from zero."
+                )
+
+
+def _checked(vectors: Any) -> Any:
+    matrix = sparse.csr_array(vectors, dtype=np.float32, copy=True)
+    wrong = np.flatnonzero(~np.isfinite(matrix.data))
+    if len(wrong):
+        row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
+        raise DataError(
+            f"row {row} of the vectors has {matrix.data[wrong[0]]} in column "
+            f"{matrix.indices[wrong[0]]}; {len(wrong)} values in all are NaN or infinite."
+        )
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _as_classes(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    values = as_ids(labels, "labels")
+    if values.null_count:
+        raise DataError(f"{values.null_count} documents have no label; leave them out.")
+    names, classes = np.unique(values.to_numpy(zero_copy_only=False), return_inverse=True)
+    return classes.astype(np.int64), tuple(map(str, names))
+
+
+def _check_length(name: str, found: int, wanted: int, of: str = "rows") -> None:
+    if found != wanted:
+        raise DataError(f"{name} has {found} entries but vectors has {wanted} {of}.")

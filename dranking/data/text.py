@@ -1,0 +1,97 @@
+"""Text as vectors: tf-idf of the most frequent words, of unit length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.errors import DataError, UsageError
+
+StopWords: TypeAlias = Literal["english"] | None
+
+OPTIONS = ("sublinear_tf", "stop_words", "token_pattern", "lowercase")
+
+
+@dataclass(frozen=True, eq=False)
+class TextVectorizer:
+    """A fitted tf-idf weighting, which also vectorises text that comes later.
+
+    Attributes
+    ----------
+    vocabulary
+        The words, in the order of the vectors' columns: ascending.
+    idf
+        (n_words,) float64 weight of each.
+    options
+        Those of scikit-learn's `TfidfVectorizer` that matter to new text.
+    """
+
+    vocabulary: tuple[str, ...]
+    idf: NDArray[np.float64]
+    options: Mapping[str, Any]
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Iterable[str],
+        *,
+        n_words: int = 10_000,
+        sublinear_tf: bool = True,
+        stop_words: StopWords = "english",
+        token_pattern: str = r"(?u)\b\w\w+\b",
+        lowercase: bool = True,
+    ) -> TextVectorizer:
+        """Take the most frequent words of texts, and weigh them.
+
+        Parameters
+        ----------
+        texts
+            One each document.
+        n_words
+            Words at most: those that occur most often in all.
+        sublinear_tf
+            Whether a word that occurs n times in a document counts as 1 + ln(n) instead of n.
+        stop_words
+            "english" leaves out scikit-learn's list of frequent English words.
+        token_pattern
+            Regular expression of a word.
+        lowercase
+            Whether case does not matter.
+
+        Raises
+        ------
+        UsageError
+            If `n_words` is below 1.
+        DataError
+            If no text has a word.
+        """
+        if n_words < 1:
+            raise UsageError(f"n_words is {n_words}; it must be at least 1.")
+        options = dict(
+            zip(OPTIONS, (sublinear_tf, stop_words, token_pattern, lowercase), strict=True)
+        )
+        vectorizer = _sklearn_vectorizer(options, max_features=n_words)
+        try:
+            vectorizer.fit(texts)
+        except ValueError as error:
+            raise DataError(f"no words were found in the texts ({error}).") from error
+        words = tuple(vectorizer.get_feature_names_out().tolist())
+        return cls(words, np.asarray(vectorizer.idf_, dtype=np.float64), options)
+
+    def transform(self, texts: Iterable[str]) -> Any:
+        """Vectors of texts, (n_texts, n_words) float32 `csr_array`; words unknown do not count."""
+        from scipy import sparse
+
+        vectorizer = _sklearn_vectorizer(self.options, vocabulary=self.vocabulary)
+        vectorizer.idf_ = self.idf
+        return sparse.csr_array(vectorizer.transform(texts), dtype=np.float32)
+
+
+def _sklearn_vectorizer(options: Mapping[str, Any], **others: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(dtype=np.float64, **options, **others)

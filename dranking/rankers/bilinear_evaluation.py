@@ -1,0 +1,146 @@
+"""How well a bilinear model ranks a collection: queries in blocks, each against its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.collection import Collection
+from dranking.data.preferences import Judged, Preferences, SameClass
+from dranking.errors import UsageError
+from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.bilinear_model import BilinearModel
+
+QUERIES_AT_ONCE = 256
+
+
+class BilinearEvaluation(NamedTuple):
+    """What an evaluation found.
+
+    Attributes
+    ----------
+    per_query
+        The value of each measure for each query.
+    error
+        Test error: share of the tuples (query, preferred, other) with ``q' W d+ <= q' W d-``,
+        queries equally likely. A tie is an error.
+    """
+
+    per_query: PerQuery
+    error: float
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Mean of each measure over the queries that count."""
+        return self.per_query.summary().metrics
+
+
+def evaluate_bilinear(
+    model: BilinearModel,
+    documents: Collection,
+    preferences: Preferences,
+    *,
+    queries: Collection | None = None,
+    measures: Sequence[str] = ("map",),
+    convention: str = DEFAULT_CONVENTION,
+) -> BilinearEvaluation:
+    """Measure how well a model ranks.
+
+    With classes, every document ranks all others, and those of its class are relevant; with
+    judgments, a query ranks the documents that are judged for it.
+
+    Parameters
+    ----------
+    model
+        The model.
+    documents, queries
+        What is ranked, and for what; no queries means the documents.
+    preferences
+        Classes or judgments; a table of tuples has no rankings.
+    measures, convention
+        As in `dranking.evaluate`.
+
+    Raises
+    ------
+    UsageError
+        If the preferences are a table of tuples, or a measure does not exist.
+    DataError
+        If the vectors do not fit the model.
+    """
+    parts, errors = [], []
+    for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
+        parts.append(PerQuery.of_block(block, scores, list(measures), convention))
+        errors.append(order_errors(block, scores))
+    error = np.concatenate(errors)
+    return BilinearEvaluation(PerQuery.concatenate(parts), float(np.nanmean(error)))
+
+
+def ranked_blocks(
+    model: BilinearModel,
+    documents: Collection,
+    preferences: Preferences,
+    *,
+    queries: Collection | None = None,
+) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
+    """Judged queries with their candidates, without features, and the model's scores, in order."""
+    asked = documents if queries is None else queries
+    if isinstance(preferences, SameClass):
+        rows = np.flatnonzero(preferences.classes >= 0)
+    elif isinstance(preferences, Judged):
+        rows = np.unique(preferences.query)
+    else:
+        raise UsageError("a table of tuples has no rankings to evaluate; give classes or qrels.")
+    for first in range(0, len(rows), QUERIES_AT_ONCE):
+        part = rows[first : first + QUERIES_AT_ONCE]
+        scores = model.scores(_rows(asked, part), documents)
+        if isinstance(preferences, SameClass):
+            candidates = [rows[rows != row] for row in part]
+            relevance = [
+                (preferences.classes[c] == preferences.classes[row]).astype(np.float64)
+                for row, c in zip(part, candidates, strict=True)
+            ]
+        else:
+            of_row = [slice(*np.searchsorted(preferences.query, [row, row + 1])) for row in part]
+            candidates = [preferences.document[entries] for entries in of_row]
+            relevance = [preferences.grade[entries] for entries in of_row]
+        lengths = np.array([len(c) for c in candidates])
+        all_candidates = np.concatenate(candidates)
+        block = QueryBlock(
+            features=sparse.csr_array((len(all_candidates), 0), dtype=np.float32),
+            relevance=np.concatenate(relevance),
+            query_ptr=np.concatenate([[0], np.cumsum(lengths)]),
+            query_ids=asked.ids.take(pa.array(part)),
+            doc_ids=documents.ids.take(pa.array(all_candidates)),
+        )
+        yield block, scores[np.repeat(np.arange(len(part)), lengths), all_candidates].astype(float)
+
+
+def order_errors(block: QueryBlock, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of each query's pairs of different relevance in the wrong order or tied; NaN if none.
+
+    Each pair of grades is counted on its own, in O(n log n) for each grade of a query.
+    """
+    errors = np.full(block.n_queries, np.nan)
+    for query, (first, last) in enumerate(zip(block.query_ptr, block.query_ptr[1:], strict=False)):
+        relevance, of_query = block.relevance[first:last], scores[first:last]
+        wrong = n_pairs = 0
+        for grade in np.unique(relevance)[1:]:
+            lower = np.sort(of_query[relevance < grade])
+            higher = of_query[relevance == grade]
+            wrong += int((len(lower) - np.searchsorted(lower, higher, side="left")).sum())
+            n_pairs += len(lower) * len(higher)
+        if n_pairs:
+            errors[query] = wrong / n_pairs
+    return errors
+
+
+def _rows(queries: Collection, rows: NDArray[np.int64]) -> Collection:
+    """Some queries of a collection."""
+    return Collection(queries.vectors[rows], queries.ids.take(pa.array(rows)), words=queries.words)
