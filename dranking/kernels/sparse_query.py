@@ -1,8 +1,8 @@
 """One query of CSR features held out: what only the selected features that occur in it change.
 
-S is the ordered list of selected features, P those t' <= t of them that vary within the query; all
+S is the ordered list of selected features, P those p <= t of them that vary within the query; all
 others have nothing but zeros in A_q and b_q. So the query is described by X_q[:, P], centred, and
-by matrices of t' x t' numbers.
+by matrices of p x p numbers.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from dranking.kernels.compile import kernel
 from dranking.kernels.dense_gram import Queries
 from dranking.kernels.packed import append_to_factors, solve_lower, solve_upper
-from dranking.kernels.sparse_gram import Csr, Present, find_present, forget_present
+from dranking.kernels.sparse_gram import Csr
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+NOT_ASKED = -1
+"""Role of a feature that is neither candidate nor selected."""
 
 
 class Fit(NamedTuple):
@@ -24,8 +27,9 @@ class Fit(NamedTuple):
 
     Attributes
     ----------
-    column
-        (n_features,) place of a feature in S, or -1.
+    role
+        (n_features,) place of a feature among the candidates, or -2 - j for the j-th selected
+        one, or `NOT_ASKED`.
     selected
         (t,) S.
     gram
@@ -36,11 +40,39 @@ class Fit(NamedTuple):
         lambda.
     """
 
-    column: Indices
+    role: Indices
     selected: Indices
     gram: Array
     products: Array
     regularization: float
+
+
+class Entries(NamedTuple):
+    """The nonzeros of one query, of features that have a role, feature by feature.
+
+    Attributes
+    ----------
+    next
+        (n_features,) room to sort in: -1 for features without a role, else 0 between queries.
+    features, roles
+        (n_present,) the features that occur, in no order, and what they are.
+    ptr
+        (n_present + 1,) offsets of their entries.
+    means, squares
+        (n_present,) of each over all documents, and its centred sum of squares: exactly zero for a
+        feature that is constant.
+    documents, values
+        (n_entries,) in the order of the documents, counted from the first of the query.
+    """
+
+    next: Indices
+    features: Indices
+    roles: Indices
+    ptr: Indices
+    means: Array
+    squares: Array
+    documents: NDArray[np.int32]
+    values: NDArray[np.float32]
 
 
 class HeldOut(NamedTuple):
@@ -48,45 +80,36 @@ class HeldOut(NamedTuple):
 
     Attributes
     ----------
-    present
-        The features that occur.
-    labels
-        (n_documents,) y_q.
-    wanted
-        (n_features,) features asked for that vary within the query.
-    local
-        (n_features,) place of a feature in `wanted`, or -1.
-    products
-        (n_wanted, t + 1) A_q[P, i] of those, then b_q[i].
+    entries
+        Its nonzeros.
     members
-        (t,) places of P in S.
-    position
-        (n_features,) place of a feature in P, or -1.
-    centred
-        (n_documents, t) X_q[:, P].
+        (p,) places of P in S, ascending.
+    local
+        (t,) places of S among the features that occur, or -1 where one does not vary.
+    columns
+        (p + 1, n_documents) X_q[:, P] and y_q, centred.
     rest
-        (t + 1,) what these rounded columns, and then the labels, do not sum to zero.
+        (p + 1,) what these rounded columns do not sum to zero.
+    products
+        (p + 1, n_present) A_q[P, i] and b_q[i] of the features that occur.
     gram
-        (t, t) G = A_q[P, P].
+        (p, p) G = A_q[P, P].
     inverse
-        (t, t) N = M_q[S, S]^-1 at P.
+        (p, p) N = M_q[S, S]^-1 at P.
     factor
         (t (t + 1) / 2, 1) packed Cholesky factor of M_q[S, S].
     weights
         (t, 1) those of S fitted to all other queries.
     pull
-        (t,) X_q[:, P]' p_q, p_q the residual of the labels while the query is held out.
+        (p,) X_q[:, P]' p_q, p_q the residual of the labels while the query is held out.
     """
 
-    present: Present
-    labels: Array
-    wanted: Indices
-    local: Indices
-    products: Array
+    entries: Entries
     members: Indices
-    position: Indices
-    centred: Array
+    local: Indices
+    columns: Array
     rest: Array
+    products: Array
     gram: Array
     inverse: Array
     factor: Array
@@ -95,39 +118,102 @@ class HeldOut(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Features that occur in a query, those of them with products, members, and y_q . y_q."""
+    """Features that occur in a query, those of S that vary, and y_q . y_q."""
 
     n_present: int
-    n_wanted: int
     n_members: int
     label_norm: float
 
 
 @kernel
-def room_for_queries(x: Csr, queries: Queries, n_features: int, t: int) -> HeldOut:
+def room_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
     """Room for any of these queries."""
+    n, t = len(fit.role), len(fit.selected)
     n_documents, n_values = 0, 0
     for q in range(len(queries.ptr) - 1):
         start, end = queries.ptr[q], queries.ptr[q + 1]
         n_documents = max(n_documents, end - start)
         n_values = max(n_values, x.indptr[end] - x.indptr[start])
-    counters = np.zeros((2, n_features), dtype=np.int64)
+    most = min(n, n_values)
+    entries = Entries(
+        np.where(fit.role == NOT_ASKED, -1, 0),
+        np.empty(most, dtype=np.int64),
+        np.empty(most, dtype=np.int64),
+        np.zeros(most + 1, dtype=np.int64),
+        np.empty(most),
+        np.empty(most),
+        np.empty(n_values, dtype=np.int32),
+        np.empty(n_values, dtype=np.float32),
+    )
     return HeldOut(
-        Present(np.zeros(n_features), np.zeros(n_features), counters[0], counters[1]),
-        np.empty(n_documents),
-        np.empty(n_features, dtype=np.int64),
-        np.full(n_features, -1, dtype=np.int64),
-        np.empty((min(n_values, n_features), t + 1)),
+        entries,
         np.empty(t, dtype=np.int64),
-        np.full(n_features, -1, dtype=np.int64),
-        np.empty((n_documents, t)),
+        np.empty(t, dtype=np.int64),
+        np.empty((t + 1, n_documents)),
         np.empty(t + 1),
+        np.empty((t + 1, most)),
         np.empty((t, t)),
         np.empty((t, t)),
         np.empty((t * (t + 1) // 2, 1)),
         np.empty((t, 1)),
         np.empty(t),
     )
+
+
+@kernel
+def sort_entries(x: Csr, start: int, end: int, entries: Entries) -> int:
+    """Fill features, ptr, documents and values; returns how many features occur."""
+    following, features, ptr = entries.next, entries.features, entries.ptr
+    n_present = 0
+    for e in range(x.indptr[start], x.indptr[end]):
+        i = x.indices[e]
+        count = following[i]
+        if count >= 0:
+            if count == 0:
+                features[n_present] = i
+                n_present += 1
+            following[i] = count + 1
+    for o in range(n_present):
+        i = features[o]
+        ptr[o + 1] = ptr[o] + following[i]
+        following[i] = ptr[o]
+    for d in range(start, end):
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            i = x.indices[e]
+            place = following[i]
+            if place >= 0:
+                entries.documents[place] = d - start
+                entries.values[place] = x.data[e]
+                following[i] = place + 1
+    for o in range(n_present):
+        following[features[o]] = 0
+    return n_present
+
+
+@kernel
+def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
+    """Fill roles, means, squares, local and members; returns the number of members."""
+    entries, local, p = query.entries, query.local, 0
+    local[:] = -1
+    for o in range(n_present):
+        values = entries.values[entries.ptr[o] : entries.ptr[o + 1]]
+        mean, squares = 0.0, 0.0
+        for value in values:
+            mean += value
+        mean /= size
+        for value in values:
+            difference = value - mean
+            squares += difference * difference
+        squares += (size - len(values)) * mean * mean
+        role = fit.role[entries.features[o]]
+        if role < NOT_ASKED and squares > 0.0:
+            local[-2 - role] = o
+        entries.means[o], entries.squares[o], entries.roles[o] = mean, squares, role
+    for j in range(len(local)):
+        if local[j] >= 0:
+            query.members[p] = j
+            p += 1
+    return p
 
 
 @kernel
@@ -149,91 +235,46 @@ def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tupl
 
 
 @kernel
-def centre_members(x: Csr, start: int, end: int, fit: Fit, query: HeldOut) -> int:
-    """Fill members, position, centred columns and their rest; returns the number of members."""
-    present, p = query.present, 0
-    for j in range(len(fit.selected)):
-        i = fit.selected[j]
-        if present.squares[i] > 0.0:
-            query.members[p] = j
-            query.position[i] = p
-            query.rest[p] = 0.0
-            p += 1
-    if p == 0:
-        return 0
-    for d in range(start, end):
-        row = query.centred[d - start]
-        for k in range(p):
-            row[k] = -present.mean[fit.selected[query.members[k]]]
-        for e in range(x.indptr[d], x.indptr[d + 1]):
-            i = x.indices[e]
-            if query.position[i] >= 0:
-                row[query.position[i]] = x.data[e] - present.mean[i]
-        for k in range(p):
-            query.rest[k] += row[k]
-    return p
+def centre_members(p: int, size: int, query: HeldOut) -> None:
+    """Fill the columns of the members, and their rest."""
+    entries = query.entries
+    for a in range(p):
+        o, column, rest = query.local[query.members[a]], query.columns[a], 0.0
+        mean = entries.means[o]
+        column[:size] = -mean
+        for e in range(entries.ptr[o], entries.ptr[o + 1]):
+            column[entries.documents[e]] = entries.values[e] - mean
+        for d in range(size):
+            rest += column[d]
+        query.rest[a] = rest
 
 
 @kernel
-def multiply_wanted(
-    x: Csr, start: int, end: int, p: int, n_wanted: int, weight: float, query: HeldOut
-) -> None:
-    """Fill products, in one read of the query's nonzeros."""
-    products, rest, mean = query.products, query.rest, query.present.mean
-    products[:n_wanted, : p + 1] = 0.0
-    for d in range(start, end):
-        label, row = query.labels[d - start], query.centred[d - start]
-        for e in range(x.indptr[d], x.indptr[d + 1]):
-            o = query.local[x.indices[e]]
-            if o >= 0:
-                out, value = products[o], x.data[e]
-                for k in range(p):
-                    out[k] += row[k] * value
-                out[p] += label * value
-    for o in range(n_wanted):
+def multiply(entries: Entries, column: Array, rest: float, weight: float, products: Array) -> None:
+    """Overwrite `products` (n_present,) with those of a centred column and the features."""
+    ptr, documents, values, means = entries.ptr, entries.documents, entries.values, entries.means
+    for o in range(len(products)):
+        total = 0.0
+        for e in range(ptr[o], ptr[o + 1]):
+            total += column[documents[e]] * values[e]
         # What centring left over, times the mean: the other side of the centring.
-        for k in range(p + 1):
-            products[o, k] = weight * (products[o, k] - rest[k] * mean[query.wanted[o]])
+        products[o] = weight * (total - rest * means[o])
 
 
 @kernel
 def enter_query(
-    x: Csr,
-    relevance: Array,
-    queries: Queries,
-    q: int,
-    fit: Fit,
-    place: Indices,
-    query: HeldOut,
+    x: Csr, relevance: Array, queries: Queries, q: int, fit: Fit, query: HeldOut
 ) -> Found:
-    """Fill what the nonzeros of query q say: all up to `rest`.
-
-    `place` is (n_features,), at least 0 for the features asked for beside S.
-    """
+    """Fill what the nonzeros of query q say: all up to `products`."""
     start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
-    present = query.present
-    norm, rest = centre_labels(relevance, start, end, query.labels)
-    n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
-    n_wanted = 0
-    for o in range(n_present):
-        i = present.features[o]
-        if (place[i] >= 0 or fit.column[i] >= 0) and present.squares[i] > 0.0:
-            query.wanted[n_wanted] = i
-            query.local[i] = n_wanted
-            n_wanted += 1
-    p = centre_members(x, start, end, fit, query)
-    query.rest[p] = rest
-    multiply_wanted(x, start, end, p, n_wanted, weight, query)
-    return Found(n_present, n_wanted, p, weight * norm)
-
-
-@kernel
-def leave_query(found: Found, query: HeldOut) -> None:
-    """Make room for the next query."""
-    for o in range(found.n_wanted):
-        query.local[query.wanted[o]] = -1
-        query.position[query.wanted[o]] = -1
-    forget_present(query.present, found.n_present)
+    n_present = sort_entries(x, start, end, query.entries)
+    p = find_members(n_present, end - start, fit, query)
+    centre_members(p, end - start, query)
+    norm, query.rest[p] = centre_labels(relevance, start, end, query.columns[p])
+    for a in range(p + 1):
+        products = query.products[a, :n_present]
+        multiply(query.entries, query.columns[a], query.rest[a], weight, products)
+    return Found(n_present, p, weight * norm)
 
 
 @kernel
@@ -246,7 +287,7 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
     gram, members, weights = query.gram, query.members, query.weights
     weights[:, 0] = fit.products
     for b in range(p):
-        products = query.products[query.local[fit.selected[members[b]]]]
+        products = query.products[:, query.local[members[b]]]
         for a in range(b + 1):
             gram[a, b] = products[a]
             gram[b, a] = products[a]
@@ -267,7 +308,7 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
 
 @kernel
 def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
-    """Turn c_q[S] into weights; fill inverse and pull; returns e[q] = p_q . p_q.
+    """Turn c_q[S] into weights, y_q into p_q; fill inverse and pull; returns e[q] = p_q . p_q.
 
     `size` is the number of documents of the query, `weight` its own.
     """
@@ -281,13 +322,15 @@ def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
         solve_upper(query.factor, unit)
         for a in range(p):
             query.inverse[a, b] = unit[query.members[a], 0]
-    error = 0.0
-    query.pull[:p] = 0.0
+    columns, error = query.columns[: p + 1, :size], 0.0
+    left = columns[p]
+    for a in range(p):
+        left -= columns[a] * query.weights[query.members[a], 0]
     for d in range(size):
-        left, row = query.labels[d], query.centred[d]
-        for k in range(p):
-            left -= row[k] * query.weights[query.members[k], 0]
-        error += left * left
-        for k in range(p):
-            query.pull[k] += weight * row[k] * left
+        error += left[d] * left[d]
+    for a in range(p):
+        pull = 0.0
+        for d in range(size):
+            pull += columns[a, d] * left[d]
+        query.pull[a] = weight * pull
     return weight * error

@@ -20,7 +20,7 @@ from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Queries
 from dranking.kernels.packed import group_room
 from dranking.kernels.sparse_gram import Csr, csr_of
-from dranking.kernels.sparse_lqo import Candidates, add_gains, explain, held_out_factors
+from dranking.kernels.sparse_lqo import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.sparse_query import Fit
 from dranking.rankers.gram import TotalMoments, TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure, measure_held_out
@@ -104,21 +104,20 @@ class _Scorer:
 
     def measure(self, selected: Indices, regularization: float, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""
-        fit = self._fit(selected, regularization)
+        fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
         total: Array = self._tiles.sum_blocks(block_measure, fit, measure, name="leave-query-out")
         return total
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
-        fit = self._fit(state.selected, state.regularization)
+        fit = self._fit(state.selected, candidates, state.regularization)
         columns = self._total_rows(state.selected)[:, candidates]
         totals = columns, self._moments.diagonal[candidates], self._moments.products[candidates]
-        return self._tiles.executor.submit(block_question, fit, candidates, *totals, name="fit")
+        return self._tiles.executor.submit(block_question, fit, *totals, name="fit")
 
-    def _fit(self, selected: Indices, regularization: float) -> Fit:
-        column = np.full(self._rows.n_features, -1, dtype=np.int64)
-        column[selected] = np.arange(len(selected))
+    def _fit(self, selected: Indices, candidates: Indices, regularization: float) -> Fit:
         between = np.ascontiguousarray(self._total_rows(selected)[:, selected])
-        return Fit(column, selected, between, self._moments.products[selected], regularization)
+        role = roles(self._rows.n_features, selected, candidates)
+        return Fit(role, selected, between, self._moments.products[selected], regularization)
 
     def _total_rows(self, selected: Indices) -> Array:
         """(t, n_features) A[S, :]."""
@@ -131,9 +130,9 @@ def block_rows(block: QueryBlock, wanted: Indices) -> Array:
     return gram.row_totals(block.features, block.query_ptr, block.weights, wanted)
 
 
-def block_question(fit: Fit, candidates: Indices, *totals: Array) -> tuple[Fit, Candidates]:
+def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:
     """What every block is asked: see `explain`."""
-    return fit, explain(_frozen(fit), candidates, *totals)
+    return fit, explain(_frozen(fit), *totals)
 
 
 def block_gains(
