@@ -32,6 +32,7 @@ app.command()(commands.export)
 app.command()(commands.info)
 app.command()(commands.quickstart)
 app.add_typer(commands.stats, name="stats")
+app.command()(commands.report)
 app.command()(commands.retrain)
 app.add_typer(commands.registry, name="registry")
 

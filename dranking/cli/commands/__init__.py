@@ -6,6 +6,7 @@ from dranking.cli.commands.export import export
 from dranking.cli.commands.judging import compare, evaluate, predict
 from dranking.cli.commands.quickstart import quickstart
 from dranking.cli.commands.registry import registry
+from dranking.cli.commands.report import report
 from dranking.cli.commands.retrain import retrain
 from dranking.cli.commands.selection import select
 from dranking.cli.commands.stats import stats
@@ -22,6 +23,7 @@ __all__ = [
     "predict",
     "quickstart",
     "registry",
+    "report",
     "retrain",
     "select",
     "stats",

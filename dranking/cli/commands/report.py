@@ -1,0 +1,57 @@
+"""`report`: one HTML page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dranking.cli.options import Convention, Data, Json, Output, Overwrite, Scheduler
+from dranking.cli.output import note, print_json, progress_shown
+from dranking.data.atomic import atomic_write, check_output_file
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    data: Data,
+    output: Output,
+    champion: Annotated[Path | None, typer.Option(help="A model to compare with.")] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its training data or their statistics: adds sizes, stability and the "
+            "regularisation path of greedy RankRLS and RankRLS."
+        ),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What decides: map, ndcg@10, ...")] = "ndcg@10",
+    convention: Convention = "standard",
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Ranking model",
+    scheduler: Scheduler = "threads",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained HTML page: figures, weights, wins and losses on judged data."""
+    from dranking.data.open import open_dataset
+    from dranking.engine.cluster import open_executor
+    from dranking.rankers.linear import load_model
+    from dranking.report.content import describe
+    from dranking.report.page import render
+    from dranking.report.sections import page_of
+
+    check_output_file(output, overwrite)
+    with progress_shown(), open_executor(scheduler) as executor:
+        content = describe(
+            load_model(model),
+            open_dataset(data),
+            champion=None if champion is None else load_model(champion),
+            train=None if train is None else open_dataset(train),
+            metric=metric,
+            convention=convention,
+            executor=executor,
+        )
+        atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
+    if as_json:
+        print_json({"output": str(output)})
+    else:
+        note(f"report written to {output}")

@@ -1,0 +1,1 @@
+"""Reports: one HTML page that works offline, on a phone and on paper."""

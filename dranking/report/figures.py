@@ -1,0 +1,129 @@
+"""The figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.tuning.curves import lambda_label, measure_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+OURS, THEIRS, BAD = "#2f5d8a", "#8a8f98", "#b3261e"
+NORMAL_975 = 1.96  # half-width of a 95 % interval in standard errors
+
+
+def draw_sizes(
+    sizes: Sequence[int], scores: Array, errors: Array, metric: str, champion: float | None
+) -> Figure:
+    """A metric against the number of features, with its 95 % interval and the champion's line."""
+    figure, axes = _axes()
+    spread = NORMAL_975 * errors
+    axes.fill_between(sizes, scores - spread, scores + spread, color=OURS, alpha=0.15, linewidth=0)
+    axes.plot(sizes, scores, color=OURS, marker="o", markersize=4, label="challenger")
+    if champion is not None:
+        axes.axhline(champion, color=THEIRS, linestyle="--", label="champion")
+    axes.set_xlabel("number of features")
+    axes.set_ylabel(measure_label(metric))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_weights(names: Sequence[str], weights: Array) -> Figure:
+    """Standardised coefficients as bars, in the order given from the top."""
+    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    positions = np.arange(len(names))[::-1]
+    axes.barh(positions, weights, color=np.where(weights >= 0, OURS, BAD), height=0.7)
+    axes.set_yticks(positions, names)
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.set_xlabel("weight times standard deviation of the feature")
+    return figure
+
+
+def draw_differences(differences: Array, metric: str) -> Figure:
+    """Wins and losses of every query, sorted."""
+    figure, axes = _axes(height=2.8)
+    ordered = np.sort(differences)[::-1]
+    axes.bar(
+        np.arange(1, len(ordered) + 1),
+        ordered,
+        width=1.0,
+        color=np.where(ordered >= 0, OURS, BAD),
+    )
+    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.set_xlabel("query, from the largest win to the largest loss")
+    axes.set_ylabel(f"difference of {measure_label(metric)}")
+    return figure
+
+
+def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -> Figure:
+    """NDCG@k against k, a line for each model."""
+    figure, axes = _axes(height=2.8)
+    for (name, values), colour in zip(lines.items(), (OURS, THEIRS), strict=False):
+        axes.plot(cutoffs, values, marker="o", markersize=4, color=colour, label=name)
+    axes.set_xlabel("k")
+    axes.set_ylabel("NDCG@k")
+    axes.set_xticks(list(cutoffs))
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequence[str]) -> Figure:
+    """Weights of the leading features against lambda; (n_lambdas, n_features) standardised."""
+    from matplotlib import colormaps
+
+    figure, axes = _axes()
+    leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:8]
+    for place, feature in enumerate(leading):
+        colour = colormaps["viridis"](0.05 + 0.85 * place / max(1, len(leading) - 1))
+        axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=names[feature])
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(lambdas), [lambda_label(value) for value in lambdas])
+    axes.set_xlabel(r"$\lambda$")
+    axes.set_ylabel("standardised weight")
+    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
+    """In which share of the folds each feature is selected."""
+    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    positions = np.arange(len(names))[::-1]
+    axes.barh(positions, shares, color=OURS, height=0.7)
+    axes.set_yticks(positions, names)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    axes.set_xlabel("share of folds that select the feature")
+    return figure
+
+
+def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | None) -> Figure:
+    """Population stability index of the features that moved most."""
+    figure, axes = _axes(height=0.6 + 0.26 * len(names))
+    positions = np.arange(len(names))[::-1]
+    axes.barh(positions, indices, color=OURS, height=0.7)
+    axes.set_yticks(positions, names)
+    if limit is not None:
+        axes.axvline(limit, color=BAD, linestyle="--", label=f"limit {limit:g}")
+        axes.legend(frameon=False)
+    axes.set_xlabel("population stability index")
+    return figure
+
+
+def _axes(height: float = 3.4) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.4, max(1.4, height)), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
