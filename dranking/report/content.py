@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.bounds.report import RiskBounds, risk_bounds
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import fit_standard
 from dranking.engine.executor import Executor
@@ -76,6 +77,8 @@ class Content:
         Population stability indices, and the limit.
     command
         How to make the model again.
+    bounds
+        Of the risk on queries to come; None where the training data has no documents here.
     """
 
     model: LinearModel
@@ -90,6 +93,7 @@ class Content:
     drift: Mapping[str, float] = field(default_factory=dict)
     max_drift: float | None = None
     command: str = ""
+    bounds: RiskBounds | None = None
 
 
 def measure(
@@ -137,7 +141,10 @@ def describe(
     executor
         Where it is computed.
     """
-    training = None
+    rival = None if champion is None else measure(champion, judged, metric, convention, executor)
+    training, bounds = None, None
+    if train is not None and train.has_documents:
+        bounds = risk_bounds(model, train, convention=convention, executor=executor)
     if train is not None:
         training = study_training(
             model,
@@ -153,9 +160,10 @@ def describe(
         metric=get_measure(metric).name,
         convention=get_convention(convention).name,
         challenger=measure(model, judged, metric, convention, executor),
-        champion=champion and measure(champion, judged, metric, convention, executor),
+        champion=rival,
         scales=feature_scales(model, judged),
         training=training,
+        bounds=bounds,
         facts={
             "judged documents": f"{judged.n_documents:,}",
             "judged queries": f"{judged.n_queries:,}",

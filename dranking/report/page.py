@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -111,16 +112,9 @@ def inline_svg(drawing: Drawing) -> Any:
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height)="[^"]*"', "", opening)
     rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
-    rest = _private_ids(rest, f"f{abs(hash_text(drawing.caption)):x}-")
+    rest = _private_ids(rest, f"f{zlib.crc32(drawing.caption.encode()):x}-")
     label = escape(drawing.caption)
     return Markup(f'{opening} role="img" aria-label="{label}">{rest}')
-
-
-def hash_text(text: str) -> int:
-    """A number for a text, the same in every process."""
-    import zlib
-
-    return zlib.crc32(text.encode())
 
 
 def _private_ids(svg: str, prefix: str) -> str:
@@ -131,14 +125,13 @@ def _private_ids(svg: str, prefix: str) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A cell as text: four digits behind the point, thousands apart, a dash for nothing."""
+    """A cell as text: four significant digits, thousands apart, a dash for nothing."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, float):
         if value != value:
             return "\N{EN DASH}"
-        large = abs(value) >= 1e5 or 0 < abs(value) < 1e-4
-        return f"{value:.3g}" if large else f"{value:.4f}"
+        return f"{value:.4g}"
     return f"{value:,}" if _is_number(value) else str(value)
 
 

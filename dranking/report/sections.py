@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from dranking.bounds.report import RiskBounds
+from dranking.rankers.training import CurvePoint, plot_learning_curve
 from dranking.report.content import (
     CUTOFFS,
     Content,
@@ -68,8 +71,12 @@ def sections_of(content: Content) -> Iterator[Section]:
         yield _regularisation(content)
         if content.training.stability:
             yield _stability(content)
+    if content.model.provenance.get("learning_curve"):
+        yield _learning(content)
     if content.drift:
         yield _drift(content)
+    if content.bounds is not None:
+        yield _bounds(content.bounds)
     yield _data(content)
     if content.command:
         yield Section(
@@ -212,6 +219,58 @@ def _stability(content: Content) -> Section:
             )
         ],
     )
+
+
+def _learning(content: Content) -> Section:
+    curve = [CurvePoint(**point) for point in content.model.provenance["learning_curve"]]
+    return Section(
+        "Learning curve",
+        drawings=[
+            Drawing(
+                plot_learning_curve(curve),
+                "Objective, and the validation metric where there is one, while training.",
+            )
+        ],
+    )
+
+
+def _bounds(found: RiskBounds) -> Section:
+    rows = []
+    for bound in found.bounds:
+        if bound.version == "printed":
+            continue
+        known = bound.empirical is not None
+        rows.append(
+            (
+                f"{bound.statement}, {bound.case}",
+                bound.risk,
+                bound.empirical,
+                magnitude(bound.log_value) if known else "unknown",
+                "vacuous" if bound.is_vacuous else "holds something",
+            )
+        )
+    from_sample = [name for name, value in found.known.items() if value.source == "sample"]
+    caution = (
+        f"Taken from the sample instead of known beforehand: {', '.join(from_sample)}; so these "
+        "are approximations."
+        if from_sample
+        else "All caps were given."
+    )
+    return Section(
+        "What the training error says about queries to come",
+        [
+            f"Position-sensitive bounds, each failing with probability at most {found.delta:g}. A "
+            "vacuous bound is above what the risk can ever be. " + caution
+        ],
+        tables=[Table(["bound", "of", "training risk", "bound on the risk", "verdict"], rows)],
+    )
+
+
+def magnitude(log_value: float) -> str:
+    """A positive number given by its natural logarithm, however large."""
+    if log_value < 700:
+        return f"{math.exp(log_value):.4g}"
+    return f"10^{log_value / math.log(10):.0f}"
 
 
 def _drift(content: Content) -> Section:

@@ -188,9 +188,10 @@ class GateConfig(BaseModel):
 
 
 class ExportConfig(BaseModel):
-    """Which forms of the model are written beside it, and what engines call it."""
+    """Which forms of the model are written beside it, what engines call it, and the report."""
 
     model_config = _STRICT
+    report: bool = True
     formats: tuple[Format, ...] = ()
     name: str = "dranking"
     feature_names: dict[str, str] = Field(default_factory=dict)
@@ -228,9 +229,18 @@ class RunConfig(BaseModel):
 
 
 class RetrainConfig(BaseModel):
-    """Everything that a retraining run needs to know."""
+    """Everything that a retraining run needs to know.
+
+    Attributes
+    ----------
+    source
+        The file that it was read from.
+    cluster
+        Options for the scheduler.
+    """
 
     model_config = _STRICT
+    source: str = Field(default="CONFIG", exclude=True)
     data: DataConfig
     model: ModelConfig = ModelConfig()
     tune: TuneConfig = TuneConfig()
@@ -308,7 +318,7 @@ def load_config(
             raise UsageError(f"--set {override!r}: write key=value, such as gate.metric=map.")
         _put(content, key.strip(), value, f"--set {override}")
     try:
-        return RetrainConfig.model_validate(content)
+        return RetrainConfig.model_validate(content | {"source": str(path)})
     except ValidationError as error:
         problems = "\n".join(
             f"  {'.'.join(map(str, e['loc'])) or 'configuration'}: "

@@ -9,6 +9,7 @@ import json
 import platform
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,6 +27,9 @@ from dranking.errors import DataError, TryAgainError
 from dranking.export.formats import SUFFIXES, export_model, save_export
 from dranking.metrics.per_query import read_per_query, write_per_query
 from dranking.rankers.linear import LinearModel, load_model
+from dranking.report.content import describe
+from dranking.report.page import render
+from dranking.report.sections import page_of
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.drift import Profile, population_stability
 from dranking.retrain.gate import judge
@@ -44,6 +48,7 @@ ON_STATISTICS = ("greedy-rankrls", "rankrls")
 PROFILE_NAME = "profile.json"
 PER_QUERY_NAME = "per_query.parquet"
 GATE_NAME = "gate.json"
+REPORT_NAME = "report.html"
 
 
 class Run:
@@ -239,7 +244,7 @@ def gate(run: Run) -> Facts:
 
 
 def export(run: Run) -> Facts:
-    """Write the model as engines want it."""
+    """Write the model as engines want it, and the report."""
     config = run.config.export
     names = {k: v for k, v in config.feature_names.items() if k in run.model.feature_names}
     files = []
@@ -247,6 +252,9 @@ def export(run: Run) -> Facts:
         content = export_model(run.model, form, name=config.name, feature_names=names)
         files.append(f"exports/{form}{SUFFIXES[form]}")
         save_export(run.version / files[-1], content, overwrite=True)
+    if config.report:
+        files.append(REPORT_NAME)
+        atomic_write(run.version / REPORT_NAME, _report(run), overwrite=True)
     return {"files": files}
 
 
@@ -325,6 +333,36 @@ def _segments(run: Run) -> pa.Array | None:
         ) from error
     queries = run.data("holdout").query_ids().cast(pa.string())
     return segments.take(pc.index_in(queries, known))
+
+
+def _report(run: Run) -> str:
+    """The page about the challenger."""
+    config, against = run.config, run.facts["evaluate"]["against"]
+    content = describe(
+        run.model,
+        run.data("holdout"),
+        champion=None if against is None else _stored_model(run.registry, against),
+        train=run.training_data,
+        metric=config.gate.metric,
+        convention=config.gate.convention,
+        lambdas=config.model.regularization,
+        executor=run.executor,
+    )
+    parts = [source.name for source in run.sources["train"]]
+    content = replace(
+        content,
+        verdict=run.facts["gate"],
+        drift=run.facts["statistics"].get("drift", {}),
+        max_drift=config.gate.max_drift,
+        facts={
+            **content.facts,
+            "run": run.run_id,
+            "champion": against or "none yet",
+            "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
+        },
+        command=f"dranking retrain {config.source}",
+    )
+    return render(page_of(content, f"Retraining run {run.run_id}"))
 
 
 def _lineage(run: Run) -> Facts:

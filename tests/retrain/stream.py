@@ -54,6 +54,7 @@ class Stream:
             max_drift = 1.0
             [export]
             formats = ["solr"]
+            report = false
             [registry]
             location = "{self.folder}/registry"
             [run]

@@ -42,7 +42,7 @@ def check_whole(registry):
 
 def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
     stream.night(1)
-    first = run(stream)
+    first = run(stream, "export.report=true")
     assert first.accepted
     assert first.done == tuple(STAGES)
     registry = Registry(stream.folder / "registry")
@@ -53,8 +53,12 @@ def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
         "per_query.parquet",
         "gate.json",
         "exports/solr.json",
+        "report.html",
     }
-    again = run(stream)
+    page = registry.read("000001", "report.html").decode()
+    assert first.run_id in page
+    assert "Stability of the selection" in page
+    again = run(stream, "export.report=true")
     assert again.done == ()
     assert again.run_id == first.run_id
     assert registry.versions == ["000001"]

@@ -20,8 +20,8 @@ def report(
     train: Annotated[
         Path | None,
         typer.Option(
-            help="Its training data or their statistics: adds sizes, stability and the "
-            "regularisation path of greedy RankRLS and RankRLS."
+            help="Its training data: adds risk bounds, and sizes, stability and the regularisation "
+            "path of greedy RankRLS and RankRLS. Their statistics suffice for all but the bounds."
         ),
     ] = None,
     metric: Annotated[str, typer.Option(help="What decides: map, ndcg@10, ...")] = "ndcg@10",
