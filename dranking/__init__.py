@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dranking.data.collection import collection as collection
+    from dranking.data.collection import load_collection as load_collection
+    from dranking.data.collection import text_collection as text_collection
     from dranking.data.ingest import ingest as ingest
     from dranking.data.memory import from_arrays as from_arrays
     from dranking.data.open import open_dataset as open_dataset
+    from dranking.data.open_collection import open_collection as open_collection
     from dranking.data.parquet import write_parquet as write_parquet
+    from dranking.data.preferences import judged as judged
+    from dranking.data.preferences import same_class as same_class
+    from dranking.data.preferences import tabled as tabled
     from dranking.data.store import write_dataset as write_dataset
     from dranking.engine.collections import to_dask_array as to_dask_array
     from dranking.engine.collections import to_dask_dataframe as to_dask_dataframe
@@ -22,11 +29,14 @@ if TYPE_CHECKING:
     from dranking.export.formats import export_model as export_model
     from dranking.export.formats import import_model as import_model
     from dranking.metrics.compare import compare as compare
+    from dranking.rankers.bilinear import BilinearRanker as BilinearRanker
+    from dranking.rankers.bilinear_evaluation import evaluate_bilinear as evaluate_bilinear
+    from dranking.rankers.bilinear_model import BilinearModel as BilinearModel
     from dranking.rankers.greedy import GreedyRankRLS as GreedyRankRLS
     from dranking.rankers.lcra import LCRA as LCRA
     from dranking.rankers.linear import LinearModel as LinearModel
-    from dranking.rankers.linear import load_model as load_model
     from dranking.rankers.max_margin import MaxMarginRanker as MaxMarginRanker
+    from dranking.rankers.models import load_model as load_model
     from dranking.rankers.rankrls import RankRLS as RankRLS
     from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
     from dranking.rankers.ranksvm import RankLogistic as RankLogistic
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
 
 # Public name -> module that defines it. Imported on first use: `import dranking` stays fast.
 _HOME = {
+    "BilinearModel": "dranking.rankers.bilinear_model",
+    "BilinearRanker": "dranking.rankers.bilinear",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy",
@@ -51,15 +63,23 @@ _HOME = {
     "SPD": "dranking.rankers.spd",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
+    "collection": "dranking.data.collection",
     "compare": "dranking.metrics.compare",
+    "evaluate_bilinear": "dranking.rankers.bilinear_evaluation",
     "evaluate": "dranking.tuning.evaluation",
     "export_model": "dranking.export.formats",
     "from_arrays": "dranking.data.memory",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.data.ingest",
-    "load_model": "dranking.rankers.linear",
+    "judged": "dranking.data.preferences",
+    "load_collection": "dranking.data.collection",
+    "load_model": "dranking.rankers.models",
+    "open_collection": "dranking.data.open_collection",
     "open_dataset": "dranking.data.open",
     "plot_learning_curve": "dranking.rankers.training",
+    "same_class": "dranking.data.preferences",
+    "tabled": "dranking.data.preferences",
+    "text_collection": "dranking.data.collection",
     "to_dask_array": "dranking.engine.collections",
     "to_dask_dataframe": "dranking.engine.collections",
     "tune": "dranking.tuning.search",

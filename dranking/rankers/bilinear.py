@@ -87,7 +87,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         Of all random draws.
     checkpoint
         Directory that holds the training after each epoch of `fit`. A fit that finds it goes on
-        from there, to the identical result.
+        from there, to the identical result; with `refit`, also from one that ended without.
 
     Attributes
     ----------
@@ -176,6 +176,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         store = BilinearCheckpoint(self.checkpoint, self._job(data, held_out))
         state = store.load() or BilinearState(self._first_weights(sides))
         runner = get_executor(executor)
+        if state.stage == "refit" and not self.refit:
+            raise UsageError(
+                f"{self.checkpoint}: the checkpoint is of a refit, and refit is False; remove it, "
+                "or name another directory."
+            )
         if state.stage == "train":
             state = self._run(state, data, held_out, runner, store)
         if self.refit:
@@ -343,7 +348,9 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         return TrainingData(documents.vectors, documents.vectors, preferences)
 
     def _job(self, data: TrainingData, held_out: TrainingData | None) -> dict[str, Any]:
-        parameters = {k: v for k, v in self._plain_parameters().items() if k != "checkpoint"}
+        # Not the refit: it begins where a training without it ends.
+        elsewhere = {"checkpoint", "refit"}
+        parameters = {k: v for k, v in self._plain_parameters().items() if k not in elsewhere}
         return {
             **parameters,
             "data": _fingerprint(data),

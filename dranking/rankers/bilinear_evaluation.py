@@ -122,6 +122,31 @@ def ranked_blocks(
         yield block, scores[np.repeat(np.arange(len(part)), lengths), all_candidates].astype(float)
 
 
+def best_blocks(
+    model: BilinearModel, documents: Collection, n: int, *, queries: Collection | None = None
+) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
+    """The n documents with the highest scores for each query, best first, and their scores.
+
+    Documents that are queries themselves are not ranked for themselves.
+    """
+    asked = documents if queries is None else queries
+    n = min(n, documents.n_documents - (queries is None))
+    for first in range(0, asked.n_documents, QUERIES_AT_ONCE):
+        part = np.arange(first, min(first + QUERIES_AT_ONCE, asked.n_documents))
+        scores = model.scores(_rows(asked, part), documents)
+        if queries is None:
+            scores[np.arange(len(part)), part] = -np.inf
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        block = QueryBlock(
+            features=sparse.csr_array((best.size, 0), dtype=np.float32),
+            relevance=np.full(best.size, np.nan),
+            query_ptr=n * np.arange(len(part) + 1),
+            query_ids=asked.ids.take(pa.array(part)),
+            doc_ids=documents.ids.take(pa.array(best.ravel())),
+        )
+        yield block, np.take_along_axis(scores, best, axis=1).ravel().astype(float)
+
+
 def order_errors(block: QueryBlock, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of each query's pairs of different relevance in the wrong order or tied; NaN if none.
 

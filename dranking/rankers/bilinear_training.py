@@ -189,7 +189,8 @@ def run_epochs(
         state = state.advanced(mixed, n_steps, n_steps * plan.shards, seconds, error)
         store.save(state)
         point = state.curve[-1]
-        report(state.stage, epoch + 1, len(ends) - 1, density=point.density, loss=point.loss)
+        facts = {"density": point.density, "loss": point.loss, "error": point.error}
+        report(state.stage, epoch + 1, len(ends) - 1, **facts)
     return state
 
 

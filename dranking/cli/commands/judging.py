@@ -7,6 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.commands.bilinear import (
+    evaluate_collection,
+    predict_collection,
+    print_evaluation,
+)
 from dranking.cli.options import (
     DEFAULT_METRICS,
     Convention,
@@ -22,6 +27,10 @@ from dranking.cli.output import format_value, note, print_json, print_table, pro
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
 
+Queries = Annotated[
+    Path | None,
+    typer.Option(help="Bilinear models: queries; the documents themselves if left out."),
+]
 Model = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
 
 
@@ -33,6 +42,11 @@ def evaluate(
     per_query: Annotated[
         Path | None, typer.Option(help="Write the values of each query here, as parquet.")
     ] = None,
+    queries: Queries = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(help="Bilinear models: judgments; the documents' labels if left out."),
+    ] = None,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -42,10 +56,17 @@ def evaluate(
     from dranking.engine.cluster import open_executor
     from dranking.metrics.per_query import write_per_query
     from dranking.rankers.linear import load_model
+    from dranking.rankers.models import is_bilinear
     from dranking.tuning.evaluation import evaluate as measure
 
     if per_query is not None:
         check_output_file(per_query, overwrite)
+    if is_bilinear(model):
+        found = evaluate_collection(model, data, queries, qrels, metrics, convention)
+        if per_query is not None:
+            write_per_query(per_query, found.per_query, overwrite)
+        print_evaluation(found, as_json)
+        return
     with progress_shown(), open_executor(scheduler) as executor:
         result = measure(
             load_model(model),
@@ -69,6 +90,10 @@ def predict(
     data: Data,
     output: Output,
     tag: Annotated[str, typer.Option(help="Name of the run in a TREC file.")] = "dranking",
+    queries: Queries = None,
+    top: Annotated[
+        int, typer.Option(min=1, help="Bilinear models: documents written for each query.")
+    ] = 1_000,
     scheduler: Scheduler = "threads",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -78,8 +103,14 @@ def predict(
     from dranking.data.runs import write_predictions_parquet, write_trec_run
     from dranking.engine.cluster import open_executor
     from dranking.rankers.linear import load_model
+    from dranking.rankers.models import is_bilinear
 
     check_output_file(output, overwrite)
+    if is_bilinear(model):
+        facts = predict_collection(model, data, queries, output, top, tag, overwrite)
+        if as_json:
+            print_json(facts)
+        return
     form = "parquet" if output.suffix == ".parquet" else "trec"
     with progress_shown(), open_executor(scheduler) as executor:
         dataset = open_dataset(data)

@@ -2,6 +2,7 @@
 
 import typer
 
+from dranking.cli.commands.train.bilinear import bilinear
 from dranking.cli.commands.train.linear import ranklogistic, rankrls, ranksvm
 from dranking.cli.commands.train.max_margin import max_margin
 from dranking.cli.commands.train.pairwise import lcra, spd
@@ -13,3 +14,4 @@ train.command()(ranklogistic)
 train.command()(spd)
 train.command()(lcra)
 train.command("max-margin")(max_margin)
+train.command()(bilinear)

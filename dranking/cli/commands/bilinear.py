@@ -1,0 +1,81 @@
+"""`evaluate` and `predict` of bilinear models: collections instead of data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dranking.cli.options import names_in
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.errors import UsageError
+
+
+def evaluate_collection(
+    path: Path, docs: Path, queries: Path | None, qrels: Path | None, metrics: str, convention: str
+) -> Any:
+    """Measure a bilinear model on judgments, or on the labels of the documents.
+
+    Returns
+    -------
+    A `BilinearEvaluation`.
+    """
+    from dranking.data.preferences import read_qrels, same_class
+    from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+
+    with progress_shown():
+        model, documents, asked = _opened(path, docs, queries)
+        if qrels is not None:
+            preferences = read_qrels(qrels, asked or documents, documents)
+        elif asked is None:
+            preferences = same_class(documents)  # type: ignore[assignment]
+        else:
+            raise UsageError("--queries need judgments: name them with --qrels.")
+        return evaluate_bilinear(
+            model,
+            documents,
+            preferences,
+            queries=asked,
+            measures=names_in(metrics),
+            convention=convention,
+        )
+
+
+def print_evaluation(result: Any, as_json: bool) -> None:
+    """Print the measures and the test error."""
+    summary = result.per_query.summary()
+    if as_json:
+        print_json({**summary.as_json(), "error": result.error})
+        return
+    rows = [*summary.metrics.items(), ("test error", result.error)]
+    print_table(f"{summary.n_queries:,} queries", ["metric", "mean"], rows)
+
+
+def predict_collection(
+    path: Path, docs: Path, queries: Path | None, output: Path, top: int, tag: str, overwrite: bool
+) -> dict[str, Any]:
+    """Write the best documents of each query; returns what was written."""
+    from dranking.data.runs import write_predictions_parquet, write_trec_run
+    from dranking.rankers.bilinear_evaluation import best_blocks
+
+    form = "parquet" if output.suffix == ".parquet" else "trec"
+    with progress_shown():
+        model, documents, asked = _opened(path, docs, queries)
+        scored = best_blocks(model, documents, top, queries=asked)
+        if form == "parquet":
+            write_predictions_parquet(output, scored, overwrite)
+        else:
+            write_trec_run(output, scored, tag, overwrite)
+    n_queries = (asked or documents).n_documents
+    note(f"the best {top:,} documents of {n_queries:,} queries written to {output} ({form})")
+    facts = {"n_documents": documents.n_documents, "n_queries": n_queries}
+    return {**facts, "output": str(output), "format": form}
+
+
+def _opened(path: Path, docs: Path, queries: Path | None) -> tuple[Any, Any, Any]:
+    from dranking.data.open_collection import open_collection
+    from dranking.rankers.bilinear_model import load_bilinear_model
+
+    model = load_bilinear_model(path)
+    documents = open_collection(docs, model.vectorizer)
+    asked = None if queries is None else open_collection(queries, model.query_vectorizer)
+    return model, documents, asked

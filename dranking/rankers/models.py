@@ -1,0 +1,29 @@
+"""Stored models of every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dranking.data.array_files import is_array_directory
+from dranking.data.atomic import AnyPath
+from dranking.rankers import linear
+from dranking.rankers.bilinear_model import KIND, BilinearModel, load_bilinear_model
+from dranking.rankers.linear import LinearModel
+
+
+def load_model(path: AnyPath) -> LinearModel | BilinearModel:
+    """Read a stored model: a linear one is a file, a bilinear one a directory. Runs no code.
+
+    Raises
+    ------
+    DataError
+        If it is not there, is not a model, is of a newer schema, or has wrong content.
+    """
+    if is_bilinear(path):
+        return load_bilinear_model(path)
+    return linear.load_model(path)
+
+
+def is_bilinear(path: AnyPath) -> bool:
+    """Whether a path is that of a bilinear model."""
+    return Path(path).is_dir() and is_array_directory(path, KIND)
