@@ -1,0 +1,42 @@
+"""An Airflow DAG: retrain every night; rejected is a skip, "try again later" a retry.
+
+Put it into the DAG folder; `dranking` must be on the workers.
+"""
+
+from __future__ import annotations
+
+import pendulum
+from airflow.sdk import dag, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+CONFIG = "/srv/ranking/retrain.toml"
+
+
+@dag(
+    schedule="15 3 * * *",
+    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 3, "retry_delay": pendulum.duration(minutes=10)},
+    tags=["ranking"],
+)
+def dranking_retrain():
+    @task
+    def retrain() -> dict:
+        from dranking import DataError, UsageError
+        from dranking.retrain.config import load_config
+        from dranking.retrain.runner import retrain as run
+
+        try:
+            outcome = run(load_config(CONFIG))
+        except (DataError, UsageError) as error:  # again would change nothing
+            raise AirflowFailException(str(error)) from error
+        if not outcome.accepted:
+            reasons = [r["text"] for r in outcome.as_json()["reasons"] if not r["passed"]]
+            raise AirflowSkipException("rejected: " + "; ".join(reasons))
+        return outcome.as_json()
+
+    retrain()
+
+
+dranking_retrain()
