@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
+from dranking.kernels.compile import inlined, kernel
 from dranking.kernels.differences import (
     Rows,
     add,
@@ -70,7 +70,7 @@ class Room(NamedTuple):
     damping: Array
 
 
-@kernel
+@inlined
 def label_slopes(
     rows: Rows,
     batch: Batch,
@@ -89,7 +89,7 @@ def label_slopes(
     losses = 0.0
     for j in range(len(slopes)):
         n = subtract(rows, batch.better[first + j], batch.worse[first + j])
-        entry_ranges(rows, n, ptr, ranges)
+        entry_ranges(rows.columns, n, ptr, ranges)
         for m in range(len(ptr) - 1):
             f = scale * dot(rows, ranges[m], ranges[m + 1], v)
             value, slopes[j, m] = loss_and_slope(loss, batch.labels[first + j], f)
@@ -97,7 +97,7 @@ def label_slopes(
     return losses
 
 
-@kernel
+@inlined
 def add_labelled(
     rows: Rows,
     batch: Batch,
@@ -112,7 +112,7 @@ def add_labelled(
     slopes, ranges = room.slopes, room.ranges
     for j in range(len(slopes)):
         n = subtract(rows, batch.better[first + j], batch.worse[first + j])
-        entry_ranges(rows, n, ptr, ranges)
+        entry_ranges(rows.columns, n, ptr, ranges)
         for m in range(len(ptr) - 1):
             if slopes[j, m] != 0.0:
                 c = np.divide(slopes[j, m], length)
@@ -121,7 +121,7 @@ def add_labelled(
                     add(rows, ranges[m], ranges[m + 1], c * sum_s, sums.u)
 
 
-@kernel
+@inlined
 def agree(rows: Rows, strength: float, scale: float, sum_s: float, sums: Sums, room: Room) -> None:
     """Take the implicit co-regularisation step on the difference at hand; O(entries).
 
@@ -201,7 +201,7 @@ def coregularised_steps(
         add_labelled(labelled, batch, step * k, views.ptr, inverse * s, sum_s, sums, room)
         for j in range(step * n_others, (step + 1) * n_others):
             n = subtract(unlabelled, others.better[j], others.worse[j])
-            entry_ranges(unlabelled, n, views.ptr, room.ranges)
+            entry_ranges(unlabelled.columns, n, views.ptr, room.ranges)
             agree(unlabelled, views.strength / inverse, s, sum_s, sums, room)
         if t > steps.average_from:
             sum_s += s

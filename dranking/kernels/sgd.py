@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
+from dranking.kernels.compile import inlined, kernel
 from dranking.kernels.differences import (
     Rows,
     add,
@@ -76,7 +76,7 @@ class Sums(NamedTuple):
     u: Array
 
 
-@kernel
+@inlined
 def loss_and_slope(loss: int, y: float, f: float) -> tuple[float, float]:
     """Loss of the difference of scores f for the label y, and minus its derivative by f."""
     gap = 1.0 - y * f
@@ -184,7 +184,7 @@ def largest_norms(rows: Rows, batch: Batch, ptr: Ints) -> Array:
     ranges = np.empty_like(ptr)
     for k in range(len(batch.better)):
         n = subtract(rows, batch.better[k], batch.worse[k])
-        entry_ranges(rows, n, ptr, ranges)
+        entry_ranges(rows.columns, n, ptr, ranges)
         for m in range(len(largest)):
             norm = squared_norm(rows.values, ranges[m], ranges[m + 1])
             largest[m] = max(largest[m], norm)

@@ -48,7 +48,7 @@ def test_differences(layout, seed, zeros):
     a, b = rng.integers(len(X), size=2)
     n = subtract(rows, a, b)
     found = np.zeros(X.shape[1])
-    columns = rows.columns[:n] if rows.is_sparse else np.arange(n)
+    columns = rows.columns[:n] if rows.columns is not None else np.arange(n)
     assert (np.diff(columns) > 0).all()
     found[columns] = rows.values[:n]
     np.testing.assert_array_equal(found, X[a].astype(float) - X[b].astype(float))
