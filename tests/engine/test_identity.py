@@ -34,6 +34,27 @@ def test_greedy_rankrls(dataset, client):
         np.testing.assert_array_equal(fit.coef_, fits[0].coef_)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"search": "floating"},
+        {"search": "backward"},
+        {"fitting": "back"},
+        {"rescore": "ndcg@5", "rescore_candidates": 3},
+        {"feature_costs": np.arange(20) + 1.0, "budget": 30.0},
+    ],
+    ids=lambda parameters: " ".join(map(str, parameters.values()))[:20],
+)
+def test_other_searches(parameters, dataset, client):
+    here, there = (
+        dr.GreedyRankRLS(5, 0.1, **parameters).fit(dataset, executor=way)
+        for way in ("threads", client)
+    )
+    assert here.path_.kept == there.path_.kept
+    np.testing.assert_array_equal(here.lqo_error_, there.lqo_error_)
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+
+
 def test_rankrls(dataset, client):
     here, there = (dr.RankRLS(2.0).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)

@@ -8,11 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dranking as dr
+from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.rankers import memory, selection
 from dranking.rankers.memory import Needs
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.selection import select_paths
+from dranking.rankers.statistics import build_statistics
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.rankers.selections import LAYOUTS, assert_same_bits, select
 from tests.reference.greedy import centred_queries, ridge_weights
@@ -322,3 +324,58 @@ def test_a_backward_search_that_keeps_everything():
 def test_searches_that_cannot_be(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
         dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
+
+
+@pytest.mark.parametrize(
+    "how", [{"search": "floating"}, {"search": "backward"}, {"fitting": "back"}]
+)
+def test_a_statistics_store_gives_the_same_bits(how, tmp_path):
+    dataset = nested_problem(2, n_queries=30).dataset(max_documents=30)
+    store = build_statistics(dataset, tmp_path / "store")
+    assert_same_search(select(store, 5, 0.1, **how), select(dataset, 5, 0.1, **how))
+
+
+def test_statistics_have_no_documents_to_measure(tmp_path):
+    store = build_statistics(nested_problem(2).dataset(), tmp_path / "store")
+    with pytest.raises(dr.DataError, match="ranking measures"):
+        dr.GreedyRankRLS(2, rescore="map").fit(store)
+
+
+@pytest.fixture(scope="module")
+def mq2008_fold_1(mq2008):
+    """The training part of fold 1."""
+    folder = [mq2008 / f"S{number}.txt" for number in (1, 2, 3)]
+    blocks = [dr.open_dataset(path).block(0) for path in folder]
+    X = np.concatenate([block.features for block in blocks])
+    y = np.concatenate([block.relevance for block in blocks])
+    sizes = np.concatenate([np.diff(block.query_ptr) for block in blocks])
+    return X, y, sizes
+
+
+def test_searches_of_mq2008(mq2008_fold_1):
+    """Every set that a search keeps has the error that refits give it, and floating pays."""
+    X, y, sizes = mq2008_fold_1
+    dataset = from_arrays(X, y, qid=np.repeat(np.arange(len(sizes)), sizes))
+    queries = centred_queries(X, y, np.concatenate(([0], np.cumsum(sizes))))
+    forward = select(dataset, 12, 1.0)
+    floating = select(dataset, 12, 1.0, search="floating")
+    backward = select(dataset, 12, 1.0, search="backward")
+    assert floating.lqo_error[-1] <= forward.lqo_error[-1]
+    for path in (floating, backward):
+        assert len(path.selected) == 12
+        error = error_by_normal_equations(queries, path.selected, 1.0)
+        assert path.lqo_error[-1] == pytest.approx(error, rel=1e-9)
+    error = error_by_normal_equations(queries, range(46), 1.0)
+    assert backward.lqo_error[0] == pytest.approx(error, rel=1e-9)
+
+
+def error_by_normal_equations(queries, subset, regularization):
+    """Leave-query-out error by a solve for every query: refits by least squares take too long."""
+    parts = [(X[:, list(subset)], y) for X, y, _ in queries]
+    A, b = sum(X.T @ X for X, _ in parts), sum(X.T @ y for X, y in parts)
+    error = 0.0
+    for X, y in parts:
+        left_out = A - X.T @ X + regularization * np.eye(len(A))
+        residual = y - X @ np.linalg.solve(left_out, b - X.T @ y)
+        error += residual @ residual
+    return error
