@@ -34,10 +34,8 @@ class BackwardSearch(Search):
             return
         errors, error = self._state.removals(np.array(selected, dtype=np.int64))
         self._note_error(error)
-        fixed = set(self._rules.start)
-        droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
-        if droppable:
-            self._drop = selected[min(droppable, key=lambda j: (errors[j], -selected[j]))]
+        if not self.done:
+            self._drop = selected[self._least_missed(errors, self._rules.start)]
 
     def rescore(self) -> None:
         """Removals are scored by the squared error alone."""

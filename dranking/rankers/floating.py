@@ -45,11 +45,10 @@ class FloatingSearch(ForwardSearch):
     def _feature_to_drop(self) -> int | None:
         selected = self.path.selected
         fixed = {*self._rules.start, *self._added_last}
-        droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
-        if self._planned or not droppable:
+        if self._planned or fixed.issuperset(selected):
             return None
         errors, _ = self._state.removals(np.array(selected, dtype=np.int64))
-        j = min(droppable, key=lambda j: (errors[j], -selected[j]))
+        j = self._least_missed(errors, fixed)
         left = {*selected} - {selected[j]}
         limit = self._smallest_error(len(left)) - IMPROVEMENT * self.path.initial_error
         # What was kept before is better by rounding alone; without this a search might not end.

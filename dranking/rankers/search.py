@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from dranking.rankers.path import SelectionPath, SelectionRules
 from dranking.rankers.subsets import measure_subsets, models_of
 
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-12
+"""Share of the initial error by which errors without one of two copies may differ."""
 
 
 class Search(ABC):
@@ -120,6 +123,16 @@ class Search(ABC):
         """The error after the last round, unless it is known."""
         if len(self.path.lqo_error) < len(self.path.kept):
             self.path.lqo_error.append(error)
+
+    def _least_missed(self, errors: Array, fixed: Collection[int]) -> int:
+        """Position of the feature to drop by the errors without each; some are not fixed.
+
+        Among those that are equal up to rounding, as copies are, the one of the highest index.
+        """
+        selected = self.path.selected
+        droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
+        limit = errors[droppable].min() + ROUNDING * self.path.initial_error
+        return max((j for j in droppable if errors[j] <= limit), key=selected.__getitem__)
 
     def _keep(self, selected: Sequence[int]) -> None:
         """Note what is kept after a round, and the weights."""

@@ -45,6 +45,7 @@ def test_greedy_rankrls(dataset, client):
     ],
     ids=lambda parameters: " ".join(map(str, parameters.values()))[:20],
 )
+@pytest.mark.parametrize("dataset", ["sparse stored"], indirect=True)
 def test_other_searches(parameters, dataset, client):
     here, there = (
         dr.GreedyRankRLS(5, 0.1, **parameters).fit(dataset, executor=way)

@@ -231,11 +231,11 @@ def test_patience_of_a_floating_search_takes_the_smallest_error():
 def test_copies_and_constants_go_the_highest_index_first():
     problem = random_problem(4, n_features=3)
     X = np.column_stack([problem.X, problem.X, np.full(len(problem.X), 2.0)]).astype(np.float32)
-    path = select(problem._replace(X=X).dataset(), 3, search="backward", regularization=1.0)
+    path = select(problem._replace(X=X).dataset(), 2, search="backward", regularization=1.0)
     dropped = [(set(a) - set(b)).pop() for a, b in pairwise(path.kept)]
-    for low in range(3):
-        if low in dropped and low + 3 in dropped:
-            assert dropped.index(low + 3) < dropped.index(low)
+    assert set(dropped) & {3, 4, 5}
+    for low in set(dropped) & {0, 1, 2}:
+        assert low + 3 in dropped[: dropped.index(low)]
 
 
 @pytest.mark.parametrize("copy_noise", [1e-3, 1e-7])
