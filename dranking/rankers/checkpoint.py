@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dranking.data.atomic import AnyPath, atomic_write
 from dranking.errors import DataError, UsageError
-from dranking.rankers.path import SelectionPath
+from dranking.rankers.path import SelectionPath, SelectionRules
 
 
 class SelectionJob(BaseModel):
@@ -31,6 +31,22 @@ class SelectionJob(BaseModel):
     search: str
     fitting: str
     rescoring: str
+
+    @classmethod
+    def of(cls, data: str, regularizations: Sequence[float], rules: SelectionRules) -> SelectionJob:
+        """The job of finding paths by some rules; `data` is the fingerprint of the data set."""
+        return cls(
+            data=data,
+            regularizations=tuple(regularizations),
+            start=tuple(rules.start),
+            forbidden=tuple(sorted(set(rules.forbidden))),
+            candidates=rules.candidates,
+            seed=rules.seed,
+            search=rules.search,
+            fitting=rules.fitting,
+            rescoring=rules.rescoring.name if rules.rescoring else "",
+            costs=rules.costs.digest if rules.costs else "",
+        )
 
 
 class Rounds(BaseModel):

@@ -85,19 +85,8 @@ def select_paths(
     plan = plan_memory(
         dataset, len(regularizations), size, run, memory_limit, of_queries=rules.of_queries
     )
-    job = SelectionJob(
-        data=dataset.fingerprint if checkpoint else "",
-        regularizations=tuple(regularizations),
-        start=tuple(rules.start),
-        forbidden=tuple(sorted(set(rules.forbidden))),
-        candidates=rules.candidates,
-        seed=rules.seed,
-        costs=rules.costs.digest if rules.costs else "",
-        search=rules.search,
-        fitting=rules.fitting,
-        rescoring=rules.rescoring.name if rules.rescoring else "",
-    )
-    saved = SelectionCheckpoint(checkpoint, job)
+    data = dataset.fingerprint if checkpoint else ""
+    saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
     rounds = saved.load()
 
     tiles = Tiles(dataset, run, resident=plan.resident)
