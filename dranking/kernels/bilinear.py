@@ -255,7 +255,8 @@ def catch_up(
 def subtract(documents: Csr, better: int, worse: int, room: Scratch) -> int:
     """Overwrite `room` with d+ - d-, zeros left out; return how many entries it has."""
     n = 0
-    for j in range(subtract_sparse(documents, better, worse, room.columns, room.values)):
+    indptr, indices, data = documents
+    for j in range(subtract_sparse(indptr, indices, data, better, worse, *room)):
         if room.values[j] != 0.0:
             room.columns[n] = room.columns[j]
             room.values[n] = room.values[j]
