@@ -256,7 +256,8 @@ def subtract(documents: Csr, better: int, worse: int, room: Scratch) -> int:
     """Overwrite `room` with d+ - d-, zeros left out; return how many entries it has."""
     n = 0
     indptr, indices, data = documents
-    for j in range(subtract_sparse(indptr, indices, data, better, worse, *room)):
+    size = subtract_sparse(indptr, indices, data, better, worse, room.columns, room.values)
+    for j in range(size):
         if room.values[j] != 0.0:
             room.columns[n] = room.columns[j]
             room.values[n] = room.values[j]
