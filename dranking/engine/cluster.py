@@ -129,6 +129,7 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     options
         n_workers, threads_per_worker, memory_limit and what else `distributed.LocalCluster` takes.
     """
+    import dask
     from distributed import LocalCluster
 
     # Loopback only, the dashboard too, which by itself would listen on every interface.
@@ -138,7 +139,9 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
         "threads_per_worker": 1,
         "processes": True,
     }
-    return LocalCluster(**{**defaults, **options})
+    # A task that is stolen takes its tile along: hundreds of megabytes, for milliseconds of work.
+    with dask.config.set({"distributed.scheduler.work-stealing": False}):
+        return LocalCluster(**{**defaults, **options})
 
 
 def _started(make: Callable[[dict[str, Any]], Any], options: dict[str, Any], name: str) -> Any:

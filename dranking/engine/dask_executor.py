@@ -24,7 +24,9 @@ class DaskExecutor:
         self._client = client
         self._address = client.scheduler.address
         self._lineage = Lineage()
-        self.n_slots = max(1, sum(client.nthreads().values()))
+        threads = sorted(client.nthreads().items())
+        self._slots = [address for address, n in threads for _ in range(n)]
+        self.n_slots = max(1, len(self._slots))
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
@@ -49,8 +51,13 @@ class DaskExecutor:
             limits += sum(answers.values())
         return int(MEMORY_SHARE * limits)
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Any:
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
+    ) -> Any:
         """Start a task under a key that begins with `name`.
+
+        On the worker of the slot if that is still there: a task that was pinned to it would wait
+        for a lost one forever.
 
         Raises
         ------
@@ -66,7 +73,14 @@ class DaskExecutor:
         # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
         # they can be sent again when a worker is lost.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-            task = self._client.submit(function, *args, key=key, pure=False)
+            task = self._client.submit(
+                function,
+                *args,
+                key=key,
+                pure=False,
+                workers=None if slot is None else [self._slots[slot]],
+                allow_other_workers=slot is not None,
+            )
         self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
         return task
 

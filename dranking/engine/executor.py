@@ -43,8 +43,14 @@ class Executor(Protocol):
         """Bytes that a job may take."""
         ...
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
-        """Start `function(*args)`, futures among the arguments replaced by their results."""
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
+    ) -> Task:
+        """Start `function(*args)`, futures among the arguments replaced by their results.
+
+        `slot`, below `n_slots`, keeps tasks together: those of one slot share a memory as long as
+        nothing is lost. None leaves the place to the executor.
+        """
         ...
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
@@ -80,7 +86,9 @@ class ThreadExecutor:
             return self.memory_limit
         return int(MEMORY_SHARE * available_memory())
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, name: str) -> Task:
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
+    ) -> Task:
         """Start a task. The queue is first in, first out: what it waits for has started before."""
         task = self._pool.submit(_run_resolved, function, args)
         self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])

@@ -1,30 +1,74 @@
 """A data set spread over an executor, and sums over it that no worker can change.
 
-A *tile* is an aligned group of 2^j consecutive blocks, the unit of scheduling. Sums over blocks
-combine in one binary tree whose leaves are the blocks; a tile is a subtree of it, so the result is
-the same in every bit for any tile size, worker count, placement or order of completion.
+A *tile* is an aligned group of 2^j consecutive blocks or, where the features are split too, of one
+*feature block* of them: the unit of scheduling. Sums over blocks combine in one binary tree whose
+leaves are the blocks; a tile is a subtree of it, so the result is the same in every bit for any
+tile size, worker count, placement or order of completion. What is computed feature by feature is
+the same for any number of feature blocks too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import repeat
-from typing import Any
+from itertools import product, repeat
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.manifest import FEATURES_PER_CHUNK
 from dranking.engine.executor import Executor, Task
+from dranking.engine.source import BlockSource
+from dranking.engine.traffic import Traffic, n_bytes_of
+from dranking.engine.tree import join_features, tree_sum
 
 MAX_TILE_BYTES = 256 * 2**20
 TILES_PER_SLOT = 2
 FAN_IN = 16  # partial sums a single task combines: four levels of the tree
 
 BlockFunction = Callable[..., Any]
+Indices = NDArray[np.intp]
+
+
+class Literal:
+    """A small argument that is the same for every block."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class ByFeature:
+    """An array whose last axis is the features: every tile is sent its own part."""
+
+    def __init__(self, value: NDArray[Any]) -> None:
+        self.value = value
+
+
+class Shared:
+    """What one feature block's tiles computed, for all tiles of the same blocks of queries."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = tasks
+
+
+Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared
+
+
+class Tile(NamedTuple):
+    """A part of the data: which it is, of which blocks and which features.
+
+    `slot` is where its tasks run. With feature blocks it is given: a worker that another tile's
+    columns are on would seem as good to Dask as the one that has the tile. None leaves it to Dask.
+    """
+
+    number: int
+    query_range: int
+    feature_block: int
+    source: BlockSource
+    slot: int | None
 
 
 class Tiles:
@@ -39,25 +83,75 @@ class Tiles:
     resident
         Read a block once and keep it where it was read; else every pass reads it from storage,
         the next one while this one is worked on. Data in memory is resident anyway.
+    n_feature_blocks
+        Into how many feature blocks dense features are split, at most as many as there are
+        features.
+
+    Attributes
+    ----------
+    borders
+        (n_feature_blocks + 1,) where each feature block begins, and the last one ends.
+    traffic
+        What tiles and the driver sent each other so far, by the name of the task or sum.
     """
 
-    def __init__(self, dataset: Dataset, executor: Executor, *, resident: bool = True) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        executor: Executor,
+        *,
+        resident: bool = True,
+        n_feature_blocks: int = 1,
+    ) -> None:
         self.dataset = dataset
         self.executor = executor
-        self._ranges = tile_ranges(dataset, executor.n_slots)
-        self._data: list[Task] = []
-        if resident or dataset.in_memory:
-            self._data = [self._load(start, end) for start, end in self._ranges]
+        self.borders = feature_borders(dataset.n_features, n_feature_blocks)
+        self.traffic: dict[str, Traffic] = {}
+        self._ranges = tile_ranges(dataset, executor.n_slots, n_feature_blocks)
+        places = product(range(len(self._ranges)), range(n_feature_blocks))
+        self._tiles = [self._tile(number, *place) for number, place in enumerate(places)]
+        self._data: list[Any] = [tile.source for tile in self._tiles]
+        self._resident = resident or dataset.in_memory
+        if self._resident:
+            self._data = [self._load(tile) for tile in self._tiles]
 
-    def _load(self, start: int, end: int) -> Task:
+    @property
+    def n_feature_blocks(self) -> int:
+        """Into how many parts the features are split."""
+        return len(self.borders) - 1
+
+    def _tile(self, number: int, query_range: int, feature_block: int) -> Tile:
+        columns, slot = None, None
+        if self.n_feature_blocks > 1:
+            columns = np.arange(*self.borders[feature_block : feature_block + 2])
+            n_tiles = len(self._ranges) * self.n_feature_blocks
+            slot = number * self.executor.n_slots // n_tiles  # those of the same queries together
+        source = BlockSource(self.dataset, *self._ranges[query_range], columns)
+        return Tile(number, query_range, feature_block, source, slot)
+
+    def _load(self, tile: Tile) -> Task:
         """Read a tile where it will stay: from storage, or from the blocks of this process."""
+        source = tile.source
         if self.dataset.in_memory and not self.executor.in_process:
-            blocks = load_blocks(self.dataset, start, end)
-            return self.executor.submit(_given, blocks, name="load")
-        return self.executor.submit(load_blocks, self.dataset, start, end, name="load")
+            return self.executor.submit(_given, source.load(), name="load", slot=tile.slot)
+        return self.executor.submit(source.load, name="load", slot=tile.slot)
+
+    def feature_block_of(self, features: Any) -> Any:
+        """Which feature block holds each of some features."""
+        return np.searchsorted(self.borders, features, side="right") - 1
+
+    def positions(self, features: NDArray[np.int64], feature_block: int) -> NDArray[np.int64]:
+        """Columns of features within a feature block; -1 for those that it does not hold."""
+        here = self.feature_block_of(features) == feature_block
+        return np.where(here, features - self.borders[feature_block], -1)
 
     def map_blocks(
-        self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
+        self,
+        function: BlockFunction,
+        *values: Argument,
+        name: str,
+        columns: NDArray[np.int64] | None = None,
+        feature_block: int | None = None,
     ) -> list[Task]:
         """Run `function(block, *values)` on every block; a task per tile lists the results.
 
@@ -66,20 +160,68 @@ class Tiles:
         function
             Takes a `QueryBlock`, then one argument for each of `values`.
         values
-            What an earlier map returned (each block gets its own item), or a `Literal`.
+            What an earlier map returned (each block gets its own item), or a `Literal`, a
+            `ByFeature` or something `Shared`.
         name
             What the task does, for progress and dashboards.
+        columns
+            Features that all tiles of a block need. With it, `function` takes these behind the
+            block, (len(columns), n_documents) float32; None where every tile has all features.
+        feature_block
+            Run on the tiles of this feature block alone; None means all.
         """
-        if self._data:
-            return self._map(partial(map_values, function), [self._data, *values], name)
-        streamed = partial(map_streamed, function, self.dataset)
-        return self._map(streamed, [self._ranges, *values], name)
+        if columns is None:
+            return self._map(function, [self._data, *values], name, feature_block)
+        data: list[Any] = self._data
+        parts: list[Shared] = []
+        if self.n_feature_blocks == 1:
+            function = partial(_without_columns, function)
+        elif self._resident:
+            parts, order = self._share_columns(columns)
+            function = partial(_with_columns, function, len(parts), np.argsort(order))
+        else:
+            data = [tile.source.with_columns(columns) for tile in self._tiles]
+            function = partial(_with_columns_read, function, len(columns))
+        return self._map(function, [data, *parts, *values], name, feature_block)
 
     def map_values(
-        self, function: BlockFunction, *values: Sequence[Task] | Literal, name: str
+        self,
+        function: BlockFunction,
+        *values: Argument,
+        name: str,
+        feature_block: int | None = None,
     ) -> list[Task]:
         """Run `function(*values)` for every block, without its data; like `map_blocks`."""
-        return self._map(partial(map_values, function), list(values), name)
+        return self._map(function, values, name, feature_block)
+
+    def share(self, tasks: Sequence[Task], numbers_per_query: int, name: str) -> Shared:
+        """Send what the tiles of one feature block computed to all tiles of the same blocks.
+
+        Parameters
+        ----------
+        tasks
+            What a map over one feature block returned.
+        numbers_per_query
+            How many float64 numbers that is for each query.
+        name
+            What is sent. Counted as "shared-" and this in `traffic`, as sums are as "sum-" and
+            their name.
+        """
+        self._count_shared(f"shared-{name}", 8 * numbers_per_query * self.dataset.n_queries)
+        return Shared(tasks)
+
+    def _share_columns(self, columns: NDArray[np.int64]) -> tuple[list[Shared], Indices]:
+        """Features from the tiles that hold them, and in which order these come."""
+        parts, order = [], []
+        owners = self.feature_block_of(columns)
+        for owner in np.unique(owners).tolist():
+            order.append(np.flatnonzero(owners == owner))
+            wanted = Literal(columns[order[-1]] - self.borders[owner])
+            tasks = self.map_blocks(_columns_of, wanted, name="columns", feature_block=owner)
+            parts.append(Shared(tasks))
+        n_labelled = self.dataset.n_documents - self.dataset.n_unlabelled
+        self._count_shared("shared-columns", 4 * len(columns) * n_labelled)
+        return parts, np.concatenate(order)
 
     def sum(self, tiles: Sequence[Task], function: BlockFunction, name: str) -> Any:
         """Sum `function(value)` over all blocks in the fixed tree and wait for it.
@@ -89,10 +231,15 @@ class Tiles:
         tiles
             What a map returned.
         function
-            From the value of a block to a small array, or to a tuple of them summed one by one.
+            From the value of a block to a small array whose last axis is the features, a number,
+            or a tuple of them summed one by one.
         """
         if self.executor.in_process:  # a task takes longer than such a sum
-            return tree_sum(map(function, self.gather(tiles)))
+            parts = [
+                tree_sum(function(value) for tile in column for value in tile)
+                for column in self._by_feature_block(self.executor.gather(tiles))
+            ]
+            return self._joined(parts, name)
         return self._combine(
             [self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles],
             name,
@@ -104,90 +251,131 @@ class Tiles:
         What single blocks give is not kept, so it may be large. `values` are the same for all
         blocks; pass large ones as tasks.
         """
-        if self._data:
-            task = partial(_sum_of_values, function)
-            sources: list[Any] = self._data
-        else:
-            task = partial(_sum_streamed, function, self.dataset)
-            sources = self._ranges
-        return self._combine(
-            [self.executor.submit(task, source, *values, name=name) for source in sources], name
-        )
+        tasks = [
+            self.executor.submit(_sum_of_values, function, data, *values, name=name)
+            for data in self._data
+        ]
+        return self._combine(tasks, name)
 
     def _combine(self, partials: list[Task], name: str) -> Any:
-        while len(partials) > 1:
-            partials = [
-                self.executor.submit(_sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
-                for i in range(0, len(partials), FAN_IN)
-            ]
-        return self.executor.gather(partials)[0]
+        """Sum what the tiles of each feature block gave, and join the feature blocks."""
+        columns = self._by_feature_block(partials)
+        while len(columns[0]) > 1:
+            columns = [self._combine_some(column, name) for column in columns]
+        return self._joined(self.executor.gather([task for [task] in columns]), name)
+
+    def _by_feature_block(self, tiles: Sequence[Any]) -> list[Sequence[Any]]:
+        """What is there for every tile, or for those of one feature block, by feature block."""
+        width = len(tiles) // len(self._ranges)
+        return [tiles[c::width] for c in range(width)]
+
+    def _joined(self, parts: Sequence[Any], name: str) -> Any:
+        """Join the sums of all feature blocks; every tile sent what is as large as its sum."""
+        n_ranges = len(self._ranges)
+        self._count(f"sum-{name}", len(parts) * n_ranges, n_bytes_of(tuple(parts)) * n_ranges)
+        return join_features(parts)
+
+    def _combine_some(self, partials: Sequence[Task], name: str) -> Sequence[Task]:
+        return [
+            self.executor.submit(_sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
+            for i in range(0, len(partials), FAN_IN)
+        ]
 
     def gather(self, tiles: Sequence[Task]) -> list[Any]:
         """The values of all blocks, in order."""
         return [value for tile in self.executor.gather(tiles) for value in tile]
 
     def _map(
-        self, function: BlockFunction, values: list[Sequence[Any] | Literal], name: str
+        self,
+        function: BlockFunction,
+        values: Sequence[Argument],
+        name: str,
+        feature_block: int | None,
     ) -> list[Task]:
+        tiles = [t for t in self._tiles if feature_block in (None, t.feature_block)]
+        arguments = [[self._argument(value, tile) for value in values] for tile in tiles]
+        sent = sum(n_bytes_of(v.value) for row in arguments for v in row if isinstance(v, Literal))
+        self._count(name, len(tiles), sent)
         return [
-            self.executor.submit(
-                function,
-                *(v if isinstance(v, Literal) else v[t] for v in values),
-                name=name,
-            )
-            for t in range(len(self._ranges))
+            self.executor.submit(_map_values, function, *row, name=name, slot=tile.slot)
+            for tile, row in zip(tiles, arguments, strict=True)
         ]
 
+    def _argument(self, value: Argument, tile: Tile) -> Any:
+        if isinstance(value, Literal):
+            return value
+        if isinstance(value, ByFeature):
+            begin, end = self.borders[tile.feature_block : tile.feature_block + 2]
+            return Literal(value.value[..., begin:end])
+        if isinstance(value, Shared):
+            return value.tasks[tile.query_range]
+        return value[tile.number]
 
-class Literal:
-    """A small argument that is the same for every block."""
+    def _count_shared(self, name: str, n_bytes: int) -> None:
+        """Count what goes from one feature block to all others."""
+        n_others = self.n_feature_blocks - 1
+        self._count(name, n_others * len(self._ranges), n_others * n_bytes)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def _count(self, name: str, n_messages: int, n_bytes: int) -> None:
+        self.traffic[name] = self.traffic.get(name, Traffic()).plus(n_messages, n_bytes)
 
 
-def tile_ranges(dataset: Dataset, n_slots: int) -> list[tuple[int, int]]:
+def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
     """Block ranges of the tiles: as large as MAX_TILE_BYTES and TILES_PER_SLOT allow."""
     n_blocks = dataset.n_blocks
-    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) or 1
+    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
+    n_tiles = n_blocks * n_feature_blocks
     size = 1
-    while 2 * size * largest <= MAX_TILE_BYTES and n_blocks >= 2 * size * TILES_PER_SLOT * n_slots:
+    while 2 * size * largest <= MAX_TILE_BYTES and n_tiles >= 2 * size * TILES_PER_SLOT * n_slots:
         size *= 2
     return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
 
 
-def load_blocks(dataset: Dataset, start: int, end: int) -> list[QueryBlock]:
-    """Read blocks start to end, labelled documents only."""
-    return [dataset.block(b).labelled() for b in range(start, end)]
+def feature_borders(n_features: int, n_feature_blocks: int) -> Indices:
+    """(n_feature_blocks + 1,) where feature blocks begin: even, between stored chunks if many."""
+    unit = FEATURES_PER_CHUNK if n_features >= 2 * FEATURES_PER_CHUNK * n_feature_blocks else 1
+    even = np.linspace(0, n_features / unit, n_feature_blocks + 1)
+    borders = unit * np.round(even).astype(np.intp)
+    borders[-1] = n_features
+    return borders
 
 
 def _given(blocks: list[QueryBlock]) -> list[QueryBlock]:
     return blocks
 
 
-def tree_sum(values: Iterable[Any]) -> Any:
-    """Sum arrays, or tuples of arrays, in a binary tree over their positions.
-
-    Neighbours are added as soon as both are there, so few partial sums are held at a time.
-    """
-    waiting: list[tuple[int, Any]] = []  # complete subtrees, the larger first, with their height
-    for value in values:
-        height = 0
-        while waiting and waiting[-1][0] == height:
-            value = _add(waiting.pop()[1], value)
-            height += 1
-        waiting.append((height, value))
-    total = waiting.pop()[1]
-    while waiting:
-        total = _add(waiting.pop()[1], total)
-    return total
+def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
+    """Run `function` on the items of each block; a `Literal` is the same for all of them."""
+    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
+    columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
+    return [function(*row) for row in zip(*columns, strict=True)]
 
 
-def _add(left: Any, right: Any) -> Any:
-    if isinstance(left, tuple):
-        return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
-    total: NDArray[np.float64] = left + right
-    return total
+def _without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:
+    """Run `function(block, None, *values)`: the block has all columns."""
+    return function(block, None, *values)
+
+
+def _with_columns(
+    function: BlockFunction, n_parts: int, places: Indices, block: QueryBlock, *values: Any
+) -> Any:
+    """Run `function(block, columns, *values)`, the columns being those of the first values."""
+    columns = np.concatenate(values[:n_parts])[places]
+    return function(block, columns, *values[n_parts:])
+
+
+def _with_columns_read(
+    function: BlockFunction, n_columns: int, block: QueryBlock, *values: Any
+) -> Any:
+    """Run `function(block, columns, *values)`, the columns being read behind the block's own."""
+    own = block.n_features - n_columns
+    columns = np.ascontiguousarray(block.features[:, own:].T)
+    return function(block.with_features(block.features[:, :own]), columns, *values)
+
+
+def _columns_of(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:
+    """(len(columns), n_documents) some features of a block."""
+    return np.ascontiguousarray(block.features[:, columns].T)
 
 
 def _sum_tile(function: BlockFunction, values: list[Any]) -> Any:
@@ -198,38 +386,5 @@ def _sum_of_values(function: BlockFunction, blocks: list[QueryBlock], *values: A
     return tree_sum(function(block, *values) for block in blocks)
 
 
-def _sum_streamed(
-    function: BlockFunction, dataset: Dataset, blocks: tuple[int, int], *values: Any
-) -> Any:
-    return tree_sum(function(block, *values) for block in read_ahead(dataset, *blocks))
-
-
 def _sum_partials(*partials: Any) -> Any:
     return tree_sum(partials)
-
-
-def map_values(function: BlockFunction, *values: Any) -> list[Any]:
-    """Run `function` on the items of each block; a `Literal` is the same for all of them."""
-    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
-    columns = [[v.value] * n_blocks if isinstance(v, Literal) else v for v in values]
-    return [function(*row) for row in zip(*columns, strict=True)]
-
-
-def map_streamed(
-    function: BlockFunction, dataset: Dataset, blocks: tuple[int, int], *values: Any
-) -> list[Any]:
-    """Run `function` on blocks as they are read, and on what `values` have for each."""
-    columns = [repeat(v.value) if isinstance(v, Literal) else v for v in values]
-    rows = zip(read_ahead(dataset, *blocks), *columns, strict=False)
-    return [function(block, *row) for block, *row in rows]
-
-
-def read_ahead(dataset: Dataset, start: int, end: int) -> Iterator[QueryBlock]:
-    """Blocks start to end, labelled documents only, the next one read while one is in use."""
-    with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
-        coming = reader.submit(dataset.block, start)
-        for following in range(start + 1, end + 1):
-            block = coming.result()
-            if following < end:
-                coming = reader.submit(dataset.block, following)
-            yield block.labelled()

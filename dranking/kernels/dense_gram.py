@@ -181,6 +181,7 @@ def dense_gram_rows(
     queries: Queries,
     means: Array,
     wanted: NDArray[np.int64],
+    columns: NDArray[np.float32],
     slots: NDArray[np.int64],
     rows: Array,
     totals: Array,
@@ -189,14 +190,16 @@ def dense_gram_rows(
 
     Overwrites `rows[slots[j], q, :]` (capacity, n_queries, n_features) with `A_q[wanted[j], :]`,
     and `totals[j]` (len(wanted), n_features) with the sum over queries in order. `means` are those
-    that `dense_moments` found.
+    that `dense_moments` found. Where X lacks wanted features, `columns` (len(wanted), n_documents)
+    are these; else it has no rows. That changes no bit.
     """
     n = totals.shape[1]
     strip = np.empty((STRIP, n))
-    column = np.empty(STRIP)
+    column, column_means = np.empty(STRIP), np.empty(len(columns))
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        query_means(Dense(columns, True), start, end, column_means)
         for j in range(len(wanted)):
             rows[slots[j], q] = 0.0
         for left in range(start, end, STRIP):
@@ -204,8 +207,12 @@ def dense_gram_rows(
             centre_strip(features, left, left + size, means[q], strip)
             for j in range(len(wanted)):
                 feature = wanted[j]
-                for d in range(size):
-                    column[d] = strip[d, feature]
+                if j < len(columns):
+                    for d in range(size):
+                        column[d] = columns[j, left + d] - column_means[j]
+                else:
+                    for d in range(size):
+                        column[d] = strip[d, feature]
                 add_product(column, strip, size, rows[slots[j], q])
         for j in range(len(wanted)):
             row, total = rows[slots[j], q], totals[j]

@@ -103,6 +103,7 @@ def gram_rows(
     wanted: NDArray[np.int64],
     slots: NDArray[np.int64],
     rows: Array,
+    columns: NDArray[np.float32] | None = None,
 ) -> Array:
     """Compute rows `wanted` of every A_q into `rows[slots, :, :]`; one read of X.
 
@@ -120,6 +121,9 @@ def gram_rows(
         (J,) int64 where in `rows` each goes.
     rows
         (capacity, n_queries, n_features) float64; the slots are overwritten.
+    columns
+        (J, n_documents) the wanted features, where `features` are only some of them all (dense
+        ones); None where `wanted` are columns of `features`.
 
     Returns
     -------
@@ -128,7 +132,10 @@ def gram_rows(
     totals = np.empty((len(wanted), features.shape[1]))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
     if isinstance(features, np.ndarray):
-        dense_gram_rows(_dense(features), queries, frozen(means), wanted, slots, rows, totals)
+        columns = np.empty((0, 0), np.float32) if columns is None else columns
+        dense_gram_rows(
+            _dense(features), queries, frozen(means), wanted, frozen(columns), slots, rows, totals
+        )
     else:
         sparse_gram_rows(csr_of(features), queries, wanted, slots, rows, totals)
     return totals

@@ -11,6 +11,9 @@ feature i after regression on S, p_q that of the labels:
 
 and `errors[q] = p_q . p_q`, the leave-query-out error of the query with the features chosen so far.
 The state means something only for features outside S.
+
+A block may hold some of the features alone: all but the selected one's own numbers is computed
+feature by feature, and those are announced by the tile that holds it (`announcement`).
 """
 
 from typing import NamedTuple
@@ -33,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 class BlockState(NamedTuple):
-    """What a block knows of one path of selections.
+    """What a block knows of one path of selections; n_features are those it holds.
 
     Attributes
     ----------
@@ -43,6 +46,8 @@ class BlockState(NamedTuple):
         (n_queries,), as above.
     within, factors
         (n_groups, size (size + 1) / 2, lanes) packed A_q[S, S], and Cholesky factors of M_q[S, S].
+    total_rows
+        (size, n_features) A[S, :] in the order of selection.
     scores
         (n_features + 1,) LQO error of the block with each candidate, and the present one. Both
         are sums over the queries in order, so that a feature without any effect ties the present
@@ -53,29 +58,33 @@ class BlockState(NamedTuple):
     errors: Array
     within: Array
     factors: Array
+    total_rows: Array
     scores: Array
 
 
 class Pick(NamedTuple):
-    """A feature to select; t features are selected before it.
+    """A feature f to select; t features are selected before it.
 
     Attributes
     ----------
-    selected
-        (t + 1,) S and, last, the new feature f.
     slots
-        (t + 1,) where the Gram rows of these are kept.
+        (t + 1,) where the Gram rows of S and, last, of f are kept.
     rows
-        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is
-        A_q[selected[j], :].
-    total_rows
-        (t + 1, n_features) their sums A[i, :] over all queries.
+        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is A_q[i, :] of the
+        j-th of these features i.
+    total_row
+        (n_features,) A[f, :].
+    total_within
+        (t + 1,) A[f, S] and A[f, f].
+    announced
+        (t + 3, n_queries) as of `announcement`.
     """
 
-    selected: NDArray[np.int64]
     slots: NDArray[np.int64]
     rows: Array
-    total_rows: Array
+    total_row: Array
+    total_within: Array
+    announced: Array
 
 
 class Pivots(NamedTuple):
@@ -93,6 +102,15 @@ class Pivots(NamedTuple):
     delta: Array
     pivots: Array
     norms: Array
+
+
+class OwnNumbers(NamedTuple):
+    """M_f at f, z_f . z_f, and r and u at f, of one query after eliminating S."""
+
+    pivot: float
+    norm: float
+    r: float
+    u: float
 
 
 @kernel
@@ -146,13 +164,40 @@ def score(block: BlockState) -> None:
 
 
 @kernel
+def announcement(
+    state: Array, rows: Array, slots: NDArray[np.int64], position: NDArray[np.int64]
+) -> Array:
+    """What must be known of f, per query, to select it wherever other features are.
+
+    Parameters
+    ----------
+    state
+        (n_queries, 4, n_features), f among them.
+    rows, slots
+        As in `Pick`.
+    position
+        (t + 1,) column that each of S and, last, f has here, or -1.
+
+    Returns
+    -------
+    (t + 3, n_queries) A_q[f, S], A_q[f, f], r and u at f.
+    """
+    t, n_queries = len(position) - 1, len(state)
+    f = position[t]
+    announced = np.empty((t + 3, n_queries))
+    for q in range(n_queries):
+        row_f = rows[slots[t], q]
+        for j in range(t + 1):
+            # A_q[f, i] and A_q[i, f] are the same sum of the same products.
+            here = position[j] >= 0
+            announced[j, q] = row_f[position[j]] if here else rows[slots[j], q, f]
+        announced[t + 1, q], announced[t + 2, q] = state[q, 1, f], state[q, 2, f]
+    return announced
+
+
+@kernel
 def find_pivots(
-    within: Array,
-    factors: Array,
-    rows_f: Array,
-    selected: NDArray[np.int64],
-    total_f: Array,
-    regularization: float,
+    within: Array, factors: Array, own: Array, total_within: Array, regularization: float
 ) -> Pivots:
     """What selecting f takes of a group of queries: a matter of t numbers each, not of n.
 
@@ -160,20 +205,19 @@ def find_pivots(
 
     Parameters
     ----------
-    rows_f
-        (at most lanes, n_features) A_q[f, :].
-    selected, total_f
-        S and, last, f; and A[f, :].
+    own
+        (t + 1, at most lanes) A_q[f, S] and A_q[f, f].
+    total_within
+        (t + 1,) A[f, S] and A[f, f].
     """
-    t = len(selected) - 1
+    t = len(own) - 1
     row = packed_row(t)
-    grown = within[row : row + t + 1]  # A_q[f, S] and A_q[f, f]
-    for q in range(len(rows_f)):
-        for j in range(t + 1):
-            grown[j, q] = rows_f[q, selected[j]]
+    grown = within[row : row + t + 1]
     left_out = np.empty(grown.shape)  # M_q[f, S] and M_q[f, f]
     for j in range(t + 1):
-        left_out[j] = total_f[selected[j]] - grown[j]
+        for q in range(own.shape[1]):
+            grown[j, q] = own[j, q]
+        left_out[j] = total_within[j] - grown[j]
     left_out[t] += regularization
 
     beta, pivots = left_out[:t].copy(), left_out[t].copy()
@@ -191,14 +235,17 @@ def find_pivots(
 
 
 @kernel
-def eliminate(beta: Array, delta: Array, pick: Pick, q: int, m: Array, h: Array) -> None:
+def eliminate(
+    beta: Array, delta: Array, pick: Pick, total_rows: Array, q: int, m: Array, h: Array
+) -> None:
     """Overwrite m and h (n_features,) with M_f and z_f . z_i of query q after eliminating S.
 
-    With R the rows of S: g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R) and
-    h = g - delta' (A_S - R). One read of R, four rows at a time. Meanwhile those of the next query
-    are brought near: they lie far apart, which no hardware foresees.
+    `total_rows` begins with A[S, :] and A[f, :]. With R the rows of S: g = A_q[f, :] - beta' R,
+    m = M_q[f, :] - beta' (A_S - R) and h = g - delta' (A_S - R). One read of R, four rows at a
+    time. Meanwhile those of the next query are brought near: they lie far apart, which no hardware
+    foresees.
     """
-    rows, slots, total_rows = pick.rows, pick.slots, pick.total_rows
+    rows, slots = pick.rows, pick.slots
     n, t = len(m), len(beta)
     g = np.empty(n)
     row_f, total_f = rows[slots[t], q], total_rows[t]
@@ -235,17 +282,16 @@ def eliminate(beta: Array, delta: Array, pick: Pick, q: int, m: Array, h: Array)
 
 @kernel
 def advance_state(
-    state: Array, m: Array, h: Array, f: int, norm: float, regularization: float
+    state: Array, m: Array, h: Array, own: OwnNumbers, regularization: float
 ) -> float:
     """Bring the state (4, n_features) of one query past the selection of f.
 
-    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S, `norm` is z_f . z_f.
-    Returns what the query's error loses. (A function of its own because only so Numba vectorises
-    the loop.)
+    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S. Returns what the query's
+    error loses. (A function of its own because only so Numba vectorises the loop.)
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
-    scale = 1.0 / m[f]
-    r_f, u_f = r[f], u[f]
+    norm, r_f, u_f = own.norm, own.r, own.u
+    scale = 1.0 / own.pivot
     a_f = r_f * scale
     for i in range(len(m)):
         rho = m[i] * scale
@@ -264,23 +310,22 @@ def update(block: BlockState, pick: Pick, regularization: float) -> None:
     Changes `block` in place; the scores are those of the next round.
     """
     scores, lanes = block.scores, block.factors.shape[2]
-    n, t = len(scores) - 1, len(pick.selected) - 1
-    f, rows_f, total_f = pick.selected[t], pick.rows[pick.slots[t]], pick.total_rows[t]
+    n, t = len(scores) - 1, len(pick.slots) - 1
+    own, r_f, u_f = pick.announced[: t + 1], pick.announced[t + 1], pick.announced[t + 2]
     beta, delta, m, h = np.empty(t), np.empty(t), np.empty(n), np.empty(n)
+    block.total_rows[t] = pick.total_row
     scores[:] = 0.0
     for group in range(len(block.factors)):
         first, end = group * lanes, min((group + 1) * lanes, len(block.errors))
         within, factors = block.within[group], block.factors[group]
-        pivots = find_pivots(
-            within, factors, rows_f[first:end], pick.selected, total_f, regularization
-        )
+        pivots = find_pivots(within, factors, own[:, first:end], pick.total_within, regularization)
         for q in range(first, end):
             lane = q - first
             for j in range(t):
                 beta[j], delta[j] = pivots.beta[j, lane], pivots.delta[j, lane]
-            eliminate(beta, delta, pick, q, m, h)
-            m[f] = pivots.pivots[lane]  # the same to rounding, and the one that the factor holds
-            lost = advance_state(block.state[q], m, h, f, pivots.norms[lane], regularization)
+            eliminate(beta, delta, pick, block.total_rows, q, m, h)
+            numbers = OwnNumbers(pivots.pivots[lane], pivots.norms[lane], r_f[q], u_f[q])
+            lost = advance_state(block.state[q], m, h, numbers, regularization)
             block.errors[q] -= lost
             add_scores(block.state[q], block.errors[q], scores[:n])
             scores[n] += block.errors[q]

@@ -17,7 +17,7 @@ from dranking.data.atomic import AnyPath
 from dranking.data.preferences import Preferences
 from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
-from dranking.engine.tiles import tree_sum
+from dranking.engine.tree import tree_sum
 from dranking.errors import DataError, UsageError
 from dranking.kernels.bilinear import (
     BilinearRun,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.executor import Task
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.tiles import Argument, ByFeature, Literal, Tiles
 from dranking.rankers.gram import GramRows, QueryMoments
 from dranking.rankers.kept_state import removals_of
 from dranking.rankers.lqo_state import (
     HeldOutMeasure,
     add_feature,
+    announce,
     block_scores,
     initial_state,
     measure_block,
+    on_copy,
 )
 from dranking.rankers.memory import MemoryPlan
 
@@ -49,7 +52,10 @@ class DenseCriterion:
 
 
 class DenseState:
-    """The state of every block along one path, updated each round.
+    """The state of every tile, updated each round.
+
+    A tile holds the state of its own features; the factors of A[S, S], a matter of t numbers per
+    query and round, are kept by all tiles of a query.
 
     Parameters
     ----------
@@ -70,19 +76,51 @@ class DenseState:
         """Select nothing."""
         self._blocks: list[Task] = []  # gone before there are others
         moments = self._gram.moments
-        start = (moments.diagonal, moments.products, self._regularization, self._size)
         self._blocks = self._tiles.map_values(
-            initial_state, moments.blocks, Literal(start), name="initial-state"
+            initial_state,
+            moments.blocks,
+            ByFeature(moments.diagonal),
+            ByFeature(moments.products),
+            Literal(self._regularization),
+            Literal(self._size),
+            name="initial-state",
         )
 
     def add(self, selected: Indices) -> None:
         """Select the last of these features, whose Gram row was fetched."""
-        total_rows = np.array([self._gram.totals[i] for i in selected.tolist()])
-        # Only here can nobody else hold the state before.
+        total_row = self._gram.totals[int(selected[-1])]
+        # Only in this process can nobody else hold the state before.
         in_place = self._tiles.executor.in_process
         self._blocks = self._gram.map_with_rows(
-            add_feature, self._blocks, selected, total_rows, self._regularization, in_place
+            add_feature if in_place else partial(on_copy, add_feature),
+            self._blocks,
+            selected,
+            Literal(selected),
+            self._announced(selected),
+            ByFeature(total_row),
+            Literal(total_row[selected]),
+            Literal(self._regularization),
+            name="update",
         )
+
+    def _announced(self, selected: Indices) -> Argument:
+        """What all tiles of a query must know of the feature, from the one that holds it.
+
+        Where that is the only one, it finds out as it needs it.
+        """
+        tiles = self._tiles
+        if tiles.n_feature_blocks == 1:
+            return Literal(None)
+        owner = int(tiles.feature_block_of(selected[-1]))
+        tasks = self._gram.map_with_rows(
+            announce,
+            self._blocks,
+            selected,
+            Literal(tiles.positions(selected, owner)),
+            name="announce",
+            feature_block=owner,
+        )
+        return tiles.share(tasks, len(selected) + 2, "announce")
 
     def ask(self, candidates: Indices) -> None:
         """Say which candidates are scored next."""
@@ -90,8 +128,8 @@ class DenseState:
 
     def scores(self) -> tuple[Array, float]:
         """(n_candidates,) LQO error with each candidate asked for, and the present one."""
-        scores = self._tiles.sum(self._blocks, block_scores, "scores")
-        return scores[self._candidates], float(scores[-1])
+        scores, error = self._tiles.sum(self._blocks, block_scores, "scores")
+        return scores[self._candidates], float(error)
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
         """(t,) LQO error without each of some features in turn, and with all of them."""
@@ -99,14 +137,14 @@ class DenseState:
 
     def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""
-        moments = self._gram.moments
         parts = self._tiles.map_blocks(
             measure_block,
             self._blocks,
-            moments.blocks,
             Literal(selected),
-            Literal(moments.products),
+            Literal(self._gram.moments.products[selected]),
             Literal(measure),
+            columns=selected,
+            feature_block=0,
             name="leave-query-out",
         )
         total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")

@@ -14,7 +14,7 @@ from scipy import linalg
 from dranking.data.blocks import QueryBlock
 from dranking.data.query_statistics import QueryStatistics
 from dranking.engine.executor import Task
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.tiles import Argument, Literal, Tiles
 from dranking.kernels import gram
 from dranking.kernels.dense_gram import Moments
 from dranking.rankers.statistics import statistics_moments, statistics_rows
@@ -141,7 +141,6 @@ class GramRows(TotalRows):
         self, tiles: Tiles, moments: QueryMoments, capacity: int, *, keep: bool = True
     ) -> None:
         super().__init__(tiles, moments, capacity)
-        self._moments = moments.blocks
         self._keep = keep
         self._rows = self._room()
 
@@ -150,7 +149,7 @@ class GramRows(TotalRows):
         if not self._keep:
             return []
         capacity = Literal(self.capacity)
-        return self._tiles.map_values(room_for_rows, self._moments, capacity, name="rows")
+        return self._tiles.map_values(room_for_rows, self.moments.blocks, capacity, name="rows")
 
     def forget(self) -> None:
         """Make room for other rows: let go of all; their sums stay."""
@@ -161,19 +160,26 @@ class GramRows(TotalRows):
     def _sum_rows(self, features: Sequence[int]) -> Array:
         first = len(self._slots)
         slots = range(first, first + len(features))
-        wanted = Literal(np.array(features, dtype=np.int64))
+        wanted = np.array(features, dtype=np.int64)
         if self._keep:
             self._rows = self._tiles.map_blocks(
                 fetch_rows,
-                self._moments,
+                self.moments.blocks,
                 self._rows,
-                wanted,
+                Literal(wanted),
                 Literal(np.array(slots)),
+                columns=wanted,
                 name="gram-rows",
             )
             totals: Array = self._tiles.sum(self._rows, row_totals, "gram-rows")
         else:
-            sums = self._tiles.map_blocks(fresh_totals, self._moments, wanted, name="gram-rows")
+            sums = self._tiles.map_blocks(
+                fresh_totals,
+                self.moments.blocks,
+                Literal(wanted),
+                columns=wanted,
+                name="gram-rows",
+            )
             totals = self._tiles.sum(sums, np.asarray, "gram-rows")
         return totals
 
@@ -182,13 +188,14 @@ class GramRows(TotalRows):
         function: Callable[..., Any],
         states: list[Task],
         features: NDArray[np.int64],
-        *values: Any,
+        *values: Argument,
+        name: str,
+        feature_block: int | None = None,
     ) -> list[Task]:
-        """Run `function(state, rows, slots, features, *values)` for every block.
+        """Run `function(state, rows, slots, *values)` for every block, or one feature block.
 
         The row of the j-th of `features` (all fetched) for query q is `rows[slots[j], q, :]`.
         """
-        literals = [Literal(value) for value in (features, *values)]
         if self._keep:
             slots = np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
             return self._tiles.map_values(
@@ -196,16 +203,20 @@ class GramRows(TotalRows):
                 states,
                 self._rows,
                 Literal(slots),
-                *literals,
-                name="update",
+                *values,
+                name=name,
+                feature_block=feature_block,
             )
-        self.n_passes += 1
+        self.n_passes += feature_block is None
         return self._tiles.map_blocks(
             partial(with_fresh_rows, function),
-            self._moments,
+            self.moments.blocks,
             states,
-            *literals,
-            name="update",
+            Literal(features),
+            *values,
+            columns=features,
+            name=name,
+            feature_block=feature_block,
         )
 
 
@@ -236,12 +247,13 @@ def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
 
 def fetch_rows(
     block: QueryBlock | QueryStatistics,
+    columns: NDArray[np.float32] | None,
     moments: Moments,
     kept: BlockRows,
     wanted: NDArray[np.int64],
     slots: NDArray[np.int64],
 ) -> BlockRows:
-    """Write more rows behind those kept.
+    """Write more rows behind those kept; `columns` are the wanted features if not all are here.
 
     Slots are written once and always with the same bits, so a task that runs again after a worker
     was lost changes nothing.
@@ -249,7 +261,14 @@ def fetch_rows(
     if isinstance(block, QueryStatistics):
         return BlockRows(kept.rows, statistics_rows(block, wanted, slots, kept.rows))
     totals = gram.gram_rows(
-        block.features, block.query_ptr, block.weights, moments.means, wanted, slots, kept.rows
+        block.features,
+        block.query_ptr,
+        block.weights,
+        moments.means,
+        wanted,
+        slots,
+        kept.rows,
+        columns,
     )
     return BlockRows(kept.rows, totals)
 
@@ -259,9 +278,14 @@ def row_totals(kept: BlockRows) -> Array:
     return kept.totals
 
 
-def fresh_totals(block: QueryBlock, moments: Moments, wanted: NDArray[np.int64]) -> Array:
+def fresh_totals(
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    wanted: NDArray[np.int64],
+) -> Array:
     """(J, n_features) sums of rows that are not kept."""
-    return _fresh_rows(block, moments, wanted).totals
+    return _fresh_rows(block, columns, moments, wanted).totals
 
 
 def with_kept_rows(
@@ -274,19 +298,25 @@ def with_kept_rows(
 def with_fresh_rows(
     function: Callable[..., Any],
     block: QueryBlock,
+    columns: NDArray[np.float32] | None,
     moments: Moments,
     state: Any,
     features: NDArray[np.int64],
     *values: Any,
 ) -> Any:
-    """Run `function(state, rows, slots, features, *values)` on rows computed for it."""
-    rows = _fresh_rows(block, moments, features).rows
-    return function(state, rows, np.arange(len(features)), features, *values)
+    """Run `function(state, rows, slots, *values)` on rows computed for it."""
+    rows = _fresh_rows(block, columns, moments, features).rows
+    return function(state, rows, np.arange(len(features)), *values)
 
 
-def _fresh_rows(block: QueryBlock, moments: Moments, wanted: NDArray[np.int64]) -> BlockRows:
+def _fresh_rows(
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    wanted: NDArray[np.int64],
+) -> BlockRows:
     room = _room(block.n_queries, block.n_features, len(wanted))
-    return fetch_rows(block, moments, room, wanted, np.arange(len(wanted)))
+    return fetch_rows(block, columns, moments, room, wanted, np.arange(len(wanted)))
 
 
 def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:

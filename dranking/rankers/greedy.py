@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.atomic import AnyPath
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
+from dranking.engine.traffic import Traffic
 from dranking.errors import SelectionWarning
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.costs import Costs, Groups, feature_costs
@@ -61,6 +62,10 @@ class GreedyRankRLS(LinearRanker):
         Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
         Data that does not fit is read anew in each pass, Gram rows that do not are computed
         again; the result is the same in every bit.
+    feature_blocks
+        Into how many parts the features are split, each with its own tiles of the data; None means
+        one, or as many as it takes where a block of queries with all features is too large for a
+        worker. The result is the same in every bit.
     checkpoint
         File that holds the features kept after each round. A fit that finds it goes on from
         there, to the identical result.
@@ -107,6 +112,13 @@ class GreedyRankRLS(LinearRanker):
         The whole search: the features kept after every round, and the weights.
     n_passes_ : int
         How often the data was read.
+    feature_blocks_ : int
+        Into how many parts the features were split.
+    traffic_ : dict of str to Traffic
+        What tiles and the driver sent each other, by its purpose: rounds of messages
+        (`n_operations`), `n_messages`, `n_bytes`. "update" is what the driver sends each round,
+        "shared-announce" what the tiles that hold the feature send to the others, "sum-scores" the
+        scores, "shared-columns" what a pass sends from tile to tile.
 
     References
     ----------
@@ -127,6 +139,8 @@ class GreedyRankRLS(LinearRanker):
     cost_: float | None
     path_: SelectionPath
     n_passes_: int
+    feature_blocks_: int
+    traffic_: dict[str, Traffic]
 
     def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
         self,
@@ -140,6 +154,7 @@ class GreedyRankRLS(LinearRanker):
         seed: int = 0,
         prefetch: int = 8,
         memory_limit: int | str | None = None,
+        feature_blocks: int | None = None,
         checkpoint: AnyPath | None = None,
         feature_costs: Costs | None = None,
         feature_groups: Groups | None = None,
@@ -159,6 +174,7 @@ class GreedyRankRLS(LinearRanker):
         self.seed = seed
         self.prefetch = prefetch
         self.memory_limit = memory_limit
+        self.feature_blocks = feature_blocks
         self.checkpoint = checkpoint
         self.feature_costs = feature_costs
         self.feature_groups = feature_groups
@@ -221,10 +237,12 @@ class GreedyRankRLS(LinearRanker):
             [self.regularization],
             rules,
             memory_limit=self.memory_limit,
+            feature_blocks=self.feature_blocks,
             checkpoint=self.checkpoint,
             executor=executor,
         )
         [self.path_], self.n_passes_ = found.paths, found.n_passes
+        self.feature_blocks_, self.traffic_ = found.n_feature_blocks, found.traffic
         self.selected_ = list(self.path_.selected)
         self.lqo_error_ = np.array(self.path_.lqo_error)
         self.cost_ = None if costs is None else costs.spent(self.selected_)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.executor import with_one_blas_thread
-from dranking.engine.tiles import Tiles
+from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.dense_gram import Moments
 from dranking.kernels.held_out import (
     HeldOutFit,
@@ -91,8 +91,10 @@ class KeptState:
             partial(with_one_blas_thread, back_fitting_scores),
             moments.blocks,
             self.selected,
-            _kept_totals(gram, self.selected, regularization),
-            totals,
+            Literal(self.selected),
+            Literal(_kept_totals(gram, self.selected, regularization)),
+            Literal(totals),
+            name="back-fitting",
         )
         scores: Array = self._tiles.sum(parts, np.asarray, "scores")
         return scores[self._candidates], float(scores[-1])
@@ -123,7 +125,9 @@ def removals_of(
         partial(with_one_blas_thread, errors_without_each),
         gram.moments.blocks,
         selected,
-        _kept_totals(gram, selected, regularization),
+        Literal(selected),
+        Literal(_kept_totals(gram, selected, regularization)),
+        name="removals",
     )
     errors: Array = tiles.sum(parts, np.asarray, "removals")
     return errors[:-1], float(errors[-1])

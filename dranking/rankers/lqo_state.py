@@ -3,82 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.kernels import lqo
+from dranking.kernels import gram, lqo
+from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Moments
 from dranking.kernels.lqo import BlockState, Pick
 from dranking.kernels.packed import group_room
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 HeldOutMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 
 
-def initial_state(moments: Moments, start: tuple[Array, Array, float, int]) -> BlockState:
+def initial_state(
+    moments: Moments, total_diagonal: Array, total_products: Array, regularization: float, size: int
+) -> BlockState:
     """State and scores of a block before the first round."""
-    total_diagonal, total_products, regularization, size = start
     n_queries, n = moments.diagonal.shape
     state = np.empty((n_queries, 4, n))
     lqo.initial_state(
-        moments.diagonal, moments.products, total_diagonal, total_products, regularization, state
+        moments.diagonal,
+        moments.products,
+        frozen(total_diagonal),
+        frozen(total_products),
+        regularization,
+        state,
     )
-    within, factors = group_room(n_queries, size), group_room(n_queries, size)
-    block = BlockState(state, moments.label_norms.copy(), within, factors, np.empty(n + 1))
+    block = BlockState(
+        state=state,
+        errors=moments.label_norms.copy(),
+        within=group_room(n_queries, size),
+        factors=group_room(n_queries, size),
+        total_rows=np.empty((size, n)),
+        scores=np.empty(n + 1),
+    )
     lqo.score(block)
     return block
 
 
+def announce(state: BlockState, rows: Array, slots: Indices, position: Indices) -> Array:
+    """What tiles must know of a feature that this one holds; see `lqo.announcement`."""
+    return lqo.announcement(state.state, frozen(rows), frozen(slots), frozen(position))
+
+
 def add_feature(
-    before: BlockState,
+    block: BlockState,
     rows: Array,
-    slots: NDArray[np.int64],
-    selected: NDArray[np.int64],
-    total_rows: Array,
+    slots: Indices,
+    selected: Indices,
+    announced: Array | None,
+    total_row: Array,
+    total_within: Array,
     regularization: float,
-    in_place: bool,
 ) -> BlockState:
-    """State and scores of a block after one more round."""
-    after = before if in_place else BlockState(*(a.copy() for a in before))
-    lqo.update(after, Pick(selected, slots, rows, total_rows), regularization)
-    return after
+    """Bring state and scores of a block past one more round, in place.
+
+    `announced` is None where the block holds all features, those `selected` among them.
+    """
+    if announced is None:
+        announced = announce(block, rows, slots, selected)
+    pick = Pick(
+        frozen(slots), frozen(rows), frozen(total_row), frozen(total_within), frozen(announced)
+    )
+    lqo.update(block, pick, regularization)
+    return block
+
+
+def on_copy(function: Callable[..., BlockState], block: BlockState, *values: Any) -> BlockState:
+    """Run `function(block, *values)`, which changes the block, on a copy of it."""
+    return function(BlockState(*(array.copy() for array in block)), *values)
 
 
 def measure_block(
     block: QueryBlock,
+    columns: NDArray[np.float32] | None,
     state: BlockState,
-    moments: Moments,
-    selected: NDArray[np.int64],
+    selected: Indices,
     total_products: Array,
     measure: HeldOutMeasure,
 ) -> Array:
-    """Measure the scores of a block's documents by models that were fitted without their query."""
-    left_out = total_products[selected] - moments.products[:, selected]
-    return measure_held_out(block, state.factors, left_out, selected, measure)
+    """Measure the scores of a block's documents by models that were fitted without their query.
+
+    `columns` are the selected features (t, n_documents), or None where the block holds them.
+    """
+    features = dense_columns(block, selected) if columns is None else columns.T
+    own = gram.moments(features, block.relevance, block.query_ptr, block.weights).products
+    return measure_held_out(block, features, state.factors, total_products - own, measure)
+
+
+def dense_columns(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:
+    """(n_documents, len(columns)) some features of a block."""
+    features: NDArray[np.float32] = block.features[:, columns]
+    return features.toarray() if block.is_sparse else features  # type: ignore[attr-defined]
 
 
 def measure_held_out(
     block: QueryBlock,
+    features: NDArray[np.float32],
     factors: Array,
     left_out: Array,
-    selected: NDArray[np.int64],
     measure: HeldOutMeasure,
 ) -> Array:
-    """The same from what `lqo.held_out_weights` takes."""
-    t = len(selected)
+    """The same from the selected features and what `lqo.held_out_weights` takes."""
+    t = features.shape[1]
     weights = np.zeros((block.n_queries, t, t))
     lqo.held_out_weights(factors, left_out, weights)
-    columns = block.features[:, selected]
-    columns = columns.toarray() if block.is_sparse else columns
     scores = np.empty((t, block.n_documents))
-    lqo.held_out_scores(np.ascontiguousarray(columns), block.query_ptr, weights, scores)
+    lqo.held_out_scores(np.ascontiguousarray(features), block.query_ptr, weights, scores)
     return measure(block, scores)
 
 
-def block_scores(state: BlockState) -> Array:
-    """(n_features + 1,) scores of a block: every candidate's error, and the present one."""
-    return state.scores
+def block_scores(state: BlockState) -> tuple[Array, float]:
+    """(n_features,) scores of a block: every candidate's error; and the present one."""
+    return state.scores[:-1], state.scores[-1]

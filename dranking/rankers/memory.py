@@ -7,8 +7,9 @@ from typing import NamedTuple
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
-from dranking.engine.tiles import tile_ranges
+from dranking.engine.tiles import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
+from dranking.rankers.estimator import check_whole
 
 SURPLUS_ROWS = 16
 """Gram rows kept beyond those of the selected features: what prefetching may guess wrong."""
@@ -33,6 +34,8 @@ class MemoryPlan(NamedTuple):
         A state per query and feature stays; else each round computes it again from sparse data.
     n_rows
         Gram rows fetched at most.
+    n_feature_blocks
+        Into how many parts the features are split.
     n_bytes
         Memory that takes, beyond data that is in this process's memory already.
     """
@@ -42,6 +45,7 @@ class MemoryPlan(NamedTuple):
     n_lockstep: int
     keep_state: bool
     n_rows: int
+    n_feature_blocks: int
     n_bytes: int
 
 
@@ -56,24 +60,34 @@ class Needs:
         Features to select.
     executor
         Where tasks run.
+    n_feature_blocks
+        Into how many parts the features are split.
     """
 
     keep_state = True
 
-    def __init__(self, dataset: Dataset, size: int, executor: Executor) -> None:
+    def __init__(
+        self, dataset: Dataset, size: int, executor: Executor, n_feature_blocks: int = 1
+    ) -> None:
         n, queries = dataset.n_features, dataset.n_queries
-        there = dataset.in_memory and executor.in_process
+        # Data in this process is used as it is, but some columns of it are a copy.
+        there = dataset.in_memory and executor.in_process and n_feature_blocks == 1
         value = 8 if dataset.is_sparse else 4
         largest = max(dataset.blocks, key=lambda block: block.n_values)
         copies = 1 if executor.in_process else 2
         self._size, self._n = size, n
         self.values = value * sum(b.n_values for b in dataset.blocks)
         self.data = 0 if there else self.values
-        self.stream = executor.n_slots * BLOCKS_IN_FLIGHT * value * largest.n_values
+        streamed = BLOCKS_IN_FLIGHT * value * largest.n_values
+        self.stream = executor.n_slots * streamed // n_feature_blocks
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
-        self.state = 8 * queries * (4 * n + size * (size + 1) + 1) * copies
+        # What is of queries alone, every feature block has.
+        of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
+        of_features = (4 * queries + size * dataset.n_blocks) * n
+        self.state = 8 * copies * (of_features + of_queries)
         self.row = 8 * queries * n
-        self.scratch = 2 * executor.n_slots * 8 * largest.n_queries * n * size
+        fresh = 2 * 8 * largest.n_queries * n * size
+        self.scratch = executor.n_slots * fresh // n_feature_blocks
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
         """Gram rows that a number of paths may fetch."""
@@ -131,6 +145,7 @@ def plan_memory(
     size: int,
     executor: Executor,
     limit: int | str | None,
+    feature_blocks: int | None = None,
     *,
     of_queries: bool = False,
 ) -> MemoryPlan:
@@ -147,25 +162,40 @@ def plan_memory(
         Paths to run.
     limit
         Bytes, or text such as "8GB"; None means what the executor says.
+    feature_blocks
+        Into how many parts the features are split; None means as many as the workers need.
     of_queries
-        Whether the Gram rows of every query are needed, however sparse the data is.
+        Whether the Gram rows of every query are needed with all features, however sparse the data
+        is.
 
     Raises
     ------
     UsageError
-        If even the state of one path does not fit.
+        If even the state of one path does not fit, or the features cannot be split so.
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
     needs = (Needs if of_queries else needs_of)(dataset, size, executor)
+    whole = why_not_split(dataset, of_queries)
+    if feature_blocks is None:
+        feature_blocks = 1 if whole else needed_feature_blocks(dataset, needs, executor, available)
+    check_feature_blocks(feature_blocks, dataset.n_features, whole)
+    if feature_blocks > 1:
+        needs = Needs(dataset, size, executor, feature_blocks)
     streamable = [True] if dataset.in_memory else [True, False]
     for keep_rows in (True, False):
         for resident in streamable:
             for n_lockstep in range(n_paths, 0, -1):
                 n_bytes = needs.total(resident, keep_rows, n_lockstep)
                 if n_bytes <= available:
-                    n_rows = needs.n_rows(n_lockstep, keep_rows)
-                    keep_state = needs.keep_state
-                    return MemoryPlan(resident, keep_rows, n_lockstep, keep_state, n_rows, n_bytes)
+                    return MemoryPlan(
+                        resident,
+                        keep_rows,
+                        n_lockstep,
+                        needs.keep_state,
+                        needs.n_rows(n_lockstep, keep_rows),
+                        feature_blocks,
+                        n_bytes,
+                    )
     least = needs.total(streamable[-1], False, 1)
     raise UsageError(
         f"selecting {size} of {dataset.n_features} features over {dataset.n_queries:,} queries "
@@ -173,3 +203,44 @@ def plan_memory(
         f"per query), but there is {format_bytes(available)}. Raise memory_limit, add workers, or "
         "select fewer features."
     )
+
+
+def needed_feature_blocks(
+    dataset: Dataset, needs: Needs, executor: Executor, available: int
+) -> int:
+    """Feature blocks with which the tile of the largest block of queries is no burden.
+
+    Its part of X is no more than tiles are meant to have; with all that is kept beside it, it fits
+    into the share of memory that a worker has for each of its tasks.
+    """
+    if dataset.in_memory and executor.in_process:
+        return 1  # splitting would copy it
+    largest = max(dataset.blocks, key=lambda block: block.n_values)
+    kept = needs.moments + needs.state + needs.n_rows(1) * needs.row
+    tile = 4 * largest.n_values + kept * largest.n_queries // dataset.n_queries
+    share = available if executor.in_process else available // executor.n_slots
+    needed = max(-(-4 * largest.n_values // MAX_TILE_BYTES), -(-tile // share))
+    return min(needed, dataset.n_features)
+
+
+def why_not_split(dataset: Dataset, of_queries: bool) -> str | None:
+    """Why there can be only one feature block; None where there can be more."""
+    if not dataset.has_documents:
+        return "statistics of queries are not split by features"
+    if dataset.is_sparse:
+        return "sparse data is not split by features"
+    if of_queries:
+        return "back-fitting, floating and backward search take all features of a query together"
+    return None
+
+
+def check_feature_blocks(feature_blocks: int, n_features: int, whole: str | None) -> None:
+    """Raise UsageError unless the features can be split into so many parts."""
+    check_whole("feature_blocks", feature_blocks)
+    if not 1 <= feature_blocks <= n_features:
+        raise UsageError(
+            f"feature_blocks is {feature_blocks}; the data has {n_features} features, so choose 1 "
+            f"to {n_features}."
+        )
+    if feature_blocks > 1 and whole:
+        raise UsageError(f"feature_blocks is {feature_blocks}, but {whole}; leave it out.")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.engine.traffic import Traffic
 from dranking.errors import UsageError
 from dranking.rankers.costs import FeatureCosts
 from dranking.rankers.estimator import check_whole
@@ -216,7 +217,13 @@ class Selection:
         One for each lambda.
     n_passes
         Passes over the data.
+    n_feature_blocks
+        Into how many parts the features were split.
+    traffic
+        What tiles and the driver sent each other, by its purpose.
     """
 
     paths: list[SelectionPath]
     n_passes: int
+    n_feature_blocks: int
+    traffic: dict[str, Traffic]

@@ -37,6 +37,7 @@ def select_paths(
     *,
     measure: HeldOutMeasure | None = None,
     memory_limit: int | str | None = None,
+    feature_blocks: int | None = None,
     checkpoint: AnyPath | None = None,
     executor: Any = None,
 ) -> Selection:
@@ -58,6 +59,9 @@ def select_paths(
         Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
         Within it the data and its Gram rows are kept, or read and computed again; the result is
         the same in every bit.
+    feature_blocks
+        Into how many parts the features are split, which changes no bit either; None means as many
+        as blocks of queries with all their features are too large for.
     checkpoint
         File that holds the picks after each round. Where it is there already, the selection goes
         on from it.
@@ -83,13 +87,19 @@ def select_paths(
     search = SEARCHES[rules.search]
     size = search.largest_size(rules, dataset.n_features)
     plan = plan_memory(
-        dataset, len(regularizations), size, run, memory_limit, of_queries=rules.of_queries
+        dataset,
+        len(regularizations),
+        size,
+        run,
+        memory_limit,
+        feature_blocks,
+        of_queries=rules.of_queries,
     )
     data = dataset.fingerprint if checkpoint else ""
     saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
     rounds = saved.load()
 
-    tiles = Tiles(dataset, run, resident=plan.resident)
+    tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
     criterion = criterion_of(tiles, plan, size, rules.of_kept)
     n_passes = 1
     paths: list[SelectionPath] = []
@@ -115,7 +125,7 @@ def select_paths(
                 path.held_out = one.measure_held_out(measure)
                 n_passes += 1
             paths.append(path)
-    return Selection(paths, n_passes)
+    return Selection(paths, n_passes, plan.n_feature_blocks, tiles.traffic)
 
 
 def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]) -> None:

@@ -23,7 +23,7 @@ from dranking.kernels.sparse_gram import Csr, csr_of
 from dranking.kernels.sparse_lqo import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.sparse_query import Fit
 from dranking.rankers.gram import TotalMoments, TotalRows
-from dranking.rankers.lqo_state import HeldOutMeasure, measure_held_out
+from dranking.rankers.lqo_state import HeldOutMeasure, dense_columns, measure_held_out
 from dranking.rankers.memory import MemoryPlan
 
 Array = NDArray[np.float64]
@@ -153,7 +153,8 @@ def block_measure(block: QueryBlock, fit: Fit, measure: HeldOutMeasure) -> Array
     factors = group_room(block.n_queries, t)
     left_out = np.empty((block.n_queries, t))
     held_out_factors(*_arrays(block), _frozen(fit), factors, left_out)
-    return measure_held_out(block, factors, left_out, fit.selected, measure)
+    features = dense_columns(block, fit.selected)
+    return measure_held_out(block, features, factors, left_out, measure)
 
 
 def _arrays(block: QueryBlock) -> tuple[Csr, Array, Queries]:

@@ -17,7 +17,7 @@ from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source, mixed
 from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
-from dranking.engine.tiles import tree_sum
+from dranking.engine.tree import tree_sum
 from dranking.errors import DataError, DivergedError, UsageError
 from dranking.kernels import sgd
 from dranking.kernels.sgd import Steps

@@ -19,7 +19,7 @@ from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.gram import centred_strips
 from dranking.kernels.held_out import KeptTotals, fit_held_out, score_held_out
 from dranking.rankers.gram import TotalRows
-from dranking.rankers.lqo_state import HeldOutMeasure
+from dranking.rankers.lqo_state import HeldOutMeasure, dense_columns
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -101,6 +101,8 @@ def measure_subsets(tiles: Tiles, models: SubsetModels, measure: HeldOutMeasure)
         partial(with_one_blas_thread, measure_block_subsets),
         Literal(models),
         Literal(measure),
+        columns=models.features,
+        feature_block=0,
         name="leave-query-out",
     )
     total: Array = tiles.sum(parts, np.asarray, "leave-query-out")
@@ -108,11 +110,18 @@ def measure_subsets(tiles: Tiles, models: SubsetModels, measure: HeldOutMeasure)
 
 
 def measure_block_subsets(
-    block: QueryBlock, models: SubsetModels, measure: HeldOutMeasure
+    block: QueryBlock,
+    shared: NDArray[np.float32] | None,
+    models: SubsetModels,
+    measure: HeldOutMeasure,
 ) -> Array:
-    """Measure the scores of a block's documents by models that were fitted without their query."""
-    columns = block.features[:, models.features]
-    columns = np.ascontiguousarray(columns.toarray() if block.is_sparse else columns)
+    """Measure the scores of a block's documents by models that were fitted without their query.
+
+    `shared` are the features of the models (n_used, n_documents), or None where the block holds
+    them.
+    """
+    columns = dense_columns(block, models.features) if shared is None else shared.T
+    columns = np.ascontiguousarray(columns)
     scores = np.empty((len(models.subsets), block.n_documents))
     for subset, weights, out in zip(
         models.subsets, _held_out_weights(block, columns, models), scores, strict=True

@@ -198,6 +198,7 @@ def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path:
         (("--n-features", "2", "--regularization", "0"), 2, "above 0"),
         (("--n-features", "2", "--regularization", "x"), 2, "is not a number"),
         (("--n-features", "2", "--unknown"), 2, "No such option"),
+        (("--n-features", "2", "--feature-blocks", "7"), 2, "feature_blocks is 7"),
         (("--n-features", "2", "--scheduler", "nowhere"), 2, "is not threads"),
         (("--n-features", "2", "--scheduler", "missing.py"), 2, "there is no such file"),
         (("--n-features", "2", "--scheduler", "missing.json"), 75, "has not written"),
@@ -311,6 +312,23 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "dranking", "info", "--json"], capture_output=True, check=True
     )
     assert json.loads(done.stdout)["dranking"]
+
+
+def test_select_in_feature_blocks_gives_the_same_model(
+    dranking: Call, letor: Write, tmp_path: Path
+) -> None:
+    selections, weights = [], []
+    for number in (1, 3):
+        output = tmp_path / f"{number}.json"
+        code, out, err = dranking(
+            *("select", letor(), "--n-features", 3, "-o", output),
+            *("--feature-blocks", number, "--json"),
+        )
+        assert code == 0, err
+        selections.append(json.loads(out))
+        weights.append(json.loads(output.read_text())["weights"])
+    assert selections[0] == selections[1]
+    assert weights[0] == weights[1]
 
 
 def test_select_is_steered_and_goes_on_from_a_checkpoint(

@@ -1,11 +1,18 @@
 """The same bits on threads and on worker processes, wherever the data is."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
+from distributed import Client
 from scipy import sparse
 
 import dranking as dr
-from dranking.engine.executor import ThreadExecutor
+from dranking.engine.cluster import local_cluster
+from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.rankers import selection
+from dranking.rankers.memory import Needs
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -22,6 +29,12 @@ def dataset(request, tmp_path):
     )
     if "stored" not in request.param:
         return data
+    return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d")
+
+
+@pytest.fixture
+def stored(tmp_path):
+    data = random_problem(2, n_queries=120, n_features=20).dataset(max_documents=40)
     return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d")
 
 
@@ -54,6 +67,43 @@ def test_other_searches(parameters, dataset, client):
     assert here.path_.kept == there.path_.kept
     np.testing.assert_array_equal(here.lqo_error_, there.lqo_error_)
     np.testing.assert_array_equal(here.coef_, there.coef_)
+
+
+@pytest.mark.parametrize("keep_rows", [True, False])
+def test_feature_blocks(stored, client, keep_rows):
+    """Also where rows do not fit, and blocks are streamed."""
+    expected = dr.GreedyRankRLS(8, 2.0).fit(stored, executor=ThreadExecutor(2))
+    for parts in (1, 3):
+        needs = Needs(stored, 8, get_executor(client), parts)
+        limit = needs.total(keep_rows, keep_rows, 1)
+        ranker = dr.GreedyRankRLS(8, 2.0, feature_blocks=parts, memory_limit=limit)
+        ranker.fit(stored, executor=client)
+        assert ranker.selected_ == expected.selected_
+        np.testing.assert_array_equal(ranker.lqo_error_, expected.lqo_error_)
+        np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+@pytest.mark.slow
+def test_feature_blocks_outlive_a_worker(stored, monkeypatch):
+    """Tiles prefer a worker, and go elsewhere with what they computed when it is killed."""
+    expected = dr.GreedyRankRLS(6, 2.0).fit(stored, executor=ThreadExecutor(2))
+    options = {"n_workers": 2, "memory_limit": "2GiB"}
+    with local_cluster(options) as cluster, Client(cluster, set_as_default=False) as client:
+        victim = min(client.run(os.getpid).values())
+        rounds = []
+
+        def killing(*args):
+            rounds.append(1)
+            if len(rounds) == 3:
+                os.kill(victim, signal.SIGKILL)
+            return advance(*args)
+
+        advance = selection._advance
+        monkeypatch.setattr(selection, "_advance", killing)
+        found = dr.GreedyRankRLS(6, 2.0, feature_blocks=3).fit(stored, executor=client)
+        assert victim not in client.run(os.getpid).values()
+    assert found.selected_ == expected.selected_
+    np.testing.assert_array_equal(found.lqo_error_, expected.lqo_error_)
 
 
 def test_rankrls(dataset, client):

@@ -9,7 +9,8 @@ from dranking.data.memory import from_arrays
 from dranking.data.store import write_dataset
 from dranking.engine import stream, tiles
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.tiles import Literal, Tiles, tree_sum
+from dranking.engine.tiles import ByFeature, Literal, Tiles, feature_borders
+from dranking.engine.tree import tree_sum
 
 
 def dataset_of(n_blocks, n_features=3):
@@ -87,6 +88,73 @@ def test_blocks_are_read_once_when_resident_and_once_a_pass_when_not(
     for _ in range(3):
         spread.gather(spread.map_blocks(lambda block: 0, name="pass"))
     assert sorted(reads) == sorted(list(range(9)) * (1 if resident else 3))
+
+
+@pytest.mark.parametrize(
+    ("n_features", "parts"), [(1, 1), (7, 3), (7, 7), (64, 2), (128, 2), (1000, 3), (1000, 16)]
+)
+def test_feature_blocks_cover_all_features_evenly(n_features, parts):
+    borders = feature_borders(n_features, parts)
+    assert (borders[0], borders[-1], len(borders)) == (0, n_features, parts + 1)
+    widths = np.diff(borders)
+    stored = n_features >= 64 * parts  # then they begin where a stored chunk of 32 begins
+    assert widths.min() > 0
+    assert widths.max() - widths.min() <= (64 if stored else 1)
+    assert not stored or (borders[:-1] % 32 == 0).all()
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+@pytest.mark.parametrize("where", ["memory", "resident", "streamed"])
+def test_feature_blocks_have_their_own_columns_and_those_shared(where, parts, tmp_path):
+    dataset = dataset_of(9, n_features=7)
+    if where != "memory":
+        dataset = write_dataset((dataset.block(b) for b in range(9)), tmp_path / "d")
+    spread = Tiles(dataset, ThreadExecutor(2), resident=where == "resident", n_feature_blocks=parts)
+    wanted = np.array([6, 0, 3])
+
+    def seen(block, columns):
+        return block.features, block.features[:, wanted].T if columns is None else columns
+
+    for c in range(parts):
+        tasks = spread.map_blocks(seen, name="seen", columns=wanted, feature_block=c)
+        for b, (features, columns) in enumerate(spread.gather(tasks)):
+            block = dataset.block(b).labelled()
+            np.testing.assert_array_equal(
+                features, block.features[:, slice(*spread.borders[c : c + 2])]
+            )
+            np.testing.assert_array_equal(columns, block.features[:, wanted].T)
+            assert columns.dtype == np.float32
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_feature_blocks_get_their_share_and_their_sums_are_joined(parts):
+    dataset, executor = dataset_of(9, n_features=7), ThreadExecutor(2)
+    spread = Tiles(dataset, executor, n_feature_blocks=parts)
+    told = spread.map_blocks(lambda block: block.n_documents, name="n", feature_block=parts - 1)
+    scaled = spread.map_blocks(
+        lambda block, scale, factor, told: (scale * block.features.sum(axis=0), factor * told),
+        ByFeature(np.arange(7.0)),
+        Literal(2.0),
+        spread.share(told, 1, "n"),
+        name="scaled",
+    )
+    sums, count = spread.sum(scaled, tuple, "scaled")
+    blocks = [dataset.block(b).labelled() for b in range(9)]
+    expected = reference_tree([np.arange(7.0) * b.features.sum(axis=0) for b in blocks])
+    np.testing.assert_array_equal(sums, expected)
+    assert count == 2.0 * sum(block.n_documents for block in blocks)
+    n_ranges = len(tiles.tile_ranges(dataset, 2, parts))
+    assert spread.traffic["scaled"] == (1, n_ranges * parts, n_ranges * 8 * (7 + parts))
+    assert spread.traffic["shared-n"] == (1, n_ranges * (parts - 1), 8 * 9 * (parts - 1))
+
+
+def test_features_are_held_where_the_borders_say():
+    spread = Tiles(dataset_of(2, n_features=7), ThreadExecutor(1), n_feature_blocks=3)
+    for c in range(3):
+        for position, feature in enumerate(range(*spread.borders[c : c + 2])):
+            assert spread.feature_block_of(feature) == c
+            assert spread.positions(np.array([feature]), c).tolist() == [position]
+            assert spread.positions(np.array([feature]), (c + 1) % 3).tolist() == [-1]
 
 
 def test_an_error_in_a_block_is_raised():

@@ -81,6 +81,32 @@ def test_c_and_f_order_agree_in_every_bit(data):
         np.testing.assert_array_equal(left, right)
 
 
+@given(data=problems())
+def test_dense_gram_matrices_are_symmetric_in_every_bit(data):
+    X, _, query_ptr, weights = data
+    rows, totals = all_rows(X, query_ptr, weights, range(X.shape[1]))
+    np.testing.assert_array_equal(rows, rows.transpose(2, 1, 0))
+    np.testing.assert_array_equal(totals, totals.T)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+@given(data=problems(), draw=st.data())
+def test_rows_of_features_from_elsewhere_have_the_same_bits(layout, data, draw):
+    X, y, query_ptr, weights = data
+    n = X.shape[1]
+    rows, totals = all_rows(X, query_ptr, weights, range(n))
+    first = draw.draw(st.integers(0, n - 1))
+    part = slice(first, draw.draw(st.integers(first + 1, n)))
+    features = LAYOUTS[layout](X[:, part])
+    means = moments(features, y, query_ptr, weights).means
+    wanted = np.random.default_rng(n).permutation(n)
+    found = np.full((n, len(weights), features.shape[1]), np.nan)
+    columns = np.ascontiguousarray(X[:, wanted].T)
+    sums = gram_rows(features, query_ptr, weights, means, wanted, wanted, found, columns)
+    np.testing.assert_array_equal(found, rows[:, :, part])
+    np.testing.assert_array_equal(sums, totals[wanted, part])
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_row_has_the_same_bits_however_many_are_fetched_with_it(layout):
     X, _, query_ptr, weights = problem(np.random.default_rng(5), [3, 70, 1, 128, 17], 16)

@@ -1,5 +1,7 @@
 """The state of greedy RankRLS against its definition: dense solves without each query."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -20,30 +22,37 @@ class Problem:
         X = rng.normal(size=(query_ptr[-1], n_features))
         y = rng.integers(0, 3, query_ptr[-1]).astype(np.float64)
         self.queries = centred_queries(X, y, query_ptr, weights)
-        self.gram = np.array([w * X_q.T @ X_q for X_q, _, w in self.queries])
+        gram = np.array([w * X_q.T @ X_q for X_q, _, w in self.queries])
+        self.gram = (gram + gram.transpose(0, 2, 1)) / 2  # as ours are, to the last bit
         self.rows = np.ascontiguousarray(self.gram.transpose(1, 0, 2))
         self.products = np.array([w * X_q.T @ y_q for X_q, y_q, w in self.queries])
         self.norms = np.array([w * y_q @ y_q for _, y_q, w in self.queries])
         self.n_features = n_features
 
-    def start(self, size):
-        n_queries, n = self.products.shape
-        diagonal = np.ascontiguousarray(np.diagonal(self.gram, axis1=1, axis2=2))
+    def start(self, size, columns=slice(None)):
+        products = np.ascontiguousarray(self.products[:, columns])
+        n_queries, n = products.shape
+        diagonal = np.ascontiguousarray(np.diagonal(self.gram, axis1=1, axis2=2)[:, columns])
         block = BlockState(
             np.empty((n_queries, 4, n)),
             self.norms.copy(),
             group_room(n_queries, size),
             group_room(n_queries, size),
+            np.empty((size, n)),
             np.empty(n + 1),
         )
-        totals = diagonal.sum(axis=0), self.products.sum(axis=0)
-        lqo.initial_state(diagonal, self.products, *totals, LAMBDA, block.state)
+        totals = diagonal.sum(axis=0), products.sum(axis=0)
+        lqo.initial_state(diagonal, products, *totals, LAMBDA, block.state)
         lqo.score(block)
         return block
 
-    def pick(self, selected):
+    def select(self, block, selected, rows=None, slots=None):
+        """One round, the state being of all features."""
         S = np.array(selected, dtype=np.int64)
-        return Pick(S, S, self.rows, self.gram.sum(axis=0)[S])
+        rows, slots = (self.rows, S) if rows is None else (rows, slots)
+        announced = lqo.announcement(block.state, rows, slots, S)
+        total_row = self.gram.sum(axis=0)[S[-1]]
+        lqo.update(block, Pick(slots, rows, total_row, total_row[S], announced), LAMBDA)
 
     def defined_state(self, q, selected):
         """(s, r, u, v) of every feature and e, by solving with M_q[S, S]."""
@@ -76,7 +85,7 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
         for i in outside:
             expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
             assert block.scores[i] == pytest.approx(expected, rel=1e-12)
-        lqo.update(block, problem.pick(order[: t + 1]), LAMBDA)
+        problem.select(block, order[: t + 1])
     assert block.scores[-1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
 
 
@@ -86,7 +95,7 @@ def test_factors_are_those_of_the_gram_matrix_without_the_query(n_queries):
     problem, order = Problem(sizes=sizes, weights=weights), (3, 1, 5, 0)
     block = problem.start(len(order))
     for t in range(len(order)):
-        lqo.update(block, problem.pick(order[: t + 1]), LAMBDA)
+        problem.select(block, order[: t + 1])
     for q in range(n_queries):
         group, lane = divmod(q, block.factors.shape[2])
         M = problem.gram.sum(axis=0) - problem.gram[q] + LAMBDA * np.eye(problem.n_features)
@@ -105,11 +114,37 @@ def test_slots_say_where_a_row_is_kept():
     kept[slots] = problem.rows[list(order)]
     blocks = [problem.start(3), problem.start(3)]
     for t in range(3):
-        pick = problem.pick(order[: t + 1])
-        lqo.update(blocks[0], pick, LAMBDA)
-        lqo.update(blocks[1], pick._replace(slots=slots[: t + 1], rows=kept), LAMBDA)
+        problem.select(blocks[0], order[: t + 1])
+        problem.select(blocks[1], order[: t + 1], kept, slots[: t + 1])
     for left, right in zip(*blocks, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("borders", [(0, 3, 7), (0, 1, 2, 6, 7)])
+def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(borders):
+    problem, order = Problem(), (2, 5, 0, 6, 1)
+    columns = [slice(*pair) for pair in pairwise(borders)]
+    whole = problem.start(len(order))
+    parts = [problem.start(len(order), part) for part in columns]
+    for t, f in enumerate(order):
+        S = np.array(order[: t + 1])
+        total_row = problem.gram.sum(axis=0)[f]
+        owner = next(c for c, part in enumerate(columns) if part.start <= f < part.stop)
+        here = (columns[owner].start <= S) & (columns[owner].stop > S)
+        announced = lqo.announcement(
+            parts[owner].state,
+            np.ascontiguousarray(problem.rows[:, :, columns[owner]]),
+            S,
+            np.where(here, S - columns[owner].start, -1),
+        )
+        problem.select(whole, order[: t + 1])
+        for block, part in zip(parts, columns, strict=True):
+            rows = np.ascontiguousarray(problem.rows[:, :, part])
+            lqo.update(block, Pick(S, rows, total_row[part], total_row[S], announced), LAMBDA)
+            np.testing.assert_array_equal(block.state, whole.state[:, :, part])
+            np.testing.assert_array_equal(block.scores[:-1], whole.scores[:-1][part])
+            assert block.scores[-1] == whole.scores[-1]
+            np.testing.assert_array_equal(block.factors, whole.factors)
 
 
 def test_a_feature_without_any_effect_changes_no_bit():
@@ -118,10 +153,10 @@ def test_a_feature_without_any_effect_changes_no_bit():
     for values in (problem.rows[2], problem.rows[:, :, 2], problem.products[:, 2]):
         values[:] = 0.0
     block = problem.start(3)
-    lqo.update(block, problem.pick([4]), LAMBDA)
+    problem.select(block, [4])
     before = BlockState(*(a.copy() for a in block))
     assert block.scores[2] == block.scores[-1]
-    lqo.update(block, problem.pick([4, 2]), LAMBDA)
+    problem.select(block, [4, 2])
     np.testing.assert_array_equal(block.errors, before.errors)
     np.testing.assert_array_equal(block.scores, before.scores)
     np.testing.assert_array_equal(block.state, before.state)
@@ -132,9 +167,9 @@ def test_elimination_equals_matrix_products(t):
     rng = np.random.default_rng(t)
     rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t + 1, 5))
     slots, beta, delta = rng.permutation(12)[: t + 1], *rng.normal(size=(2, t))
-    pick = Pick(np.arange(t + 1), slots, rows, total_rows)
+    pick = Pick(slots, rows, total_rows[t], np.empty(t + 1), np.empty((t + 3, 3)))
     m, h = np.empty((2, 5))
-    lqo.eliminate(beta, delta, pick, 1, m, h)
+    lqo.eliminate(beta, delta, pick, total_rows, 1, m, h)
     kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
     g = kept[t] - beta @ kept[:t]
     np.testing.assert_allclose(m, left_out[t] - beta @ left_out[:t], rtol=1e-12, atol=1e-13)

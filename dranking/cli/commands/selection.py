@@ -39,6 +39,12 @@ def select(
         int | None, typer.Option(help="Gram rows fetched in one pass over the data (8).")
     ] = None,
     memory_limit: MemoryLimit = None,
+    feature_blocks: Annotated[
+        int | None,
+        typer.Option(
+            help="Into how many parts to split the features (default: as many as needed)."
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Keep the search here after each round, and go on from it."),
@@ -59,6 +65,7 @@ def select(
             n_features=n_features,
             regularization=regularization,
             patience=patience,
+            feature_blocks=feature_blocks,
             checkpoint=checkpoint,
             **searched,
         )

@@ -1,0 +1,58 @@
+"""Blocks of a data set, or some of their columns, read one after the other where a task runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+
+Columns = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class BlockSource:
+    """Blocks start to end of a data set, labelled documents only.
+
+    Iterating reads them anew each time, the next one while one is in use.
+
+    Attributes
+    ----------
+    columns
+        Which features; None means all.
+    """
+
+    dataset: Dataset
+    start: int
+    end: int
+    columns: Columns | None = None
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __iter__(self) -> Iterator[QueryBlock]:
+        with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
+            coming = reader.submit(self.read, self.start)
+            for following in range(self.start + 1, self.end + 1):
+                block = coming.result()
+                if following < self.end:
+                    coming = reader.submit(self.read, following)
+                yield block.labelled()
+
+    def read(self, index: int) -> QueryBlock:
+        """One block as it is stored."""
+        return self.dataset.block(index, self.columns)
+
+    def load(self) -> list[QueryBlock]:
+        """All of them."""
+        return [self.read(index).labelled() for index in range(self.start, self.end)]
+
+    def with_columns(self, columns: Columns) -> BlockSource:
+        """With more columns behind those read anyway."""
+        own = () if self.columns is None else self.columns
+        return replace(self, columns=np.concatenate((own, columns)))

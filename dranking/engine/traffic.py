@@ -1,0 +1,36 @@
+"""What tiles and the driver send each other, counted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Traffic(NamedTuple):
+    """What was sent for one purpose; counted also where tasks share this process's memory.
+
+    Attributes
+    ----------
+    n_operations
+        Rounds of messages: maps, broadcasts or sums over all tiles.
+    n_messages
+        From the driver to a tile or back, or from one tile to another.
+    n_bytes
+        Of the arrays and numbers in them.
+    """
+
+    n_operations: int = 0
+    n_messages: int = 0
+    n_bytes: int = 0
+
+    def plus(self, n_messages: int, n_bytes: int) -> Traffic:
+        """With one operation more."""
+        return Traffic(self.n_operations + 1, self.n_messages + n_messages, self.n_bytes + n_bytes)
+
+
+def n_bytes_of(value: Any) -> int:
+    """Bytes of the arrays and numbers in a value that is sent."""
+    if isinstance(value, tuple | list):
+        return sum(map(n_bytes_of, value))
+    return int(np.asarray(value).nbytes) if isinstance(value, np.ndarray | np.number | float) else 0
