@@ -202,11 +202,11 @@ def peak_memory(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
 def _peak_of(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
     data = load()
     _give_back_memory()
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     # Linux: forget the peak that loading reached.
     Path("/proc/self/clear_refs").write_text("5")
     run(data)
-    return _resident("VmHWM") - before
+    return resident("VmHWM") - before
 
 
 def _give_back_memory() -> None:
@@ -216,7 +216,8 @@ def _give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
+    """Bytes of memory of this process: VmRSS now, VmHWM at its peak. Linux only."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith(field + ":"))
     return 1024 * int(line.split()[1])

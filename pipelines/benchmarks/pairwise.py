@@ -163,30 +163,33 @@ def train_once(n_documents: int, data: Dataset) -> SPD:
     return ranker.fit(data, executor=ThreadExecutor(1))
 
 
-def made_blocks(n_documents: int, n_features: int) -> Iterator[QueryBlock]:
-    """Blocks of queries of `QUERY_SIZE` documents, made one at a time."""
-    per_block = MAX_BLOCK_DOCUMENTS // QUERY_SIZE
+def made_blocks(
+    n_documents: int, n_features: int, query_size: int = QUERY_SIZE
+) -> Iterator[QueryBlock]:
+    """Blocks of queries of one size, made one at a time."""
+    per_block = MAX_BLOCK_DOCUMENTS // query_size
     weights = np.random.default_rng(0).normal(size=n_features)
-    for first in range(0, n_documents // QUERY_SIZE, per_block):
-        n_queries = min(per_block, n_documents // QUERY_SIZE - first)
+    for first in range(0, n_documents // query_size, per_block):
+        n_queries = min(per_block, n_documents // query_size - first)
         rng = np.random.default_rng((1, first))
-        features = rng.random((n_queries * QUERY_SIZE, n_features), dtype=np.float32)
+        features = rng.random((n_queries * query_size, n_features), dtype=np.float32)
         noisy = features @ weights + rng.normal(size=len(features))
         yield QueryBlock(
             features=features,
             relevance=np.digitize(noisy, np.quantile(noisy, [0.7, 0.9])).astype(float),
-            query_ptr=np.arange(0, len(features) + 1, QUERY_SIZE),
+            query_ptr=np.arange(0, len(features) + 1, query_size),
             query_ids=pa.array(np.arange(first, first + n_queries)),
         )
 
 
-def write_text(arrays: Arrays, path: Path) -> Path:
+def write_text(arrays: Arrays, path: Path, first_query: int = 100_000) -> Path:
     """The data as SVMlight text, query ids of equal width: sofia-ml reads no other correctly."""
-    qid = np.repeat(np.arange(len(arrays.query_ptr) - 1), np.diff(arrays.query_ptr))
+    sizes = np.diff(arrays.query_ptr)
+    qid = np.repeat(first_query + np.arange(len(sizes)), sizes)
     with path.open("w") as file:
         for y, q, row in zip(arrays.y, qid, arrays.X, strict=True):
             values = " ".join(f"{i}:{value:.6g}" for i, value in enumerate(row, start=1))
-            file.write(f"{y:g} qid:{100_000 + q} {values}\n")
+            file.write(f"{y:g} qid:{q} {values}\n")
     return path
 
 
