@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from distributed import Client
 from scipy import sparse
+from sklearn.base import clone
 
 import dranking as dr
 from dranking.engine.cluster import local_cluster
@@ -108,6 +109,17 @@ def test_feature_blocks_outlive_a_worker(stored, monkeypatch):
 
 def test_rankrls(dataset, client):
     here, there = (dr.RankRLS(2.0).fit(dataset, executor=way) for way in ("threads", client))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+    assert here.objective_ == there.objective_
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("ap", "bundle"), ("ndcg", "sgd"), ("pairwise", "sgd")]
+)
+def test_max_margin(loss, solver, dataset, client):
+    options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 1e-2}
+    ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
+    here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)
     assert here.objective_ == there.objective_
 

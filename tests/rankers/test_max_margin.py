@@ -9,11 +9,13 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_checks
 
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers import bundle
 from tests.rankers.problems import random_problem
+from tests.rankers.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.reference import max_margin as reference
 
 LAMBDA = 0.02
@@ -240,3 +242,21 @@ def test_two_documents_by_hand():
     assert ranker.coef_ == pytest.approx([0.25], abs=1e-5)
     assert ranker.objective_ == pytest.approx(0.25**2 / 2, abs=1e-5)
     assert math.isclose(ranker.n_terms_, 2.0)
+
+
+class PlainMaxMarginRanker(dr.MaxMarginRanker):
+    """scikit-learn's own checks call fit(X, y)."""
+
+    def __init__(self, regularization=1.0, loss="ap", solver="auto"):
+        super().__init__(regularization, loss, solver=solver)
+
+    def fit(self, X, y=None):
+        return super().fit(X, y, qid=two_queries(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
+@estimator_checks.parametrize_with_checks(
+    [PlainMaxMarginRanker()], expected_failed_checks=lambda estimator: DO_NOT_APPLY | NO_PAIR
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)

@@ -1,0 +1,203 @@
+"""Max-margin rankers against RankSVM and RankRLS on LETOR 4.0, tuned on validation folds.
+
+    python -m pipelines.reproduce.max_margin LETOR_FOLDER [--output DIR] [--json]
+
+For each measure, lambda is chosen by that measure on the validation fold, ties going to the larger
+lambda, and the model is tested on the test fold; the five test folds are all queries, so rankers
+are compared query by query over all of them. The lists' hinges are trained under the same
+convention as is measured. A ranker is *on par* where the interval of its difference holds 0 or lies
+above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dranking as dr
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.errors import DrankingError
+from dranking.metrics.compare import Comparison, compare
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.estimator import LinearRanker
+from dranking.tuning.curves import measure_label, save_figure
+from pipelines.reproduce.greedy_rankrls import CONVENTION, Fold, find_data_sets, read_fold
+
+MEASURES = ("map", "ndcg", "mean_ndcg")
+TRAINED_FOR = {"AP": "map", "NDCG": "ndcg"}
+PEERS = ("RankSVM", "RankRLS")
+
+
+class Candidate(NamedTuple):
+    """A kind of ranker, and the lambdas to try from the largest."""
+
+    make: Callable[[float], LinearRanker]
+    lambdas: list[float]
+
+
+def max_margin(loss: str, regularization: float) -> LinearRanker:
+    """A max-margin ranker under the convention that is measured."""
+    return dr.MaxMarginRanker(
+        regularization, loss, convention=CONVENTION, n_levels=3, tol=1e-3, max_iter=2_000
+    )
+
+
+OF_MEAN = [2.0**e for e in range(4, -19, -2)]
+CANDIDATES = {
+    "AP": Candidate(partial(max_margin, "ap"), OF_MEAN),
+    "NDCG": Candidate(partial(max_margin, "ndcg"), OF_MEAN),
+    "pairwise": Candidate(partial(max_margin, "pairwise"), OF_MEAN),
+    "RankSVM": Candidate(dr.RankSVM, OF_MEAN),
+    "RankRLS": Candidate(dr.RankRLS, [2.0**e for e in range(15, -16, -2)]),
+}
+
+
+class Tuned(NamedTuple):
+    """A ranker on one fold: by measure, the lambda chosen, and the values of the test queries."""
+
+    chosen: dict[str, float]
+    tested: dict[str, PerQuery]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    result: dict[str, Any] = {}
+    for name, folder in find_data_sets(options.folder).items():
+        with progress_shown():
+            folds = [read_fold(folder, number) for number in range(1, 6)]
+            tuned = {ranker: [tune_fold(ranker, fold) for fold in folds] for ranker in CANDIDATES}
+        pooled = {ranker: pool(of_folds) for ranker, of_folds in tuned.items()}
+        compared = comparisons(pooled)
+        figure = options.output / f"max-margin-{name}.svg"
+        save_figure(draw(name, compared), figure, overwrite=True)
+        note(f"figure written: {figure}")
+        result[name] = as_json(tuned, pooled, compared)
+        if not options.json:
+            print_data_set(name, pooled, compared)
+    if options.json:
+        print_json(result)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.max_margin",
+        description=(__doc__ or "").split("\n", 1)[0],
+    )
+    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER", help="with MQ2007 or MQ2008")
+    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
+    return parser.parse_args(arguments)
+
+
+def tune_fold(ranker: str, fold: Fold) -> Tuned:
+    """Fit every lambda, choose by validation for each measure, and test what was chosen."""
+    candidate = CANDIDATES[ranker]
+    models = [candidate.make(value).fit(fold.train).to_model() for value in candidate.lambdas]
+    scores = [dr.evaluate(m, fold.validation, MEASURES, CONVENTION).metrics for m in models]
+    chosen, tested = {}, {}
+    for measure in MEASURES:
+        best = max(range(len(models)), key=lambda i: scores[i][measure])
+        chosen[measure] = candidate.lambdas[best]
+        tested[measure] = dr.evaluate(models[best], fold.test, [measure], CONVENTION).per_query
+    note(f"{ranker}: lambda {chosen}")
+    return Tuned(chosen, tested)
+
+
+def pool(of_folds: Sequence[Tuned]) -> dict[str, PerQuery]:
+    """By measure, the values of the test queries of all folds."""
+    return {m: PerQuery.concatenate([fold.tested[m] for fold in of_folds]) for m in MEASURES}
+
+
+def comparisons(pooled: dict[str, dict[str, PerQuery]]) -> dict[tuple[str, str, str], Comparison]:
+    """(ranker, peer, measure) -> the ranker less the peer, query by query."""
+    return {
+        (ranker, peer, measure): compare(pooled[ranker][measure], pooled[peer][measure])
+        for ranker in CANDIDATES
+        if ranker not in PEERS
+        for peer in PEERS
+        for measure in MEASURES
+    }
+
+
+def draw(name: str, compared: dict[tuple[str, str, str], Comparison]) -> Any:
+    """Differences with their intervals, a panel for each measure."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    panels = figure.subplots(1, len(MEASURES), sharey=True)
+    for axes, measure in zip(panels, MEASURES, strict=True):
+        of_measure = [(k[:2], c[measure]) for k, c in compared.items() if k[2] == measure]
+        for row, (_, entry) in enumerate(of_measure):
+            color = "C0" if entry.low <= 0 <= entry.high else "C2" if entry.low > 0 else "C3"
+            axes.plot([entry.low, entry.high], [row, row], color=color, linewidth=2)
+            axes.plot(entry.difference, row, "o", color=color)
+        axes.axvline(0, color="0.4", linewidth=1)
+        axes.set_title(measure_label(measure), loc="left")
+        axes.grid(axis="x", color="0.9")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.set_yticks(range(len(of_measure)), [f"{a} less {b}" for (a, b), _ in of_measure])
+        axes.set_xlabel("difference, 95% interval")
+    panels[0].invert_yaxis()
+    figure.suptitle(f"{name}: test queries of five folds, lambda chosen on validation folds")
+    return figure
+
+
+def as_json(
+    tuned: dict[str, list[Tuned]],
+    pooled: dict[str, dict[str, PerQuery]],
+    compared: dict[tuple[str, str, str], Comparison],
+) -> dict[str, Any]:
+    """Choices, means, and differences with intervals."""
+    return {
+        "chosen": {ranker: [fold.chosen for fold in folds] for ranker, folds in tuned.items()},
+        "means": {r: {m: mean_of(pooled[r][m], m) for m in MEASURES} for r in pooled},
+        "differences": [
+            {"ranker": ranker, "peer": peer, "trained_for": TRAINED_FOR.get(ranker) == measure,
+             **comparison.as_json()["metrics"][0]}
+            for (ranker, peer, measure), comparison in compared.items()
+        ],
+    }  # fmt: skip
+
+
+def mean_of(values: PerQuery, measure: str) -> float:
+    """Mean over the queries."""
+    return values.summary().metrics[measure]
+
+
+def print_data_set(
+    name: str,
+    pooled: dict[str, dict[str, PerQuery]],
+    compared: dict[tuple[str, str, str], Comparison],
+) -> None:
+    """The means, and the differences."""
+    rows: list[tuple[Any, ...]] = [
+        (ranker, *(mean_of(values[m], m) for m in MEASURES)) for ranker, values in pooled.items()
+    ]
+    labels = [measure_label(measure) for measure in MEASURES]
+    print_table(f"{name}: test queries of all folds", ["", *labels], rows)
+    rows = []
+    for (ranker, peer, measure), comparison in compared.items():
+        entry = comparison[measure]
+        own = " (trained for)" if TRAINED_FOR.get(ranker) == measure else ""
+        rows.append((
+            f"{ranker} less {peer}",
+            measure_label(measure) + own,
+            f"{entry.difference:+.4f} [{entry.low:+.4f}, {entry.high:+.4f}]",
+            entry.p_value,
+            f"{entry.wins} / {entry.ties} / {entry.losses}",
+            "yes" if entry.high >= 0 else "NO",
+        ))  # fmt: skip
+    columns = ["", "measure", "difference [95%]", "p", "win / tie / loss", "on par"]
+    print_table(f"{name}: differences, query by query", columns, rows)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)

@@ -1,0 +1,360 @@
+"""How often risk bounds hold and how loose they are, on data of a known distribution.
+
+    python -m pipelines.reproduce.risk_bounds [--output DIR] [--repeats N] [--json]
+
+What Riezler and De Bona (2009) left open. A query is m documents with features uniform in the ball
+of radius M = 1, and relevance that follows one direction with noise: in three levels, or, for
+theorem 3, a ranking of all documents. Samples of n queries are drawn again and again; a max-margin
+ranker is trained on each, its weights confined to the ball of radius B, and its risk is taken from
+100,000 more queries. All caps are those of the distribution, known beforehand. A bound should be at
+least the risk in a share of 1 - delta of the samples (its *coverage*). A vacuous one always is, so
+beside it stand the bound over the risk, and the n from which on it is not vacuous.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dranking as dr
+from dranking.bounds.formulas import RiskBound
+from dranking.bounds.report import Caps, risk_bounds
+from dranking.cli.output import note, print_json, print_table
+from dranking.data.dataset import Dataset
+from dranking.errors import DrankingError
+from dranking.rankers.linear import LinearModel
+from dranking.tuning.curves import save_figure
+
+Array = NDArray[np.float64]
+
+DELTA = 0.05
+N_FEATURES = 5
+NOISE = 0.15
+BORDERS = (0.1, 0.35)
+N_TEST = 100_000
+LAMBDA = 1e-3
+
+SHOWN = (
+    ("full pairwise", "weighted"),
+    ("multipartite", "weighted"),
+    ("bipartite", "weighted"),
+    ("listwise AP, by classes", "corrected"),
+    ("listwise, 1 - NDCG", "corrected"),
+    ("arg-max AP", "contraction"),
+    ("arg-max NDCG", "contraction"),
+)
+"""Which bounds the figures draw."""
+
+
+class Setup(NamedTuple):
+    """A distribution, a class of models, and a size of sample."""
+
+    n_queries: int = 400
+    n_documents: int = 4
+    norm: float = 2.0
+
+
+SWEEPS = {
+    "n": [Setup(n_queries=n) for n in (100, 400, 1_600, 6_400, 25_600)],
+    "m": [Setup(n_documents=m) for m in (2, 3, 4, 5)],
+    "B": [Setup(norm=b) for b in (0.5, 1.0, 2.0, 4.0, 8.0)],
+}
+LARGE = 640_000
+"""Queries drawn for a setup at most: large samples are drawn less often."""
+
+
+class Queries(NamedTuple):
+    """(n, m, N_FEATURES) features, and (n, m) grades and ranks from 0 for the worst."""
+
+    features: Array
+    grades: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+
+    def dataset(self, *, ranked: bool) -> Dataset:
+        """As a data set, with ranks or grades as relevance."""
+        n, m, d = self.features.shape
+        relevance = self.ranks if ranked else self.grades
+        return dr.from_arrays(
+            self.features.reshape(n * m, d).astype(np.float32),
+            relevance.reshape(-1),
+            qid=np.repeat(np.arange(n), m),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A bound over the samples of a setup.
+
+    Attributes
+    ----------
+    coverage
+        Share of the samples in which it was at least the risk.
+    bound, risk, ratio
+        Means over samples, and the median of bound over risk.
+    vacuous
+        Share of the samples in which it was.
+    queries_needed
+        Median n from which on it is not, None if no n is enough.
+    """
+
+    sweep: str
+    n_queries: int
+    n_documents: int
+    norm: float
+    statement: str
+    case: str
+    version: str
+    n_samples: int
+    coverage: float
+    bound: float
+    risk: float
+    ratio: float
+    vacuous: float
+    queries_needed: float | None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    rows = list(study(options.repeats, options.test))
+    paths = [options.output / f"risk-bounds-{name}.svg" for name in ("n", "ratio")]
+    save_figure(draw_against_n(rows), paths[0], overwrite=True)
+    save_figure(draw_ratios(rows), paths[1], overwrite=True)
+    note(f"figures written: {', '.join(map(str, paths))}")
+    if options.json:
+        print_json({"delta": DELTA, "rows": [asdict(row) for row in rows]})
+    else:
+        print_rows(rows)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.risk_bounds",
+        description=(__doc__ or "").split("\n", 1)[0],
+    )
+    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
+    parser.add_argument("--repeats", type=int, default=50, help="samples of each setup")
+    parser.add_argument("--test", type=int, default=N_TEST, help="queries that the risk is from")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
+    return parser.parse_args(arguments)
+
+
+def study(repeats: int, n_test: int) -> Iterator[Row]:
+    """All rows of all sweeps."""
+    for sweep, setups in SWEEPS.items():
+        for setup in setups:
+            n_samples = max(2, min(repeats, LARGE // setup.n_queries))
+            note(f"{sweep}: {setup}, {n_samples} samples")
+            yield from measure(sweep, setup, n_samples, n_test)
+
+
+def measure(sweep: str, setup: Setup, n_samples: int, n_test: int) -> Iterator[Row]:
+    """Draw samples, train, and compare each bound with the risk."""
+    test = draw_queries(np.random.default_rng(0), n_test, setup.n_documents)
+    pairs: dict[tuple[str, str], list[tuple[RiskBound, float]]] = {}
+    for sample in range(n_samples):
+        rng = np.random.default_rng((setup.n_queries, setup.n_documents, sample))
+        queries = draw_queries(rng, setup.n_queries, setup.n_documents)
+        for ranked in (False, True):
+            dataset = queries.dataset(ranked=ranked)
+            model, weights = train(dataset, setup, ranked=ranked)
+            risks = risks_of(test, weights, ranked=ranked)
+            levels = setup.n_documents if ranked else 3
+            m = setup.n_documents
+            caps = Caps(setup.norm, 1.0, m, m, max(2, levels))
+            for bound in risk_bounds(model, dataset, delta=DELTA, caps=caps).bounds:
+                if (bound.statement == "theorem 3") == ranked:
+                    name = bound.case.split()[0] if "pairs" in bound.risk else ""
+                    risk = risks[f"{name} {bound.risk}".strip()]
+                    pairs.setdefault((bound.case, bound.version), []).append((bound, risk))
+    for found in pairs.values():
+        yield row_of(sweep, setup, found)
+
+
+def draw_queries(rng: np.random.Generator, n: int, m: int) -> Queries:
+    """Independent queries."""
+    directions = rng.normal(size=(n, m, N_FEATURES))
+    lengths = rng.random((n, m, 1)) ** (1.0 / N_FEATURES)
+    # Rounded towards 0 before float32 does it another way: M = 1 is a cap.
+    features = 0.9999999 * lengths * directions / np.linalg.norm(directions, axis=2, keepdims=True)
+    truth = np.array([0.8, -0.5, 0.3, 0.1, 0.0])
+    utility = features @ truth + NOISE * rng.normal(size=(n, m))
+    ranks = np.argsort(np.argsort(utility, axis=1), axis=1)
+    return Queries(features, np.digitize(utility, BORDERS), ranks)
+
+
+def train(dataset: Dataset, setup: Setup, *, ranked: bool) -> tuple[LinearModel, Array]:
+    """A max-margin ranker whose weights are projected onto the ball of radius B."""
+    margins = "ranks" if ranked else "levels"
+    loss = "pairwise" if ranked else "ap"
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", margins=margins, tol=1e-2)
+    weights = ranker.fit(dataset).coef_
+    weights = weights * min(1.0, setup.norm / float(np.linalg.norm(weights)))
+    names = dataset.feature_names
+    return LinearModel(feature_names=names, weights=tuple(weights.tolist())), weights
+
+
+def risks_of(test: Queries, weights: Array, *, ranked: bool) -> dict[str, float]:
+    """The risks that are bounded, over test queries; apart from the library's own losses."""
+    scores = test.features @ weights
+    m = scores.shape[1]
+    if ranked:
+        kinds = {"full": m / (m - test.ranks)}
+    else:
+        kinds = {
+            "multipartite": 3.0 / (3.0 - test.grades),
+            "bipartite": 2.0 / (2.0 - (test.grades > 0)),
+        }
+    risks: dict[str, float] = {}
+    for kind, targets in kinds.items():
+        number = margins = 0.0
+        for i in range(m):
+            for j in range(m):
+                gap = targets[:, i] - targets[:, j]
+                inverted = (gap > 0) & (scores[:, i] < scores[:, j])
+                number += inverted.sum()
+                margins += gap[inverted].sum()
+        risks[f"{kind} 0-1 risk of pairs"] = number / len(scores)
+        risks[f"{kind} margin-weighted 0-1 risk of pairs"] = margins / len(scores)
+    order = np.argsort(-scores, axis=1)
+    for name, gains, loss in (
+        ("1 - AP", (test.grades > 0).astype(float), ap_losses),
+        ("1 - NDCG", np.exp2(test.grades) - 1.0, ndcg_losses),
+    ):
+        some = gains.min(axis=1) < gains.max(axis=1)
+        in_order = np.take_along_axis(gains, order, axis=1)[some]
+        risks[name] = float(loss(in_order).sum() / len(scores))
+    return risks
+
+
+def ap_losses(relevant: Array) -> Array:
+    """1 - AP of lists (n, m) in their order."""
+    found = np.cumsum(relevant, axis=1)
+    precisions = found / np.arange(1, relevant.shape[1] + 1)
+    losses: Array = 1.0 - (precisions * relevant).sum(axis=1) / found[:, -1]
+    return losses
+
+
+def ndcg_losses(gains: Array) -> Array:
+    """1 - NDCG of lists (n, m) in their order."""
+    discounts = 1.0 / np.log2(np.arange(2, gains.shape[1] + 2))
+    ideal = -np.sort(-gains, axis=1) @ discounts
+    losses: Array = 1.0 - gains @ discounts / ideal
+    return losses
+
+
+def row_of(sweep: str, setup: Setup, found: list[tuple[RiskBound, float]]) -> Row:
+    """Coverage and tightness of a bound over samples."""
+    bounds, risks = zip(*found, strict=True)
+    needed = [math.inf if b.queries_needed is None else b.queries_needed for b in bounds]
+    middle = statistics.median(needed)
+    return Row(
+        sweep=sweep,
+        **setup._asdict(),
+        statement=bounds[0].statement,
+        case=bounds[0].case,
+        version=bounds[0].version,
+        n_samples=len(found),
+        coverage=sum(b.value >= risk for b, risk in found) / len(found),
+        bound=statistics.fmean(b.value for b in bounds),
+        risk=statistics.fmean(risks),
+        ratio=statistics.median(b.value / risk for b, risk in found),
+        vacuous=statistics.fmean(b.is_vacuous for b in bounds),
+        queries_needed=None if middle == math.inf else middle,
+    )
+
+
+def label(row: Row) -> str:
+    """What a figure calls a bound."""
+    return f"{row.case} ({row.version})"
+
+
+def lines(rows: Sequence[Row], sweep: str) -> dict[tuple[str, str], list[Row]]:
+    """The rows of a sweep, by the bounds that are drawn."""
+    return {
+        key: [row for row in rows if row.sweep == sweep and (row.case, row.version) == key]
+        for key in SHOWN
+    }
+
+
+def draw_against_n(rows: Sequence[Row]) -> Any:
+    """Each bound against n with the risk below it, hollow where it is vacuous."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for color, of_bound in enumerate(lines(rows, "n").values()):
+        n = [row.n_queries for row in of_bound]
+        name = label(of_bound[0])
+        axes.loglog(n, [row.bound for row in of_bound], color=f"C{color}", label=name)
+        axes.loglog(n, [row.risk for row in of_bound], color=f"C{color}", linestyle=":")
+        for row in of_bound:
+            face = "white" if row.vacuous > 0.5 else f"C{color}"
+            axes.plot(row.n_queries, row.bound, "o", color=f"C{color}", markerfacecolor=face)
+    axes.set(xlabel="n, queries", ylabel="bound (line), risk (dotted)")
+    axes.set_title("hollow: vacuous", loc="left", fontsize=9)
+    finish(axes)
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    return figure
+
+
+def draw_ratios(rows: Sequence[Row]) -> Any:
+    """Bound over risk, against n, m and B."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    fields = {"n": "n_queries", "m": "n_documents", "B": "norm"}
+    for axes, (sweep, field) in zip(panels, fields.items(), strict=True):
+        for color, of_bound in enumerate(lines(rows, sweep).values()):
+            x = [getattr(row, field) for row in of_bound]
+            y = [row.ratio for row in of_bound]
+            name = label(of_bound[0]) if sweep == "n" else None
+            axes.plot(x, y, ".-", color=f"C{color}", label=name)
+        axes.set(xlabel=sweep, yscale="log", xscale="linear" if sweep == "m" else "log")
+        finish(axes)
+    panels[0].set_ylabel("bound / risk")
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    return figure
+
+
+def finish(axes: Any) -> None:
+    """A light grid, and no frame at the top and on the right."""
+    axes.grid(color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """A table for each sweep."""
+    columns = ["n", "m", "B", "bound of", "coverage", "risk", "bound", "bound / risk", "vacuous",
+               "n needed"]  # fmt: skip
+    for sweep in SWEEPS:
+        table = [
+            (
+                str(row.n_queries), str(row.n_documents), row.norm,
+                f"{row.statement}, {label(row)}",
+                f"{row.coverage:.2f} of {row.n_samples}", row.risk, row.bound, row.ratio,
+                f"{row.vacuous:.2f}",
+                "none" if row.queries_needed is None else f"{row.queries_needed:.4g}",
+            )
+            for row in rows
+            if row.sweep == sweep
+        ]  # fmt: skip
+        print_table(f"against {sweep}, delta = {DELTA}", columns, table)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)

@@ -1,0 +1,68 @@
+"""The study of risk bounds: its data, its risks by plain loops, and its rows."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pipelines.reproduce import risk_bounds
+from pipelines.reproduce.risk_bounds import Setup
+from tests.reference import max_margin as reference
+
+
+@pytest.fixture
+def queries():
+    return risk_bounds.draw_queries(np.random.default_rng(0), 40, 4)
+
+
+def test_features_are_in_the_ball_and_all_documents_ranked(queries):
+    dataset = queries.dataset(ranked=True)
+    assert np.linalg.norm(dataset.block(0).features.astype(float), axis=1).max() <= 1.0
+    assert (np.sort(queries.ranks, axis=1) == np.arange(4)).all()
+    assert set(queries.grades.ravel()) == {0, 1, 2}
+    better = queries.ranks[:, :, None] > queries.ranks[:, None, :]
+    assert not (better & (queries.grades[:, :, None] < queries.grades[:, None, :])).any()
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_risks_are_those_of_the_definitions(queries, ranked):
+    weights = np.array([0.5, 0.1, -0.4, 0.2, 0.0])
+    found = risk_bounds.risks_of(queries, weights, ranked=ranked)
+    expected = dict.fromkeys(found, 0.0)
+    for X, grades, ranks in zip(*queries, strict=True):
+        scores = (X @ weights).tolist()
+        relevant = [int(g > 0) for g in grades]
+        kinds = [("full", ranks.tolist(), "ranks", 0)] if ranked else [
+            ("multipartite", grades.tolist(), "levels", 3), ("bipartite", relevant, "levels", 2)
+        ]  # fmt: skip
+        for kind, relevance, margins, r in kinds:
+            zero_one, weighted, _ = reference.pairwise_losses(scores, relevance, margins, r)
+            expected[f"{kind} 0-1 risk of pairs"] += zero_one / 40
+            expected[f"{kind} margin-weighted 0-1 risk of pairs"] += weighted / 40
+        order = sorted(range(4), key=lambda i: -scores[i])
+        places = [order.index(i) + 1 for i in range(4)]
+        for name, gains in (("ap", relevant), ("ndcg", [2**g - 1 for g in grades.tolist()])):
+            if len(set(gains)) > 1:
+                risk = f"1 - {name.upper()}"
+                expected[risk] += reference.LOSSES[name](gains, places) / 40
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_study_on_few_samples(monkeypatch, tmp_path, capsys):
+    small = {"n": [Setup(60), Setup(120)], "m": [Setup(60, 2), Setup(60, 3)],
+             "B": [Setup(60, 3, 0.5), Setup(60, 3, 2.0)]}  # fmt: skip
+    monkeypatch.setattr(risk_bounds, "SWEEPS", small)
+    options = ["--repeats", "2", "--test", "500", "--output", str(tmp_path)]
+    risk_bounds.main([*options, "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == 6 * 19
+    assert {row["n_samples"] for row in rows} == {2}
+    assert {row["coverage"] for row in rows if row["version"] != "printed"} == {1.0}
+    assert all(row["ratio"] > 1 for row in rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "risk-bounds-n.svg", "risk-bounds-ratio.svg",
+    ]  # fmt: skip
+    looser = [r["bound"] for r in rows if r["sweep"] == "B" and r["version"] == "contraction"]
+    assert looser[0] < looser[2]
+    risk_bounds.main(options)
+    assert "against n" in capsys.readouterr().out
