@@ -85,23 +85,16 @@ def subtract_rows(
         for i in range(n):
             values[i] = np.float64(dense[a, i]) - np.float64(dense[b, i])
     if csr is not None:
-        n = subtract_sparse(csr.indptr, csr.indices, csr.data, a, b, columns, values)
+        n = subtract_sparse(csr, a, b, columns, values)
     return n
 
 
 @inlined
-def subtract_sparse(
-    indptr: Ints,
-    indices: Columns,
-    data: NDArray[np.float32],
-    a: int,
-    b: int,
-    columns: Columns,
-    values: Array,
-) -> int:
+def subtract_sparse(x: Csr, a: int, b: int, columns: Columns, values: Array) -> int:
     """Merge two sparse rows into their difference; return how many entries it has."""
-    i, last_i = indptr[a], indptr[a + 1]
-    j, last_j = indptr[b], indptr[b + 1]
+    indices, data = x.indices, x.data
+    i, last_i = x.indptr[a], x.indptr[a + 1]
+    j, last_j = x.indptr[b], x.indptr[b + 1]
     n = 0
     while i < last_i and j < last_j:  # without branches: which row is ahead cannot be foretold
         in_a, in_b = indices[i], indices[j]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
+from dranking.kernels.compile import inlined, kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,7 +84,7 @@ def count_pairs(ranks: Ints, query_ptr: Ints, counts: Array) -> None:
             n_lower += n
 
 
-@kernel
+@inlined
 def add_to_tree(counts: Array, sums: Array, rank: int, value: float) -> None:
     """Add a document of a rank to a Fenwick tree."""
     i = rank + 1
@@ -94,7 +94,7 @@ def add_to_tree(counts: Array, sums: Array, rank: int, value: float) -> None:
         i += i & -i
 
 
-@kernel
+@inlined
 def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
     """Number and sum of values of the documents in the tree with a lower rank."""
     count = total = 0.0
