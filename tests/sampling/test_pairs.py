@@ -179,9 +179,9 @@ def test_a_draw_costs_the_same_from_a_hundred_times_the_documents():
         table = labelled_pairs(data.block(0))
         times = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             table.draw(np.random.default_rng(0), 100_000)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         seconds.append(min(times))
     assert seconds[1] < 10 * seconds[0]
 
