@@ -255,9 +255,7 @@ def catch_up(
 def subtract(documents: Csr, better: int, worse: int, room: Scratch) -> int:
     """Overwrite `room` with d+ - d-, zeros left out; return how many entries it has."""
     n = 0
-    indptr, indices, data = documents
-    size = subtract_sparse(indptr, indices, data, better, worse, room.columns, room.values)
-    for j in range(size):
+    for j in range(subtract_sparse(documents, better, worse, room.columns, room.values)):
         if room.values[j] != 0.0:
             room.columns[n] = room.columns[j]
             room.values[n] = room.values[j]
