@@ -147,7 +147,7 @@ def plan_memory(
     limit: int | str | None,
     feature_blocks: int | None = None,
     *,
-    of_queries: bool = False,
+    of_kept: bool = False,
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
@@ -164,9 +164,8 @@ def plan_memory(
         Bytes, or text such as "8GB"; None means what the executor says.
     feature_blocks
         Into how many parts the features are split; None means as many as the workers need.
-    of_queries
-        Whether the Gram rows of every query are needed with all features, however sparse the data
-        is.
+    of_kept
+        Whether scores come from the Gram rows of every query, however sparse the data is.
 
     Raises
     ------
@@ -174,8 +173,8 @@ def plan_memory(
         If even the state of one path does not fit, or the features cannot be split so.
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
-    needs = (Needs if of_queries else needs_of)(dataset, size, executor)
-    whole = why_not_split(dataset, of_queries)
+    needs = (Needs if of_kept else needs_of)(dataset, size, executor)
+    whole = why_not_split(dataset, of_kept)
     if feature_blocks is None:
         feature_blocks = 1 if whole else needed_feature_blocks(dataset, needs, executor, available)
     check_feature_blocks(feature_blocks, dataset.n_features, whole)
@@ -223,13 +222,13 @@ def needed_feature_blocks(
     return min(needed, dataset.n_features)
 
 
-def why_not_split(dataset: Dataset, of_queries: bool) -> str | None:
+def why_not_split(dataset: Dataset, of_kept: bool) -> str | None:
     """Why there can be only one feature block; None where there can be more."""
     if not dataset.has_documents:
         return "statistics of queries are not split by features"
     if dataset.is_sparse:
         return "sparse data is not split by features"
-    if of_queries:
+    if of_kept:
         return "back-fitting, floating and backward search take all features of a query together"
     return None
 

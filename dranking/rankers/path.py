@@ -122,11 +122,6 @@ class SelectionRules:
         """Whether candidates are scored by the Gram rows of the features kept alone."""
         return self.fitting == "back" or self.search == "backward"
 
-    @property
-    def of_queries(self) -> bool:
-        """Whether the search takes Gram rows of single queries."""
-        return self.fitting == "back" or self.search != "forward"
-
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""
         return np.setdiff1d(np.arange(n_features), self.forbidden)

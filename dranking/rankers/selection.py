@@ -93,7 +93,7 @@ def select_paths(
         run,
         memory_limit,
         feature_blocks,
-        of_queries=rules.of_queries,
+        of_kept=rules.of_kept,
     )
     data = dataset.fingerprint if checkpoint else ""
     saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))

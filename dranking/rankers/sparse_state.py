@@ -8,16 +8,19 @@ n_features, and a round reads the data once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.engine.executor import with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels import gram
 from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Queries
+from dranking.kernels.held_out import KeptTotals
 from dranking.kernels.packed import group_room
 from dranking.kernels.sparse_gram import Csr, csr_of
 from dranking.kernels.sparse_lqo import Candidates, add_gains, explain, held_out_factors, roles
@@ -25,6 +28,7 @@ from dranking.kernels.sparse_query import Fit
 from dranking.rankers.gram import TotalMoments, TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure, dense_columns, measure_held_out
 from dranking.rankers.memory import MemoryPlan
+from dranking.rankers.subsets import errors_without_each
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -65,6 +69,10 @@ class SparseState:
         """Select the last of these features, whose Gram row was fetched."""
         self.selected = selected
 
+    def reset(self) -> None:
+        """Select nothing."""
+        self.selected = self.selected[:0]
+
     def ask(self, candidates: Indices) -> None:
         """Say which candidates are scored next."""
         self._scorer.ask(self, candidates)
@@ -72,6 +80,10 @@ class SparseState:
     def scores(self) -> tuple[Array, float]:
         """(n_candidates,) LQO error with each candidate asked for, and the present one."""
         return self._scorer.answer(self)
+
+    def removals(self, selected: Indices) -> tuple[Array, float]:
+        """(t,) LQO error without each of some features in turn, and with all of them."""
+        return self._scorer.removals(selected, self.regularization)
 
     def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions over all blocks."""
@@ -107,6 +119,17 @@ class _Scorer:
         fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
         total: Array = self._tiles.sum_blocks(block_measure, fit, measure, name="leave-query-out")
         return total
+
+    def removals(self, selected: Indices, regularization: float) -> tuple[Array, float]:
+        """(t,) LQO error without each of some features in turn, and with all; one pass."""
+        between = self._total_rows(selected)[:, selected]
+        products = self._moments.products[selected]
+        totals = KeptTotals((between + between.T) / 2, products, regularization)
+        errors = self._tiles.sum_blocks(
+            partial(with_one_blas_thread, errors_without_each), selected, totals, name="removals"
+        )
+        self._rows.n_passes += 1
+        return errors[:-1], float(errors[-1])
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
         fit = self._fit(state.selected, candidates, state.regularization)

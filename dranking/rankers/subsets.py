@@ -5,7 +5,7 @@ What is measured on these is a ranking measure: the squared error needs no docum
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import with_one_blas_thread
 from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.gram import centred_strips
-from dranking.kernels.held_out import KeptTotals, fit_held_out, score_held_out
+from dranking.kernels.held_out import KeptTotals, fit_held_out, removal_errors, score_held_out
 from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure, dense_columns
 
@@ -120,8 +120,7 @@ def measure_block_subsets(
     `shared` are the features of the models (n_used, n_documents), or None where the block holds
     them.
     """
-    columns = dense_columns(block, models.features) if shared is None else shared.T
-    columns = np.ascontiguousarray(columns)
+    columns = _columns(block, models.features) if shared is None else np.ascontiguousarray(shared.T)
     scores = np.empty((len(models.subsets), block.n_documents))
     for subset, weights, out in zip(
         models.subsets, _held_out_weights(block, columns, models), scores, strict=True
@@ -136,14 +135,39 @@ def _held_out_weights(
     """(n_queries, t) weights of every set, fitted to all queries but one."""
     weights = [np.empty((block.n_queries, len(subset))) for subset in models.subsets]
     first = 0
+    for grams, products, norms in _own_statistics(block, columns):
+        queries = slice(first, first + len(norms))
+        for subset, totals, out in zip(models.subsets, models.totals, weights, strict=True):
+            own = grams[:, subset[:, None], subset], products[:, subset]
+            out[queries] = fit_held_out(*own, norms, totals).weights
+        first = queries.stop
+    return weights
+
+
+def errors_without_each(block: QueryBlock, selected: Indices, totals: KeptTotals) -> Array:
+    """(t + 1,) leave-query-out errors of a block without each feature in turn, and with all."""
+    errors = np.zeros(len(selected) + 1)
+    for grams, products, norms in _own_statistics(block, _columns(block, selected)):
+        fit = fit_held_out(grams, products, norms, totals)
+        errors[:-1] += removal_errors(fit, grams)
+        errors[-1] += fit.errors.sum()
+    return errors
+
+
+def _columns(block: QueryBlock, features: Indices) -> NDArray[np.float32]:
+    """(n_documents, t) some features of a block, however it holds them."""
+    return np.ascontiguousarray(dense_columns(block, features))
+
+
+def _own_statistics(
+    block: QueryBlock, columns: NDArray[np.float32]
+) -> Iterator[tuple[Array, Array, Array]]:
+    """A_q, b_q and y_q.y_q of some queries, of these columns; until all were there."""
     strips = centred_strips(columns, block.relevance, block.query_ptr, block.weights)
     for rows, labels, ptr in strips:
         parts = [slice(*borders) for borders in pairwise(ptr)]
-        grams = np.array([rows[part].T @ rows[part] for part in parts])
-        products = np.array([rows[part].T @ labels[part] for part in parts])
-        queries = slice(first, first + len(parts))
-        for subset, totals, out in zip(models.subsets, models.totals, weights, strict=True):
-            own = grams[:, subset[:, None], subset], products[:, subset]
-            out[queries] = fit_held_out(*own, np.zeros(len(parts)), totals).weights
-        first = queries.stop
-    return weights
+        yield (
+            np.array([rows[part].T @ rows[part] for part in parts]),
+            np.array([rows[part].T @ labels[part] for part in parts]),
+            np.array([labels[part] @ labels[part] for part in parts]),
+        )
