@@ -7,14 +7,17 @@ from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.dense_gram import Queries
-from dranking.kernels.sparse_gram import (
-    Csr,
-    Present,
-    add_query_products,
-    find_present,
-    forget_present,
+from dranking.kernels.sparse_gram import Csr, Present, find_present, forget_present
+from dranking.kernels.sparse_query import (
+    NOT_ASKED,
+    Fit,
+    centre_labels,
+    centre_members,
+    find_members,
+    multiply,
+    room_for_queries,
+    sort_entries,
 )
-from dranking.kernels.sparse_query import centre_labels
 
 Array = NDArray[np.float64]
 
@@ -55,29 +58,37 @@ def sparse_moment_totals(
 
 
 @kernel
+def has_member(x: Csr, first: int, last: int, role: NDArray[np.int64]) -> bool:
+    """Whether a selected feature is among the entries first to last."""
+    for e in range(first, last):
+        if role[x.indices[e]] < NOT_ASKED:
+            return True
+    return False
+
+
+@kernel
 def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], totals: Array) -> None:
     """Overwrite `totals` (J, n_features) with rows `wanted` of the Gram matrix of some queries."""
-    n = totals.shape[1]
-    counters = np.zeros((2, n), dtype=np.int64)
-    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
-    position = np.full(n, -1, dtype=np.int64)
-    for j in range(len(wanted)):
-        position[wanted[j]] = j
-    products = np.zeros((len(wanted), n))
+    n_rows, n = totals.shape
+    role = np.zeros(n, dtype=np.int64)
+    for j in range(n_rows):
+        role[wanted[j]] = -2 - j
+    fit = Fit(role, wanted, np.empty((0, 0)), np.empty(0), 0.0)
+    query = room_for_queries(x, queries, fit)
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
-        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
-        rest = add_query_products(x, start, end, position, present.mean, products)
-        for j in range(len(wanted)):
-            if present.squares[wanted[j]] > 0.0:
-                for o in range(n_present):
-                    i = present.features[o]
-                    if present.squares[i] > 0.0:
-                        totals[j, i] += weight * (products[j, i] - rest[j] * present.mean[i])
+        if not has_member(x, x.indptr[start], x.indptr[end], role):
+            continue
+        n_present = sort_entries(x, start, end, query.entries)
+        p = find_members(n_present, end - start, fit, query)
+        centre_members(p, end - start, query)
+        for a in range(p):
+            products, total = query.products[a, :n_present], totals[query.members[a]]
+            multiply(query.entries, query.columns[a], query.rest[a], weight, products)
             for o in range(n_present):
-                products[j, present.features[o]] = 0.0
-        forget_present(present, n_present)
+                if query.entries.squares[o] > 0.0:
+                    total[query.entries.features[o]] += products[o]
 
 
 class Varying(NamedTuple):
