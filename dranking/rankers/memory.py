@@ -114,7 +114,7 @@ class SparseNeeds(Needs):
         self.row = n
         # A[S, i] and what S explains of every candidate; the sums of the tiles.
         self.state = (2 * size + 8) * n * copies + (n_tiles + 1) * n
-        self.scratch = executor.n_slots * (size + 12) * n
+        self.scratch = executor.n_slots * (2 * size + 20) * n
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
         """Gram rows that a number of paths may fetch."""
