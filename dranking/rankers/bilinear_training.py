@@ -44,7 +44,7 @@ class BilinearPoint(NamedTuple):
     epoch, n_steps
         Since the training began, over all shards.
     seconds
-        Spent so far.
+        Spent on training so far.
     n_stored, density
         Entries of W, and their share.
     peak_bytes
@@ -184,8 +184,8 @@ def run_epochs(
             raise UsageError(
                 f"training diverged in epoch {epoch + 1}; lower rate (it is {plan.steps.rate:.3g})."
             )
-        error = None if held_out is None else tuple_error(held_out, mixed.weights, plan.seed)
         seconds = time.perf_counter() - started
+        error = None if held_out is None else tuple_error(held_out, mixed.weights, plan.seed)
         state = state.advanced(mixed, n_steps, n_steps * plan.shards, seconds, error)
         store.save(state)
         point = state.curve[-1]

@@ -29,7 +29,7 @@ from pipelines.reproduce.bilinear_data import newsgroups
 STEPS = Steps(rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
 PEER = "eager dense algorithm, numba"
 WARM_UP = 4_000
-TIMED = 1_000
+TIMED = 500
 AGAINST_DENSE = ((10_000, 1.0), (30_000, 5.0))
 FLAT = (10_000, 100_000)
 FLAT_WORDS = 64
@@ -135,7 +135,7 @@ def measured(options: argparse.Namespace) -> Sequence[Figure]:
         figures += against_dense(newsgroups(options.data, n_words).train, target)
     few, many = QUICK_FLAT if options.quick else FLAT
     sides = {str(n): Steppers(short(newsgroups(options.data, n).train)) for n in (few, many)}
-    times = interleaved({name: side.ours for name, side in sides.items()}, repeats=7)
+    times = interleaved({name: side.ours for name, side in sides.items()})
     name = f"time of a step, D = {many:,} against {few:,}, {FLAT_WORDS} words a document"
     return [*figures, figure(name, times[str(many)] / times[str(few)], "x", at_most=1.5)]
 
@@ -143,11 +143,11 @@ def measured(options: argparse.Namespace) -> Sequence[Figure]:
 def against_dense(documents: Collection, target: float) -> list[Figure]:
     """Speed against the dense algorithm; bytes of what is stored."""
     steppers = Steppers(documents)
-    times = interleaved({"ours": steppers.ours, "peer": steppers.peer()}, repeats=7)
+    times = interleaved({"ours": steppers.ours, "peer": steppers.peer()})
     at = f"D = {documents.n_words:,}"
     weights = steppers.weights
     stored = weights.to_csr()
-    share = len(stored.data) / np.count_nonzero(stored.data)
+    share = len(stored.data) / int(np.count_nonzero(stored.data))
     return [
         figure(f"microseconds a step, {at}", times["ours"] / _steps(times["ours"]), "us"),
         figure(f"times the speed, {at}", times["peer"] / times["ours"], "x", peer=PEER,
