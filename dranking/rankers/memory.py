@@ -148,6 +148,7 @@ def plan_memory(
     feature_blocks: int | None = None,
     *,
     of_kept: bool = False,
+    of_whole_queries: bool = False,
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
@@ -166,6 +167,8 @@ def plan_memory(
         Into how many parts the features are split; None means as many as the workers need.
     of_kept
         Whether scores come from the Gram rows of every query, however sparse the data is.
+    of_whole_queries
+        Whether all features of a query are needed together, so that they are not split.
 
     Raises
     ------
@@ -174,7 +177,7 @@ def plan_memory(
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
     needs = (Needs if of_kept else needs_of)(dataset, size, executor)
-    whole = why_not_split(dataset, of_kept)
+    whole = why_not_split(dataset, of_whole_queries)
     if feature_blocks is None:
         feature_blocks = 1 if whole else needed_feature_blocks(dataset, needs, executor, available)
     check_feature_blocks(feature_blocks, dataset.n_features, whole)
@@ -222,13 +225,13 @@ def needed_feature_blocks(
     return min(needed, dataset.n_features)
 
 
-def why_not_split(dataset: Dataset, of_kept: bool) -> str | None:
+def why_not_split(dataset: Dataset, of_whole_queries: bool) -> str | None:
     """Why there can be only one feature block; None where there can be more."""
     if not dataset.has_documents:
         return "statistics of queries are not split by features"
     if dataset.is_sparse:
         return "sparse data is not split by features"
-    if of_kept:
+    if of_whole_queries:
         return "back-fitting, floating and backward search take all features of a query together"
     return None
 

@@ -122,6 +122,11 @@ class SelectionRules:
         """Whether candidates are scored by the Gram rows of the features kept alone."""
         return self.fitting == "back" or self.search == "backward"
 
+    @property
+    def of_whole_queries(self) -> bool:
+        """Whether all features of a query are needed together."""
+        return self.of_kept or self.search == "floating"
+
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""
         return np.setdiff1d(np.arange(n_features), self.forbidden)

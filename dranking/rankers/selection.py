@@ -94,6 +94,7 @@ def select_paths(
         memory_limit,
         feature_blocks,
         of_kept=rules.of_kept,
+        of_whole_queries=rules.of_whole_queries,
     )
     data = dataset.fingerprint if checkpoint else ""
     saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
