@@ -245,9 +245,9 @@ def test_two_documents_by_hand():
 
 
 class PlainMaxMarginRanker(dr.MaxMarginRanker):
-    """scikit-learn's own checks call fit(X, y)."""
+    """scikit-learn's own checks call fit(X, y), with labels that may all be relevant."""
 
-    def __init__(self, regularization=1.0, loss="ap", solver="auto"):
+    def __init__(self, regularization=1.0, loss="ndcg", solver="auto"):
         super().__init__(regularization, loss, solver=solver)
 
     def fit(self, X, y=None):
