@@ -320,6 +320,9 @@ def draw_ratios(rows: Sequence[Row]) -> Any:
             name = label(of_bound[0]) if sweep == "n" else None
             axes.plot(x, y, ".-", color=f"C{color}", label=name)
         axes.set(xlabel=sweep, yscale="log", xscale="linear" if sweep == "m" else "log")
+        values = [setup._asdict()[field] for setup in SWEEPS[sweep]]
+        axes.set_xticks(values, [f"{value:,g}" for value in values])
+        axes.minorticks_off()
         finish(axes)
     panels[0].set_ylabel("bound / risk")
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
