@@ -23,9 +23,20 @@ Array = NDArray[np.float64]
 
 
 class BlockRows(NamedTuple):
-    """Gram rows kept of a block, and the sums over its queries of those fetched last."""
+    """Gram rows kept of a block.
+
+    Attributes
+    ----------
+    rows
+        (capacity, n_queries, n_features), by slot.
+    fetch
+        (1,) number of the fetch that wrote last, counted from 1.
+    totals
+        (J, n_features) sums over the queries of the rows fetched last.
+    """
 
     rows: Array
+    fetch: NDArray[np.int64]
     totals: Array
 
 
@@ -70,7 +81,7 @@ class TotalRows(ABC):
     tiles, moments
         The data.
     capacity
-        Rows to fetch at most.
+        Rows that can be there at the same time.
 
     Attributes
     ----------
@@ -93,9 +104,10 @@ class TotalRows(ABC):
         self.n_passes = 0
         self._slots: dict[int, int] = {}
 
-    def forget(self) -> None:
-        """Make room for other rows: let go of all; their sums stay."""
-        self._slots = {}
+    def drop(self, features: Sequence[int]) -> None:
+        """Let go of the rows of features that no path has selected; their sums stay."""
+        for feature in features:
+            del self._slots[feature]
 
     def holds(self, feature: int) -> bool:
         """Whether the row of a feature is there."""
@@ -103,16 +115,20 @@ class TotalRows(ABC):
 
     @property
     def n_free(self) -> int:
-        """Rows that can still be fetched."""
+        """Rows that can be fetched before others are dropped."""
         return self.capacity - len(self._slots)
 
     def fetch(self, features: Sequence[int]) -> None:
         """Compute the rows of features that are not there yet, in one pass over X."""
         totals = self._sum_rows(features)
         self.totals.update(zip(features, totals, strict=True))
-        first = len(self._slots)
-        self._slots.update(zip(features, range(first, first + len(features)), strict=True))
+        self._slots.update(zip(features, self._free_slots(len(features)), strict=True))
         self.n_passes += 1
+
+    def _free_slots(self, number: int) -> list[int]:
+        """Where so many rows go that are fetched next."""
+        used = set(self._slots.values())
+        return [slot for slot in range(self.capacity) if slot not in used][:number]
 
     @abstractmethod
     def _sum_rows(self, features: Sequence[int]) -> Array:
@@ -142,24 +158,13 @@ class GramRows(TotalRows):
     ) -> None:
         super().__init__(tiles, moments, capacity)
         self._keep = keep
-        self._rows = self._room()
-
-    def _room(self) -> list[Task]:
-        """Room for the rows of every block, if they are kept."""
-        if not self._keep:
-            return []
-        capacity = Literal(self.capacity)
-        return self._tiles.map_values(room_for_rows, self.moments.blocks, capacity, name="rows")
-
-    def forget(self) -> None:
-        """Make room for other rows: let go of all; their sums stay."""
-        super().forget()
-        self._rows = []  # gone before there is room for others
-        self._rows = self._room()
+        self._rows: list[Task] = []
+        if keep:
+            self._rows = tiles.map_values(
+                room_for_rows, moments.blocks, Literal(capacity), name="rows"
+            )
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
-        first = len(self._slots)
-        slots = range(first, first + len(features))
         wanted = np.array(features, dtype=np.int64)
         if self._keep:
             self._rows = self._tiles.map_blocks(
@@ -167,7 +172,8 @@ class GramRows(TotalRows):
                 self.moments.blocks,
                 self._rows,
                 Literal(wanted),
-                Literal(np.array(slots)),
+                Literal(np.array(self._free_slots(len(features)))),
+                Literal(self.n_passes + 1),
                 columns=wanted,
                 name="gram-rows",
             )
@@ -252,25 +258,33 @@ def fetch_rows(
     kept: BlockRows,
     wanted: NDArray[np.int64],
     slots: NDArray[np.int64],
+    fetch: int,
 ) -> BlockRows:
-    """Write more rows behind those kept; `columns` are the wanted features if not all are here.
+    """Write more rows into slots that are free; `columns` are of features that are not all here.
 
-    Slots are written once and always with the same bits, so a task that runs again after a worker
-    was lost changes nothing.
+    A slot is written again only when no state is made of the row in it. So a task that runs once
+    more, because a worker was lost, writes nothing where later ones have written: it might undo
+    that, and all rows that are still used are there.
     """
+    rows = kept.rows
+    if kept.fetch[0] >= fetch:
+        rows = _room(block.n_queries, block.n_features, len(wanted)).rows
+        slots = np.arange(len(wanted))
+    kept.fetch[0] = max(fetch, kept.fetch[0])
     if isinstance(block, QueryStatistics):
-        return BlockRows(kept.rows, statistics_rows(block, wanted, slots, kept.rows))
-    totals = gram.gram_rows(
-        block.features,
-        block.query_ptr,
-        block.weights,
-        moments.means,
-        wanted,
-        slots,
-        kept.rows,
-        columns,
-    )
-    return BlockRows(kept.rows, totals)
+        totals = statistics_rows(block, wanted, slots, rows)
+    else:
+        totals = gram.gram_rows(
+            block.features,
+            block.query_ptr,
+            block.weights,
+            moments.means,
+            wanted,
+            slots,
+            rows,
+            columns,
+        )
+    return BlockRows(kept.rows, kept.fetch, totals)
 
 
 def row_totals(kept: BlockRows) -> Array:
@@ -316,11 +330,12 @@ def _fresh_rows(
     wanted: NDArray[np.int64],
 ) -> BlockRows:
     room = _room(block.n_queries, block.n_features, len(wanted))
-    return fetch_rows(block, columns, moments, room, wanted, np.arange(len(wanted)))
+    return fetch_rows(block, columns, moments, room, wanted, np.arange(len(wanted)), 1)
 
 
 def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
-    return BlockRows(np.empty((capacity, n_queries, n_features)), np.empty((0, n_features)))
+    rows = np.empty((capacity, n_queries, n_features))
+    return BlockRows(rows, np.zeros(1, np.int64), np.empty((0, n_features)))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

@@ -57,7 +57,9 @@ class GreedyRankRLS(LinearRanker):
     seed
         Of the draws.
     prefetch
-        Gram rows fetched in one pass over the data: those of the best candidates.
+        Gram rows fetched in one pass over the data: those of the best candidates. None means as
+        many as make a pick cheapest, by what the passes so far took. The result is the same in
+        every bit.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
         Data that does not fit is read anew in each pass, Gram rows that do not are computed
@@ -152,7 +154,7 @@ class GreedyRankRLS(LinearRanker):
         patience: int | None = None,
         candidates: int | None = None,
         seed: int = 0,
-        prefetch: int = 8,
+        prefetch: int | None = None,
         memory_limit: int | str | None = None,
         feature_blocks: int | None = None,
         checkpoint: AnyPath | None = None,

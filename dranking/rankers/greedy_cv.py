@@ -84,7 +84,7 @@ class GreedyRankRLSCV(LinearRanker):
         *,
         start: Sequence[int | str] = (),
         forbidden: Sequence[int | str] = (),
-        prefetch: int = 8,
+        prefetch: int | None = None,
         memory_limit: int | str | None = None,
         checkpoint: AnyPath | None = None,
     ) -> None:

@@ -11,8 +11,9 @@ from dranking.engine.tiles import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
 from dranking.rankers.estimator import check_whole
 
-SURPLUS_ROWS = 16
-"""Gram rows kept beyond those of the selected features: what prefetching may guess wrong."""
+SURPLUS_ROWS = 8
+"""Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
+last pick."""
 
 BLOCKS_IN_FLIGHT = 6
 """Blocks that the memory of a streaming task amounts to (measured): the one in use, the next one,
@@ -33,7 +34,7 @@ class MemoryPlan(NamedTuple):
     keep_state
         A state per query and feature stays; else each round computes it again from sparse data.
     n_rows
-        Gram rows fetched at most.
+        Gram rows kept at most.
     n_feature_blocks
         Into how many parts the features are split.
     n_bytes
@@ -90,7 +91,7 @@ class Needs:
         self.scratch = executor.n_slots * fresh // n_feature_blocks
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
-        """Gram rows that a number of paths may fetch."""
+        """Gram rows that a number of paths may keep."""
         return min(self._n, n_lockstep * self._size + SURPLUS_ROWS) if keep_rows else self._n
 
     def total(self, resident: bool, keep_rows: bool, n_lockstep: int) -> int:

@@ -43,7 +43,8 @@ class SelectionRules:
     seed
         Of the draws.
     prefetch
-        Gram rows fetched in one pass: those of the best candidates.
+        Gram rows fetched in one pass: those of the best candidates. None means as many as make a
+        pick cheapest, by what the passes so far took.
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
         most there can be.
@@ -63,7 +64,7 @@ class SelectionRules:
     patience: int | None = None
     candidates: int | None = None
     seed: int = 0
-    prefetch: int = 8
+    prefetch: int | None = None
     costs: FeatureCosts | None = None
     fitting: Fitting = "pre"
     rescoring: Rescoring | None = None
@@ -95,7 +96,7 @@ class SelectionRules:
         least = {"n_features": None, "prefetch": 1, "patience": 1, "candidates": 1, "seed": 0}
         for name, limit in least.items():
             number = getattr(self, name)
-            if number is None and name in ("patience", "candidates"):
+            if number is None and name in ("patience", "candidates", "prefetch"):
                 continue
             check_whole(name, number)
             if limit is not None and number < limit:

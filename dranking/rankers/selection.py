@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice, takewhile, zip_longest
+from itertools import chain, takewhile
 from typing import Any
 
 from dranking.data.atomic import AnyPath
@@ -21,6 +21,7 @@ from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import plan_memory
 from dranking.rankers.path import Selection, SelectionPath, SelectionRules
+from dranking.rankers.prefetch import Prefetch
 from dranking.rankers.search import Search
 
 SEARCHES: dict[str, type[Search]] = {
@@ -103,6 +104,7 @@ def select_paths(
     tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
     criterion = criterion_of(tiles, plan, size, rules.of_kept)
     n_passes = 1
+    prefetch = Prefetch(rules)
     paths: list[SelectionPath] = []
     for first in range(0, len(regularizations), plan.n_lockstep):
         group = slice(first, first + plan.n_lockstep)
@@ -113,7 +115,7 @@ def select_paths(
         ]
         _begin(gram, searches, rounds[group])
         while any(not one.done for one in searches):
-            _advance(gram, searches, rules)
+            _advance(gram, searches, prefetch)
             rounds[group] = [Rounds.of(one.path) for one in searches]
             saved.save(rounds)
             done, total = max(one.progress for one in searches)
@@ -143,8 +145,9 @@ def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]
     known = dict.fromkeys(chain.from_iterable(chain.from_iterable(saved)))
     dropped = [feature for feature in known if feature not in last]
     for first in range(0, len(dropped), gram.capacity):
-        gram.fetch(dropped[first : first + gram.capacity])
-        gram.forget()
+        some = dropped[first : first + gram.capacity]
+        gram.fetch(some)
+        gram.drop(some)
     gram.fetch(list(last))
     for search, kept, before in zip(searches, saved, rounds, strict=True):
         search.follow(kept, before.lqo_error[: len(kept)])
@@ -152,39 +155,13 @@ def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]
         search.rank()
 
 
-def _advance(gram: TotalRows, searches: Sequence[Search], rules: SelectionRules) -> None:
+def _advance(gram: TotalRows, searches: Sequence[Search], prefetch: Prefetch) -> None:
     """One round of every path that is not done."""
     running = [search for search in searches if not search.done]
     for search in running:
         search.rescore()
-    wanted = _rows_to_fetch(gram, running, rules)
-    if len(wanted) > gram.n_free:  # rows of features that were dropped take the room
-        gram.forget()
-        wanted = list(dict.fromkeys(chain(*(s.path.selected for s in running), wanted)))
-    if wanted:
-        gram.fetch(wanted)
+    prefetch.fetch(gram, searches)
     for search in running:
         search.advance()
     for search in running:
         search.rank()
-
-
-def _rows_to_fetch(gram: TotalRows, searches: Sequence[Search], rules: SelectionRules) -> list[int]:
-    """Features whose rows the next pass fetches: those needed now, then runners-up.
-
-    Nothing is fetched while there is every row that the round takes. Room for the picks of the
-    rounds left is never given to runners-up, and there are never more rows than picks to come.
-    """
-    rows = (feature for search in searches for feature in search.needed)
-    needed = list(dict.fromkeys(feature for feature in rows if not gram.holds(feature)))
-    if not needed:
-        return []
-    picks_left = sum(search.n_to_come for search in searches)
-    reserved = 0 if gram.capacity == gram.n_features else picks_left - len(searches)
-    size = max(len(needed), min(rules.prefetch, gram.n_free - reserved, picks_left))
-    rankings = [
-        islice((f for f in search.wanted if not gram.holds(f)), size) for search in searches
-    ]
-    by_rank = chain.from_iterable(zip_longest(*rankings))
-    wanted = dict.fromkeys([*needed, *(f for f in by_rank if f is not None)])
-    return list(wanted)[:size]
