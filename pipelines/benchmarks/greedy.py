@@ -23,6 +23,7 @@ from dranking.engine.executor import get_executor
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.selection import select_paths
 from pipelines.benchmarks.harness import (
+    REPEATS,
     Figure,
     Sample,
     figure,
@@ -34,7 +35,6 @@ from pipelines.benchmarks.harness import (
 from tests.reference.algorithm1 import algorithm_1_blocked
 
 PEER = "Algorithm 1, NumPy, cache-blocked"
-ROUNDS = 5
 SELECTED = (10, 46)
 BANDWIDTH_BYTES = 2**30
 
@@ -114,13 +114,13 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     for size in QUICK if options.quick else SIZES:
         arrays = make_arrays(size)
         for n_features in SELECTED:
-            figures += speed(size, arrays, n_features)
+            figures += speed(size, arrays, n_features, REPEATS)
         for n_features in SELECTED:
             figures += memory(size, arrays.X.nbytes, n_features)
     return figures
 
 
-def speed(size: Size, arrays: Arrays, n_features: int) -> list[Figure]:
+def speed(size: Size, arrays: Arrays, n_features: int, rounds: int) -> list[Figure]:
     """Times of both sides, and how far ours is from the memory floor."""
     dataset = arrays.dataset()
     found: dict[str, Any] = {}
@@ -132,7 +132,7 @@ def speed(size: Size, arrays: Arrays, n_features: int) -> list[Figure]:
         found["peer"] = select_by_peer(n_features, arrays)
 
     stream = np.ones(BANDWIDTH_BYTES // 8)
-    times = interleaved({"ours": ours, PEER: peer, "read": partial(read_all, stream)}, ROUNDS)
+    times = interleaved({"ours": ours, PEER: peer, "read": partial(read_all, stream)}, rounds)
     selection, expected = found["ours"], found["peer"]
     [path] = selection.paths
     n_same = sum(a == b for a, b in zip(path.selected, expected.selected, strict=True))

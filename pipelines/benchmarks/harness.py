@@ -33,6 +33,9 @@ from dranking import __version__
 from dranking.cli.output import note, print_json, print_table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+REPEATS = 5
+"""Interleaved runs, of which figures are medians."""
+
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
 
 
@@ -59,8 +62,10 @@ class Sample:
         """The least and the greatest value."""
         return min(self.values), max(self.values)
 
-    def __truediv__(self, other: Sample) -> Sample:
-        return Sample(tuple(a / b for a, b in zip(self.values, other.values, strict=True)))
+    def __truediv__(self, other: Sample | float) -> Sample:
+        if isinstance(other, Sample):
+            return Sample(tuple(a / b for a, b in zip(self.values, other.values, strict=True)))
+        return Sample(tuple(value / other for value in self.values))
 
     def __rtruediv__(self, amount: float) -> Sample:
         return Sample(tuple(amount / value for value in self.values))
@@ -129,7 +134,7 @@ def skipped(
 
 def interleaved(
     alternatives: Mapping[str, Callable[[], object]],
-    repeats: int = 5,
+    repeats: int = REPEATS,
     *,
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,

@@ -24,9 +24,8 @@ def test_bytes_that_must_be_moved():
 
 
 def test_both_sides_select_the_same(monkeypatch):
-    monkeypatch.setattr(greedy, "ROUNDS", 1)
     monkeypatch.setattr(greedy, "BANDWIDTH_BYTES", 2**20)
-    figures = {f.name: f for f in greedy.speed(TINY, make_arrays(TINY), 3)}
+    figures = {f.name: f for f in greedy.speed(TINY, make_arrays(TINY), 3, rounds=1)}
     at = f"{TINY}, k = 3"
     assert figures[f"picks in common, {at}"].holds
     assert figures[f"criterion off by, {at}"].holds
@@ -38,7 +37,7 @@ def test_both_sides_select_the_same(monkeypatch):
 def test_every_size_is_measured(monkeypatch):
     monkeypatch.setattr(greedy, "QUICK", (TINY,))
     monkeypatch.setattr(greedy, "SELECTED", (2, 4))
-    monkeypatch.setattr(greedy, "ROUNDS", 1)
+    monkeypatch.setattr(greedy, "REPEATS", 1)
     monkeypatch.setattr(greedy, "BANDWIDTH_BYTES", 2**20)
     options = harness.parser("").parse_args(["--quick"])
     names = [figure.name for figure in greedy.measure(options)]

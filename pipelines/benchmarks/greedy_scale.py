@@ -1,0 +1,60 @@
+"""Greedy RankRLS at scale: speed, passes, memory, growth, statistics stores.
+
+    python -m pipelines.benchmarks.greedy_scale --json [--quick] [--topics speed,passes]
+
+The public exact peers are those of RLScore, which other Pythons than this one may have: name one
+with `--rlscore`. The growth topic writes 5 GB to the temporary folder, and removes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from pipelines.benchmarks.harness import REPEATS, Figure, main, parser
+from pipelines.benchmarks.scale import growth, memory, passes, speed, statistics
+
+Topic: TypeAlias = Callable[[argparse.Namespace], Mapping[str, Figure]]
+
+TOPICS: dict[str, Topic] = {
+    "speed": lambda run: speed.figures(run.quick, run.rounds, rlscore=run.rlscore),
+    "passes": lambda run: passes.figures(run.quick, run.rounds, data=run.data),
+    "memory": lambda run: memory.figures(run.quick, run.rounds),
+    "growth": lambda run: growth.figures(run.quick, run.rounds),
+    "statistics": lambda run: statistics.figures(run.quick, run.rounds),
+}
+
+
+def measure(options: argparse.Namespace) -> Sequence[Figure]:
+    """The topics asked for, in turn."""
+    return [item for name in options.topics for item in TOPICS[name](options).values()]
+
+
+def topics(text: str) -> list[str]:
+    """Names of topics, comma-separated."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in TOPICS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(TOPICS)}")
+    return names
+
+
+def scale_parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument(
+        "--topics", type=topics, default=list(TOPICS), metavar="A,B", help="default: all"
+    )
+    options.add_argument(
+        "--rounds", type=int, default=REPEATS, help="interleaved runs (default: %(default)s)"
+    )
+    options.add_argument(
+        "--rlscore", type=Path, metavar="PYTHON", help="a Python that can import rlscore"
+    )
+    return options
+
+
+if __name__ == "__main__":
+    main(measure, scale_parser())
