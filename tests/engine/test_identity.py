@@ -13,6 +13,7 @@ import dranking as dr
 from dranking.engine.cluster import local_cluster
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.rankers import selection
+from dranking.rankers.gram import GramRows
 from dranking.rankers.memory import Needs
 from tests.rankers.problems import random_problem
 
@@ -105,6 +106,36 @@ def test_feature_blocks_outlive_a_worker(stored, monkeypatch):
         assert victim not in client.run(os.getpid).values()
     assert found.selected_ == expected.selected_
     np.testing.assert_array_equal(found.lqo_error_, expected.lqo_error_)
+
+
+@pytest.mark.slow
+def test_a_worker_lost_amid_a_selection_changes_no_bit(tmp_path, monkeypatch):
+    """What it had is computed again elsewhere, rows among it that have made way for others."""
+    problem = random_problem(2, n_queries=120, n_features=30, zeros=0.5)
+    noise = np.random.default_rng(0).normal(size=problem.X.shape)
+    X = np.hstack([problem.X, problem.X + 0.3 * noise]).astype(np.float32)
+    blocks = problem._replace(X=X).dataset(max_documents=40)
+    stored = dr.write_dataset((blocks.block(b) for b in range(blocks.n_blocks)), tmp_path / "d")
+    ranker = dr.GreedyRankRLS(10, 2.0, prefetch=12)
+    expected = ranker.fit(stored).coef_
+    fetch, fetched = GramRows.fetch, []
+
+    def fetch_and_lose_a_worker(rows, features):
+        fetch(rows, features)
+        fetched.extend(features)
+        if rows.capacity - rows.n_free < len(fetched):
+            [pid, *_] = client.run(os.getpid).values()
+            os.kill(pid, signal.SIGKILL)
+            monkeypatch.undo()
+
+    monkeypatch.setattr(GramRows, "fetch", fetch_and_lose_a_worker)
+    with (
+        local_cluster({"n_workers": 2, "memory_limit": "2GiB"}) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        found = ranker.fit(stored, executor=client)
+    np.testing.assert_array_equal(found.coef_, expected)
+    assert GramRows.fetch is fetch  # it did happen
 
 
 def test_rankrls(dataset, client):
