@@ -1,11 +1,13 @@
 import json
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 
 import dranking as dr
-from pipelines.benchmarks import greedy, greedy_scale, harness
+from pipelines.benchmarks import greedy, greedy_scale, harness, scale
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.scale import growth, passes, rlscore_peer, speed, statistics
 
@@ -25,7 +27,16 @@ def quick(topic, *more):
     return figures
 
 
-@pytest.mark.parametrize("topic", [name for name in greedy_scale.TOPICS if name != "memory"])
+def test_every_topic_is_in_the_driver():
+    modules = {
+        item.name: import_module(f"{scale.__name__}.{item.name}")
+        for item in iter_modules(scale.__path__)
+    }
+    topics = {name for name, module in modules.items() if hasattr(module, "figures")}
+    assert topics == set(greedy_scale.TOPICS)
+
+
+@pytest.mark.parametrize("topic", ["speed", "passes", "growth", "statistics"])
 def test_every_topic_is_measured(topic, tmp_path):
     figures = quick(topic, "--data", str(tmp_path))
     assert any(item.target is not None for item in figures.values())

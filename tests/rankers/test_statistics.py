@@ -20,6 +20,7 @@ from dranking.engine.cluster import open_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.rankers.greedy_cv import GreedyRankRLSCV
+from dranking.rankers.memory import Needs
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.selection import select_paths
 from dranking.rankers.statistics import append_queries, build_statistics
@@ -36,6 +37,12 @@ def _picks_without_gain_are_fine():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _a_state_is_kept(monkeypatch):
+    """As it is of statistics; without it, what is found in sparse data is rounded otherwise."""
+    monkeypatch.setattr("dranking.rankers.memory.needs_of", Needs)
 
 
 @pytest.fixture(params=LAYOUTS)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.rankers.gram import GramRows, TotalMoments
+from dranking.rankers.gram import GramRows, QueryMoments
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.selection import select_paths
 from pipelines.benchmarks.greedy import Size, make_arrays
@@ -88,7 +88,7 @@ class _PassClock:
         """While this is entered, passes are timed."""
         clock = self
 
-        class TimedMoments(TotalMoments):
+        class TimedMoments(QueryMoments):
             def __init__(self, *arguments: Any) -> None:
                 start = time.perf_counter()
                 super().__init__(*arguments)
@@ -101,5 +101,5 @@ class _PassClock:
                 clock.seconds += time.perf_counter() - start
 
         return mock.patch.multiple(
-            "dranking.rankers.selection", TotalMoments=TimedMoments, GramRows=TimedRows
+            "dranking.rankers.dense_state", QueryMoments=TimedMoments, GramRows=TimedRows
         )

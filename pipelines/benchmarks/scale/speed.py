@@ -18,7 +18,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram import GramRows, TotalMoments
+from dranking.rankers.gram import GramRows, QueryMoments
 from pipelines.benchmarks import greedy
 from pipelines.benchmarks.greedy import Size, make_arrays, select
 from pipelines.benchmarks.harness import (
@@ -146,7 +146,7 @@ def passes_from_storage(size: Size, dataset: Dataset, rounds: int) -> list[Figur
 
 def gram_passes(tiles: Tiles) -> dict[str, Callable[[], object]]:
     """A call for each J of `PASSES`: fetch as many rows, in room that was used before."""
-    gram = GramRows(tiles, TotalMoments(tiles), max(PASSES))
+    gram = GramRows(tiles, QueryMoments(tiles), max(PASSES))
 
     def fetch(n_rows: int) -> None:
         wanted = list(range(n_rows))
