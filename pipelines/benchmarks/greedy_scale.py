@@ -1,4 +1,4 @@
-"""Greedy RankRLS at scale: speed, passes, memory, growth, statistics stores, sparse data.
+"""Greedy RankRLS at scale: speed, passes, memory, growth, statistics, sparse data, feature blocks.
 
     python -m pipelines.benchmarks.greedy_scale --json [--quick] [--topics speed,passes]
 
@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pipelines.benchmarks.harness import REPEATS, Figure, main, parser
-from pipelines.benchmarks.scale import growth, memory, passes, sparse, speed, statistics
+from pipelines.benchmarks.scale import (
+    feature_blocks,
+    growth,
+    memory,
+    passes,
+    sparse,
+    speed,
+    statistics,
+)
 
 Topic: TypeAlias = Callable[[argparse.Namespace], Mapping[str, Figure]]
 
@@ -25,6 +33,7 @@ TOPICS: dict[str, Topic] = {
     "growth": lambda run: growth.figures(run.quick, run.rounds),
     "statistics": lambda run: statistics.figures(run.quick, run.rounds),
     "sparse": lambda run: sparse.figures(run.quick, run.rounds),
+    "feature_blocks": lambda run: feature_blocks.figures(run.quick),
 }
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import dranking as dr
@@ -88,9 +89,9 @@ def select_streaming(dataset: Dataset) -> Selection:
         return select_paths(dataset, [1.0], SelectionRules(K), memory_limit=MEMORY)
 
 
-def streaming_plan(*arguments: object) -> MemoryPlan:
+def streaming_plan(*arguments: Any, **options: Any) -> MemoryPlan:
     """The plan made, without X in memory."""
-    return plan_memory(*arguments)._replace(resident=False)  # type: ignore[arg-type]
+    return plan_memory(*arguments, **options)._replace(resident=False)
 
 
 def beyond_memory(folder: Path, quick: bool) -> list[Figure]:
