@@ -61,7 +61,7 @@ def test_no_memory_limit_changes_a_bit(stored, where):
         seen.add(plan[:3])
         found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), memory_limit=limit)
         assert_same_paths(found.paths, expected)
-    assert len(seen) >= (6 if where == 0 else 4)
+    assert len(seen) >= (6 if where == 0 else 3)  # some limits allow a better way than theirs
     assert {keep for _, keep, _ in seen} == {True, False}
 
 
