@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     figures: list[Figure] = []
     for size, target in sizes:
         figures += in_memory(size, target, n_steps, options.sofia)
-    figures += two_workers(make_arrays(sizes[0][0]).dataset(), 4 * n_steps)
+    figures += two_workers(make_arrays(sizes[0][0]).dataset(), 16 * n_steps)
     return figures + streaming(QUICK_STREAMED if options.quick else STREAMED)
 
 
