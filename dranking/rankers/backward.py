@@ -67,11 +67,13 @@ class BackwardSearch(Search):
         """Whether as few features are left as are wanted, or patience is at its end."""
         if not self.path.kept:
             return False
-        size = len(self.path.selected)
-        if size == self._rules.n_features:
-            return True
+        return len(self.path.selected) == self._rules.n_features or self._patience_ends(self.path)
+
+    def _patience_ends(self, path: SelectionPath) -> bool:
         patience = self._rules.patience
-        return patience is not None and self.path.best_size - size >= patience
+        if patience is None or not path.kept:
+            return False
+        return path.best_size - len(path.selected) >= patience
 
     @property
     def result(self) -> SelectionPath:
@@ -91,11 +93,3 @@ class BackwardSearch(Search):
     def covers(self, kept: Sequence[int]) -> bool:
         """Whether as many features as these are left at some time."""
         return len(kept) >= self._rules.n_features
-
-    def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
-        """Take the rounds of a run before; there was none until now."""
-        for selected, error in zip(kept, errors, strict=True):
-            if self.done:
-                break
-            self._keep(selected)
-            self.path.lqo_error.append(error)

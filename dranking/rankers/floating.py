@@ -40,7 +40,8 @@ class FloatingSearch(ForwardSearch):
     def rank(self) -> None:
         """Rank the candidates anew, note the error, and see whether a feature is to be dropped."""
         super().rank()
-        self._drop = None if self._patience_is_over else self._feature_to_drop()
+        patience_ends = self._patience_ends(self.path)
+        self._drop = None if patience_ends else self._feature_to_drop()
 
     def _feature_to_drop(self) -> int | None:
         selected = self.path.selected
@@ -77,7 +78,7 @@ class FloatingSearch(ForwardSearch):
     @property
     def done(self) -> bool:
         """Whether there are all features, or no others, and none is dropped; or patience ends."""
-        return super().done and (self._drop is None or self._patience_is_over)
+        return super().done and self._drop is None
 
     @property
     def result(self) -> SelectionPath:

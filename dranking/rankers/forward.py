@@ -105,14 +105,13 @@ class ForwardSearch(Search):
     @property
     def done(self) -> bool:
         """Whether all features are selected, no other is to be had, or patience is at its end."""
-        return self.n_to_come == 0 or not self.ranked or self._patience_is_over
+        return self.n_to_come == 0 or not self.ranked or self._patience_ends(self.path)
 
-    @property
-    def _patience_is_over(self) -> bool:
-        size, patience = len(self.path.selected), self._rules.patience
+    def _patience_ends(self, path: SelectionPath) -> bool:
+        size, patience = len(path.selected), self._rules.patience
         if patience is None or size < max(1, len(self._rules.start)):
             return False
-        return size - self.path.best_size >= patience
+        return size - path.best_size >= patience
 
     @property
     def result(self) -> SelectionPath:
@@ -133,12 +132,8 @@ class ForwardSearch(Search):
         return len(kept) <= self._rules.n_features
 
     def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
-        """Take the rounds of a run before; no feature was selected until now."""
-        for selected, error in zip(kept, errors, strict=True):
-            if self._patience_is_over:
-                break
-            self._keep(selected)
-            self.path.lqo_error.append(error)
+        """Take shared rounds of a run before, and bring the state to where they end."""
+        super().follow(kept, errors)
         self._add_all(self.path.selected)
 
     def _add_all(self, selected: Sequence[int]) -> None:

@@ -108,11 +108,27 @@ class Search(ABC):
         """Whether the search comes to as many features as these."""
 
     @abstractmethod
+    def _patience_ends(self, path: SelectionPath) -> bool:
+        """Whether patience is at its end after the rounds of a path."""
+
+    def n_shared(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> int:
+        """How many rounds of a run before, of any size and patience, this search comes to too."""
+        path = SelectionPath(self.path.regularization, self.path.initial_error)
+        for selected, error in zip(kept, errors, strict=True):
+            if not self.covers(selected) or self._patience_ends(path):
+                break
+            path.kept.append(list(selected))
+            path.lqo_error.append(error)
+        return len(path.kept)
+
     def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
-        """Take the rounds of a run before, up to where patience ends.
+        """Take shared rounds of a run before; there was none until now.
 
         The rows of all that was ever kept were fetched, and those of what is kept now are there.
         """
+        for selected, error in zip(kept, errors, strict=True):
+            self._keep(selected)
+            self.path.lqo_error.append(error)
 
     def measure_held_out(self, measure: HeldOutMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""

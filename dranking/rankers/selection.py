@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any
 
 from dranking.data.atomic import AnyPath
@@ -136,7 +136,7 @@ def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]
     for search in searches:
         search.rank()
     saved = [
-        list(takewhile(search.covers, before.kept))
+        before.kept[: search.n_shared(before.kept, before.lqo_error)]
         for search, before in zip(searches, rounds, strict=True)
     ]
     last = dict.fromkeys(chain.from_iterable(kept[-1] for kept in saved if kept))

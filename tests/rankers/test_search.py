@@ -205,6 +205,22 @@ def test_a_checkpoint_serves_other_sizes(search, tmp_path):
         select_paths(dataset, LAMBDAS, SelectionRules(3, search=other), checkpoint=file)
 
 
+@pytest.mark.parametrize("search", ["floating", "backward"])
+def test_a_checkpoint_serves_any_patience(search, tmp_path):
+    dataset = random_problem(6, n_queries=12, n_features=20).dataset()
+    file = tmp_path / "rounds.json"
+    size = {"floating": 20, "backward": 1}[search]
+    whole, *others = (
+        SelectionRules(size, search=search, patience=patience) for patience in (None, 1, 3)
+    )
+    for rules in others:
+        select_paths(dataset, LAMBDAS, whole, checkpoint=file)
+        # Where patience ends there are features that the last round saved has not.
+        found = select_paths(dataset, LAMBDAS, rules, checkpoint=file).paths
+        for left, right in zip(found, select_paths(dataset, LAMBDAS, rules).paths, strict=True):
+            assert_same_search(left, right)
+
+
 def test_patience_of_a_backward_search_takes_the_smallest_error():
     dataset = random_problem(6, n_queries=12, n_features=20).dataset()
     whole = select(dataset, 1, 0.01, search="backward")
