@@ -20,7 +20,8 @@ from dranking.data.collection import Collection, check_same_words
 from dranking.data.preferences import Preferences, same_class
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DataError, UsageError
-from dranking.kernels.bilinear import Groups, Steps, entrywise, normwise
+from dranking.kernels.bilinear import Steps
+from dranking.kernels.shrinkage import Groups, entrywise, normwise
 from dranking.rankers.bilinear_model import BilinearModel
 from dranking.rankers.bilinear_training import (
     BilinearCheckpoint,

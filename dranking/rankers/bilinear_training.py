@@ -19,13 +19,8 @@ from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
 from dranking.engine.tree import tree_sum
 from dranking.errors import DataError, UsageError
-from dranking.kernels.bilinear import (
-    BilinearRun,
-    Groups,
-    Steps,
-    as_csr,
-    margins_of,
-)
+from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, margins_of
+from dranking.kernels.shrinkage import Groups
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.sampling.tuples import TupleSampler, tuple_sampler
 

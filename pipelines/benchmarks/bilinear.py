@@ -18,9 +18,10 @@ from scipy import sparse
 from dranking.data.collection import Collection, collection
 from dranking.data.preferences import SameClass, same_class
 from dranking.errors import DataError
-from dranking.kernels.bilinear import BilinearRun, Csr, Steps, Tuples, as_csr, entrywise
+from dranking.kernels.bilinear import BilinearRun, Csr, Steps, Tuples, as_csr
 from dranking.kernels.compile import kernel
 from dranking.kernels.differences import subtract_sparse
+from dranking.kernels.shrinkage import entrywise
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.sampling.tuples import tuple_sampler
 from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser, skipped

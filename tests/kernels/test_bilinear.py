@@ -7,14 +7,8 @@ from hypothesis import given
 from scipy import sparse
 
 from dranking.kernels import bilinear as kernels
-from dranking.kernels.bilinear import (
-    BilinearRun,
-    Steps,
-    Tuples,
-    as_csr,
-    entrywise,
-    normwise,
-)
+from dranking.kernels.bilinear import BilinearRun, Steps, Tuples, as_csr
+from dranking.kernels.shrinkage import entrywise, normwise
 from dranking.kernels.sparse_weights import SparseWeights
 from tests.reference import bilinear as reference
 

@@ -1,0 +1,166 @@
+"""Shrinking sparse weights towards zero: each entry on its own, or the norms of groups of them.
+
+Shrinking is lazy: a group of rows is brought up to date when its weights are wanted, by all the
+thresholds that it missed, one after the other. That gives, in every bit, the weights of shrinking
+all of them each time, because the thresholds of an entry are the same and in the same order.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.compile import kernel
+from dranking.kernels.sparse_weights import RELEASED, Table, columns_of, compact
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """What is shrunk together.
+
+    Attributes
+    ----------
+    by_norm
+        Whether the norm of each group is shrunk (group lasso), or each entry on its own.
+    of_row
+        (n_rows,) the row group of each row.
+    ptr, rows
+        (n_row_groups + 1,) and (n_rows,) rows of each row group; with entries shrunk on their
+        own, each row is one.
+    of_column
+        (n_columns,) the column group of each column, or (1,) zero where there is only one. A
+        group is a row group within a column group.
+    n_column_groups
+        Their number.
+    """
+
+    by_norm: bool
+    of_row: Ints
+    ptr: Ints
+    rows: Ints
+    of_column: Ints
+    n_column_groups: int
+
+
+class Shrinkage(NamedTuple):
+    """The thresholds so far.
+
+    Attributes
+    ----------
+    thresholds
+        (n,) of them, in order; the first `n_shrinks` are there.
+    seen
+        (n_row_groups,) how many of them each row group was shrunk by.
+    """
+
+    thresholds: Array
+    seen: Ints
+
+
+@kernel
+def soft_threshold(values: Any, threshold: float) -> None:
+    """Bring values nearer to zero by a threshold, and those within it to zero."""
+    threshold = values.dtype.type(threshold)
+    zero = values.dtype.type(0.0)
+    for i in range(len(values)):
+        values[i] = max(values[i] - threshold, zero) + min(values[i] + threshold, zero)
+
+
+@kernel
+def zeros(values: Any) -> int:
+    """How many values are zero."""
+    n = np.int32(0)
+    for i in range(len(values)):
+        n += np.int32(values[i] == 0.0)
+    return int(n)
+
+
+@kernel
+def row_values(table: Table, row: int) -> Any:
+    """The values of a row, as a view."""
+    start = table.pool.start[row]
+    return table.values[start : start + table.pool.used[row]]
+
+
+@kernel
+def column_groups(table: Table, groups: Groups, row: int) -> Ints:
+    """The column group of each entry of a row."""
+    of_entry = np.zeros(table.pool.used[row], dtype=np.int64)
+    if groups.n_column_groups > 1:
+        columns = np.empty(len(of_entry), dtype=np.int32)
+        columns_of(table, row, columns)
+        of_entry[:] = groups.of_column[columns]
+    return of_entry
+
+
+@kernel
+def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array) -> None:
+    """Bring the norms of the groups of a row group nearer to zero by thresholds, in turn."""
+    scales = np.zeros(groups.n_column_groups)
+    first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
+    for row in groups.rows[first:last]:
+        values, of_entry = row_values(table, row), column_groups(table, groups, row)
+        for i in range(len(values)):
+            scales[of_entry[i]] += np.float64(values[i]) ** 2
+    for group in range(len(scales)):
+        norm = np.sqrt(scales[group])
+        left = norm
+        for threshold in thresholds:
+            left = max(0.0, left - threshold)
+        scales[group] = left / norm if norm > 0.0 else 1.0
+    for row in groups.rows[first:last]:
+        values, of_entry = row_values(table, row), column_groups(table, groups, row)
+        for i in range(len(values)):
+            values[i] *= scales[of_entry[i]]
+
+
+@kernel
+def catch_up(
+    table: Table, groups: Groups, row_group: int, shrinkage: Shrinkage, n_shrinks: int, grows: bool
+) -> None:
+    """Shrink a row group by the thresholds it missed; release zeros unless the support is given."""
+    missed = shrinkage.thresholds[shrinkage.seen[row_group] : n_shrinks]
+    shrinkage.seen[row_group] = n_shrinks
+    if groups.by_norm:
+        shrink_norms(table, groups, row_group, missed)
+    for row in groups.rows[groups.ptr[row_group] : groups.ptr[row_group + 1]]:
+        if not groups.by_norm:
+            for threshold in missed:
+                soft_threshold(row_values(table, row), threshold)
+        if grows and zeros(row_values(table, row)) * RELEASED > table.pool.used[row]:
+            compact(table, row)
+
+
+@kernel
+def sweep(table: Table, groups: Groups, shrinkage: Shrinkage, n_shrinks: int, grows: bool) -> None:
+    """Shrink all rows by the thresholds they missed."""
+    for group in range(len(shrinkage.seen)):
+        if shrinkage.seen[group] < n_shrinks:
+            catch_up(table, groups, group, shrinkage, n_shrinks, grows)
+
+
+def entrywise(n_rows: int) -> Groups:
+    """Every entry shrunk on its own."""
+    rows = np.arange(n_rows)
+    return Groups(False, rows, np.arange(n_rows + 1), rows, np.zeros(1, dtype=np.int64), 1)
+
+
+def normwise(row_groups: Ints, column_groups: Ints) -> Groups:
+    """The norms of blocks of W shrunk.
+
+    Parameters
+    ----------
+    row_groups, column_groups
+        (n_rows,) and (n_columns,) whole numbers from 0: a block is where two groups meet.
+    """
+    n_groups = int(row_groups.max(initial=-1)) + 1
+    return Groups(
+        by_norm=True,
+        of_row=row_groups,
+        ptr=np.searchsorted(np.sort(row_groups), np.arange(n_groups + 1)).astype(np.int64),
+        rows=np.argsort(row_groups, kind="stable"),
+        of_column=column_groups if column_groups.any() else np.zeros(1, dtype=np.int64),
+        n_column_groups=int(column_groups.max(initial=0)) + 1,
+    )
