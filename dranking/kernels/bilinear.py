@@ -19,7 +19,15 @@ from dranking.kernels.compile import frozen, kernel
 from dranking.kernels.differences import subtract_sparse
 from dranking.kernels.shrinkage import Groups, Shrinkage, catch_up, sweep
 from dranking.kernels.sparse_gram import Csr
-from dranking.kernels.sparse_weights import New, SparseWeights, Table, find, insert, room_for
+from dranking.kernels.sparse_weights import (
+    New,
+    SparseWeights,
+    Table,
+    find,
+    has_room,
+    insert,
+    room_for,
+)
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -246,10 +254,7 @@ def bilinear_steps(
         rows = queries.indices[first:last]
         if steps.grows:
             entries, strips = room_of_step(table, rows, n)
-            if (
-                table.pool.end[0] + entries >= len(table.values)
-                or table.strip_pool.end[0] + strips > len(table.strips)
-            ):  # fmt: skip
+            if not has_room(table, entries, strips):
                 return Position(k, t, n_shrinks, rates, loss, entries, strips)
         for row in rows:
             group = groups.of_row[row]

@@ -117,6 +117,14 @@ def room_for(pool: Pool, row: int, n_new: int) -> int:
 
 
 @kernel
+def has_room(table: Table, n_entries: int, n_strips: int) -> bool:
+    """Whether so many slots are free at the ends of the pools."""
+    # A value is read, and not used, behind the last entry of a row.
+    entries_fit = table.pool.end[0] + n_entries < len(table.values)
+    return bool(entries_fit and table.strip_pool.end[0] + n_strips <= len(table.strips))
+
+
+@kernel
 def moved(pool: Pool, row: int, n_new: int) -> int:
     """Give a row room for more slots, maybe elsewhere; return where it was."""
     start = int(pool.start[row])
@@ -346,7 +354,10 @@ class SparseWeights:
         return sum(array.nbytes for array in (*arrays, *t.pool, *t.strip_pool))
 
     def make_room(self, n_entries: int, n_strips: int) -> None:
-        """Have so many slots free at the end of the pools: close holes, or make them longer."""
+        """Have so many slots free at the end of the pools: close holes, or make them longer.
+
+        Closing holes takes slots from rows that have more than they use: ask `room_for` again.
+        """
         t = self._table
         # A value is read, and not used, behind the last entry of a row.
         lengthen(t.pool, n_entries + 1, t.values)

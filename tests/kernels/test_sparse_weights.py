@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.kernels.sparse_weights import New, SparseWeights, compact, find, insert, room_for
+from dranking.kernels.sparse_weights import (
+    New,
+    SparseWeights,
+    compact,
+    find,
+    has_room,
+    insert,
+    room_for,
+)
 
 
 @given(
@@ -24,9 +32,12 @@ def test_there_and_back(seed, shape, density):
 
 def add(weights, row, columns):
     """Store a one in each column of a row that is not there yet."""
-    table = weights.table
-    entries, strips = (room_for(p, row, len(columns)) for p in (table.pool, table.strip_pool))
-    weights.make_room(entries, strips)
+    while True:  # as in a step: what makes room may take some from this row
+        table = weights.table
+        entries, strips = (room_for(p, row, len(columns)) for p in (table.pool, table.strip_pool))
+        if has_room(table, entries, strips):
+            break
+        weights.make_room(entries, strips)
     ranks = [find(weights.table, row, column) for column in columns]
     new = [(column, ~rank, 1.0) for column, rank in zip(columns, ranks, strict=True) if rank < 0]
     of_dtype = zip(zip(*new, strict=True), (np.int32, np.int64, np.float64), strict=True)
