@@ -3,6 +3,13 @@
 Every message says what is wrong, where (file and line, or query id), and what to do about it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class DrankingError(Exception):
     """Base of the errors a user can meet; `exit_code` is the command line's."""
@@ -44,3 +51,22 @@ class SelectionWarning(UserWarning):
 
 class TuningWarning(UserWarning):
     """Some settings of a search cannot be trained, and are not chosen."""
+
+
+def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:
+    """The first five entries of a document that are wrong, and what is wrong with them.
+
+    Parameters
+    ----------
+    error
+        What pydantic found.
+    document
+        Named where the problem is not of one entry.
+    separator
+        Between problems.
+    """
+    return separator.join(
+        f"{'.'.join(map(str, each['loc'])) or document}: "
+        f"{each['msg'].removeprefix('Value error, ')}"
+        for each in error.errors(include_input=False)[:5]
+    )

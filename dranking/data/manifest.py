@@ -24,7 +24,7 @@ from dranking.data.blocks import BlockInfo
 from dranking.data.chunks import chunk_name, n_chunks
 from dranking.data.names import check_feature_names
 from dranking.data.transforms import Standard, Transform
-from dranking.errors import DataError
+from dranking.errors import DataError, problems_in
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 1
@@ -202,10 +202,7 @@ def load_manifest(directory: Path) -> tuple[DatasetManifest, str]:
     try:
         manifest = DatasetManifest.model_validate_json(text)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in error.errors()[:5]
-        )
-        raise DataError(f"{file}: {problems}.") from error
+        raise DataError(f"{file}: {problems_in(error, 'manifest')}.") from error
     return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
 
 

@@ -23,7 +23,7 @@ from dranking.data.chunks import (
     verified_chunk,
 )
 from dranking.data.row_files import read_rows
-from dranking.errors import DataError
+from dranking.errors import DataError, problems_in
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 Value = TypeVar("Value")
@@ -167,10 +167,7 @@ def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[M
     try:
         manifest = model.model_validate_json(text)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in error.errors()[:5]
-        )
-        raise DataError(f"{file}: {problems}.") from error
+        raise DataError(f"{file}: {problems_in(error, 'manifest')}.") from error
     return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import ValidationError
 
 from dranking.data.atomic import AnyPath, atomic_write
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, problems_in
 from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
@@ -138,15 +138,11 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
     except ValidationError as error:
-        raise DataError(f"{file}: not a linear model of {form}: {_problems(error)}.") from error
+        raise DataError(
+            f"{file}: not a linear model of {form}: {problems_in(error, 'model')}."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{file}: not JSON ({error}).") from error
     except KeyError as error:
         raise DataError(f"{file}: the feature {error} has no weight.") from error
     return model
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'model'}: {e['msg']}" for e in error.errors()[:5]
-    )

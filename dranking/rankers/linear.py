@@ -20,7 +20,7 @@ from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_t
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.stream import map_blocks
-from dranking.errors import DataError
+from dranking.errors import DataError, problems_in
 
 Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
 
@@ -148,10 +148,7 @@ def load_model(path: str | os.PathLike[str]) -> LinearModel:
     try:
         return LinearModel.model_validate(content)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'model'}: {e['msg']}" for e in error.errors()[:5]
-        )
-        raise DataError(f"{file}: {problems}.") from error
+        raise DataError(f"{file}: {problems_in(error, 'model')}.") from error
 
 
 def table_scores(

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from dranking.data.text_source import NullPolicy
-from dranking.errors import UsageError
+from dranking.errors import UsageError, problems_in
 from dranking.export.formats import Format
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
@@ -320,12 +320,8 @@ def load_config(
     try:
         return RetrainConfig.model_validate(content | {"source": str(path)})
     except ValidationError as error:
-        problems = "\n".join(
-            f"  {'.'.join(map(str, e['loc'])) or 'configuration'}: "
-            f"{e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
-        )
-        raise UsageError(f"{path}:\n{problems}") from error
+        problems = problems_in(error, "configuration", separator="\n  ")
+        raise UsageError(f"{path}:\n  {problems}") from error
 
 
 def _put(content: dict[str, Any], key: str, text: str, source: str) -> None:
