@@ -12,7 +12,10 @@ from typing import Any
 
 from dranking.data.atomic import AnyPath, atomic_write
 
-_CREDENTIALS = re.compile(r"://[^/@\s]+@")
+_CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # with slashes: the secrets of S3 have some
+_SIGNATURES = re.compile(
+    r"([?&][^=&\s\"']*(?:key|pass|secret|sig|token)[^=&\s\"']*=)[^&\s\"']+", re.IGNORECASE
+)
 
 
 class EventLog:
@@ -38,8 +41,10 @@ def redacted(text: str) -> str:
     --------
     >>> redacted("s3://key:secret@bucket/models")
     's3://***@bucket/models'
+    >>> redacted("https://host/models?sv=2026&sig=secret")
+    'https://host/models?sv=2026&sig=***'
     """
-    return _CREDENTIALS.sub("://***@", text)
+    return _SIGNATURES.sub(r"\1***", _CREDENTIALS.sub("://***@", text))
 
 
 def write_prometheus(path: AnyPath, facts: Mapping[str, float], labels: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dranking.data.atomic import MANIFEST_NAME
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, problems_in
 from dranking.retrain.storage import Storage, open_storage
 
 Alias: TypeAlias = Literal["champion", "challenger", "previous"]
@@ -35,6 +36,7 @@ ALIASES_NAME = "aliases.json"
 MODEL_NAME = "model.json"
 VERSIONS = "versions"
 M = TypeVar("M", bound=BaseModel)
+_NUMBER = re.compile("[0-9]{6,}")
 _STRICT = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -108,9 +110,14 @@ class Registry:
         return str(self.storage)
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing has been stored yet."""
+        return self.storage.read(MANIFEST_NAME) is None
+
+    @property
     def versions(self) -> list[str]:
         """All versions, oldest first."""
-        return sorted(self.storage.folders(VERSIONS), key=int)
+        return sorted(filter(_NUMBER.fullmatch, self.storage.folders(VERSIONS)), key=int)
 
     @property
     def aliases(self) -> Aliases:
@@ -200,7 +207,7 @@ class Registry:
         """
         if not (source / MODEL_NAME).is_file():
             raise UsageError(f"{source}: has no {MODEL_NAME}; a version needs one.")
-        if self.storage.read(MANIFEST_NAME) is None:
+        if self.is_new:
             self._write(MANIFEST_NAME, RegistryManifest())
         version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
         manifest = VersionManifest(
@@ -212,8 +219,14 @@ class Registry:
             checksums=_checksums(source),
         )
         self.storage.add_folder(source, f"{VERSIONS}/{version}", _text(manifest).encode())
-        self._write(ALIASES_NAME, self.aliases.model_copy(update={"challenger": version}))
+        self.nominate(version)
         return version
+
+    def nominate(self, version: str) -> None:
+        """Make a version the challenger, unless it is the champion already."""
+        aliases = self.aliases
+        if version != aliases.champion:
+            self._write(ALIASES_NAME, aliases.model_copy(update={"challenger": version}))
 
     def find(self, source: Path, run_id: str) -> str | None:
         """The version of a run that holds the very files of a folder, if it is there already."""
@@ -282,10 +295,7 @@ class Registry:
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()[:5]
-            )
-            raise DataError(f"{self}: {name}: {problems}.") from error
+            raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
 
 
 def _text(content: BaseModel) -> str:

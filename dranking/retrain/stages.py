@@ -275,6 +275,8 @@ def publish(run: Run) -> Facts:
                 lineage=_lineage(run),
                 metrics=run.facts["evaluate"]["metrics"]["challenger"],
             )
+        else:
+            registry.nominate(version)
         if run.facts["gate"]["accepted"]:
             registry.promote(version)
         deleted = registry.prune(run.config.registry.keep)

@@ -12,12 +12,13 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from dranking.data.atomic import MANIFEST_NAME, atomic_write, new_directory
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.retrain.events import redacted
 
 LEASE_SECONDS = 300.0
 
@@ -70,7 +71,7 @@ def open_storage(location: str | Path) -> Storage:
     try:
         system, root = fsspec.core.url_to_fs(str(location))
     except (ValueError, ImportError) as error:
-        raise UsageError(f"{location}: cannot be opened ({error}).") from error
+        raise UsageError(redacted(f"{location}: cannot be opened ({error}).")) from error
     if isinstance(system, fsspec.implementations.local.LocalFileSystem):
         return LocalStorage(Path(root))
     return ObjectStorage(system, root)
@@ -109,7 +110,8 @@ class LocalStorage:
         folder = self.root / name
         if not folder.is_dir():
             return []
-        return sorted(f.name for f in folder.iterdir() if (f / MANIFEST_NAME).is_file())
+        found = (f.name for f in folder.iterdir() if (f / MANIFEST_NAME).is_file())
+        return sorted(name for name in found if not name.startswith("."))  # those are being written
 
     def files(self, name: str) -> list[str]:
         """Names of all files in a folder, relative to it."""
@@ -146,16 +148,19 @@ class ObjectStorage:
     """An object store behind fsspec, locked by a lease that expires when its holder dies.
 
     Writing one object is atomic there. The lease is made by a write that fails if the object
-    exists, where the store has that (S3, Google, Azure do).
+    exists, where the store has that (S3, Google, Azure do). A holder that could not renew its
+    lease in time, or finds another's in its place, changes nothing any more: whatever is written
+    or removed under a lease, the lease is looked at right before.
     """
 
     def __init__(self, system: Any, root: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._system = system
         self._root = PurePosixPath(root)
         self._lease_seconds = lease_seconds
+        self._held: dict[str, str] = {}
 
     def __str__(self) -> str:
-        return str(self._system.unstrip_protocol(str(self._root)))
+        return redacted(str(self._system.unstrip_protocol(str(self._root))))
 
     def _path(self, name: str) -> str:
         return str(self._root / name)
@@ -166,9 +171,12 @@ class ObjectStorage:
             return bytes(self._system.cat_file(self._path(name)))
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise DataError(redacted(f"{self}/{name}: cannot be read ({error}).")) from error
 
     def write(self, name: str, content: bytes) -> None:
         """Write or replace a file, whole or not at all."""
+        self._check_leases()
         self._system.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
         self._system.pipe_file(self._path(name), content)
 
@@ -180,11 +188,13 @@ class ObjectStorage:
 
     def folders(self, name: str) -> list[str]:
         """Names of the folders in a folder that are complete."""
+        self._system.invalidate_cache()  # others may have written
         manifests = self._system.glob(self._path(f"{name}/*/{MANIFEST_NAME}"))
         return sorted(PurePosixPath(manifest).parent.name for manifest in manifests)
 
     def files(self, name: str) -> list[str]:
         """Names of all files in a folder, relative to it."""
+        self._system.invalidate_cache()
         root = PurePosixPath(self._path(name))
         return sorted(
             PurePosixPath(f"/{found.lstrip('/')}")
@@ -195,6 +205,7 @@ class ObjectStorage:
 
     def remove_folder(self, name: str) -> None:
         """Delete a folder, its manifest first."""
+        self._check_leases()
         manifest = self._path(f"{name}/{MANIFEST_NAME}")
         if self._system.exists(manifest):
             self._system.rm_file(manifest)
@@ -206,6 +217,7 @@ class ObjectStorage:
         """Keep others from holding the lock; raises TryAgainError if somebody does."""
         holder = secrets.token_hex(8)
         self._take_lease(name, holder)
+        self._held[name] = holder
         released = threading.Event()
         renewal = threading.Thread(target=self._renew, args=(name, holder, released), daemon=True)
         renewal.start()
@@ -214,18 +226,22 @@ class ObjectStorage:
         finally:
             released.set()
             renewal.join()
-            self._system.rm_file(self._path(name))
+            del self._held[name]
+            with suppress(OSError, DataError):  # it expires
+                if self._is_held(name, holder):
+                    self._system.rm_file(self._path(name))
 
     def _take_lease(self, name: str, holder: str) -> None:
         found = self.read(name)
         if found is not None:
-            expires = _expiry(found)
+            _, expires = _parse_lease(found)
             if expires > time.time():
                 raise TryAgainError(
                     f"{self}: somebody is changing it, until {expires - time.time():.0f} s from "
                     "now if they died; run again later."
                 )
-            self._system.rm_file(self._path(name))
+            with suppress(FileNotFoundError):
+                self._system.rm_file(self._path(name))
         self._system.makedirs(str(self._root), exist_ok=True)
         try:
             self._system.pipe_file(self._path(name), self._lease(holder), mode="create")
@@ -233,17 +249,40 @@ class ObjectStorage:
             raise TryAgainError(f"{self}: somebody began to change it; run again later.") from error
 
     def _renew(self, name: str, holder: str, released: threading.Event) -> None:
+        """Put off the end of a lease again and again; once it is lost, it stays lost."""
         while not released.wait(self._lease_seconds / 3):
-            self.write(name, self._lease(holder))
+            with suppress(Exception):  # whatever the store's client raises: there is a next time
+                if not self._is_held(name, holder):
+                    return
+                self._system.pipe_file(self._path(name), self._lease(holder))
+
+    def _is_held(self, name: str, holder: str) -> bool:
+        """Whether a lease is the holder's, and has not ended."""
+        found = self.read(name)
+        if found is None:
+            return False
+        by, expires = _parse_lease(found)
+        return by == holder and expires > time.time()
+
+    def _check_leases(self) -> None:
+        """Raise TryAgainError unless every lease taken here still holds."""
+        for name, holder in self._held.items():
+            if not self._is_held(name, holder):
+                raise TryAgainError(
+                    f"{self}: the lock was lost, as it could not be renewed for "
+                    f"{self._lease_seconds:g} s; somebody else may be changing it. Nothing more "
+                    "was written; run again."
+                )
 
     def _lease(self, holder: str) -> bytes:
         expires = time.time() + self._lease_seconds
         return json.dumps({"holder": holder, "expires": expires}).encode()
 
 
-def _expiry(lease: bytes) -> float:
-    """When a lease ends, in seconds since 1970; one that cannot be read has ended."""
+def _parse_lease(lease: bytes) -> tuple[str, float]:
+    """Whose it is, and when it ends in seconds since 1970; one that cannot be read has ended."""
     try:
-        return float(json.loads(lease)["expires"])
+        content = json.loads(lease)
+        return str(content["holder"]), float(content["expires"])
     except (ValueError, KeyError, TypeError):
-        return 0.0
+        return "", 0.0

@@ -76,3 +76,10 @@ def test_a_locked_registry_is_tried_again(dranking, registry):
         code, _, err = dranking("registry", "promote", registry, "2")
     assert code == 75
     assert "another process" in err
+
+
+def test_there_must_be_a_registry(dranking, tmp_path):
+    code, out, err = dranking("registry", "list", tmp_path / "typo")
+    assert (code, out) == (3, "")
+    assert "no registry is there" in err
+    assert not (tmp_path / "typo").exists()

@@ -143,6 +143,47 @@ def test_a_version_without_its_manifest_is_not_there(location, source):
     assert registry.versions == ["000001"]
 
 
+def test_a_version_that_is_being_written_is_not_there(tmp_path, source, monkeypatch):
+    """Between its manifest and its name: killed there, the next one goes on."""
+    registry = Registry(tmp_path / "registry")
+    registry.add(source)
+    seen = []
+
+    def killed(path):
+        seen.append([f.name for f in path.parent.iterdir()])
+        assert registry.versions == ["000001"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dranking.data.atomic._synchronise_tree", killed)
+    monkeypatch.setattr("dranking.data.atomic._remove", lambda path: None)
+    with pytest.raises(KeyboardInterrupt):
+        registry.add(source)
+    monkeypatch.undo()
+    assert len(seen[0]) == 2
+    assert registry.versions == ["000001"]
+    assert registry.add(source) == "000002"
+
+
+def test_folders_that_are_no_versions_are_let_be(location, source):
+    registry = Registry(location)
+    registry.add(source)
+    registry.storage.write("versions/backup/manifest.json", b"{}")
+    assert registry.versions == ["000001"]
+    assert registry.prune(keep=1) == []
+    assert registry.add(source) == "000002"
+
+
+def test_credentials_are_not_shown(source):
+    secret = Registry(f"memory://key:secret@registry-{next(_numbers)}")
+    secret.add(source)
+    assert "secret" not in str(secret)
+    with pytest.raises(UsageError, match=r"\*\*\*@.* there is no champion yet"):
+        secret.resolve("champion")
+    with pytest.raises(UsageError) as error:
+        Registry("nowhere://key:secret@bucket/registry")
+    assert "secret" not in str(error.value)
+
+
 def test_only_one_changes_it_at_a_time(location):
     registry, other = Registry(location), Registry(location)
     with registry.locked():
@@ -194,3 +235,79 @@ def test_a_lease_is_renewed_and_expires():
     time.sleep(0.25)
     with storage.locked(".lock"):
         pass
+
+
+def lease(storage, holder, seconds):
+    """Put a lease of somebody there."""
+    content = json.dumps({"holder": holder, "expires": time.time() + seconds}).encode()
+    storage._system.pipe_file(storage._path(".lock"), content)
+
+
+def test_who_lost_the_lease_changes_nothing(source):
+    location = f"memory://registry-{next(_numbers)}"
+    registry = Registry(location)
+    registry.add(source)
+    changes = [
+        lambda: registry.add(source),
+        lambda: registry.promote("1"),
+        lambda: registry.storage.remove_folder("versions/000001"),
+    ]
+    for change in changes:
+        with registry.locked():
+            lease(registry.storage, "thief", 60)
+            with pytest.raises(TryAgainError, match="the lock was lost"):
+                change()
+        assert b"thief" in registry.storage.read(".lock")  # its lease is not removed
+        lease(registry.storage, "thief", -1)
+    assert registry.versions == ["000001"]
+    assert registry.aliases.champion is None
+
+
+def test_a_lease_that_cannot_be_renewed_is_lost(monkeypatch):
+    system = fsspec.filesystem("memory")
+    storage = ObjectStorage(system, f"/lease-{next(_numbers)}", lease_seconds=0.3)
+    pipe = type(system).pipe_file
+
+    def failing(self, path, *arguments, **options):
+        if path.endswith(".lock") and "mode" not in options:
+            raise ConnectionError("the network is away")
+        return pipe(self, path, *arguments, **options)
+
+    monkeypatch.setattr(type(system), "pipe_file", failing)
+    with storage.locked(".lock"):
+        storage.write("x", b"1")
+        time.sleep(0.35)
+        with pytest.raises(TryAgainError, match=r"could not be renewed for 0\.3 s"):
+            storage.write("x", b"2")
+    assert storage.read("x") == b"1"
+
+
+def test_a_renewal_that_failed_once_is_made_up_for(monkeypatch):
+    system = fsspec.filesystem("memory")
+    storage = ObjectStorage(system, f"/lease-{next(_numbers)}", lease_seconds=1.5)
+    pipe, failures = type(system).pipe_file, [ConnectionError("the network is away")]
+
+    def failing(self, path, *arguments, **options):
+        if path.endswith(".lock") and "mode" not in options and failures:
+            raise failures.pop()
+        return pipe(self, path, *arguments, **options)
+
+    monkeypatch.setattr(type(system), "pipe_file", failing)
+    with storage.locked(".lock"):
+        time.sleep(1.8)
+        assert not failures
+        storage.write("x", b"1")
+
+
+def test_what_was_killed_before_it_became_the_challenger_becomes_it(location, source, monkeypatch):
+    registry = Registry(location)
+    monkeypatch.setattr(registry, "nominate", lambda version: None)
+    version = registry.add(source, run_id="r")
+    monkeypatch.undo()
+    assert registry.aliases.challenger is None
+    assert registry.find(source, "r") == version
+    registry.nominate(version)
+    assert registry.aliases.challenger == version
+    registry.promote(version)
+    registry.nominate(version)
+    assert registry.aliases.challenger is None

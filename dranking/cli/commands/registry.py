@@ -8,6 +8,7 @@ import typer
 
 from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table
+from dranking.errors import DataError
 
 registry = typer.Typer(
     help="Versions of a model: list, show, promote, roll back, prune.", no_args_is_help=True
@@ -103,7 +104,10 @@ def prune(
 def _open(location: str) -> Any:
     from dranking.retrain.registry import Registry
 
-    return Registry(location)
+    opened = Registry(location)
+    if opened.is_new:
+        raise DataError(f"{opened}: no registry is there; `dranking retrain` makes one.")
+    return opened
 
 
 def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:
