@@ -79,7 +79,12 @@ def build_statistics(
 
 
 def append_queries(
-    path: AnyPath, data: Dataset, *, times: Any = None, executor: Any = None
+    path: AnyPath,
+    data: Dataset,
+    *,
+    repeated: bool = False,
+    times: Any = None,
+    executor: Any = None,
 ) -> StatisticsDataset:
     """Add the queries of a data set to a statistics store, behind those it has.
 
@@ -91,19 +96,25 @@ def append_queries(
         The store.
     data
         New queries, with the features and scalings of the store.
+    repeated
+        Accept ids that the store has: the same query with the documents of another night. If
+        false, they are taken for data that was appended before.
     times, executor
         As in `build_statistics`.
 
     Raises
     ------
     DataError
-        If the data does not fit the store, or has a query that is in it already.
+        If the data does not fit the store, or has a query that is in it already and `repeated` is
+        false.
     TryAgainError
         If another process is changing the store.
     """
 
     def new_blocks(store: StatisticsDataset) -> Iterable[QueryStatistics]:
         _check_fits(store, data)
+        if not repeated:
+            _check_new(store, data)
         return _statistics_of(data, times, executor)
 
     return append_statistics(path, new_blocks)
@@ -153,6 +164,10 @@ def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
         )
     if data.transforms != store.transforms:
         raise DataError(f"{store.path} is of data with another scaling than the new data has.")
+
+
+def _check_new(store: StatisticsDataset, data: Dataset) -> None:
+    """Raise DataError if a query of the data is in a store already."""
     known, new = store.query_ids(), data.query_ids().cast(pa.string())
     repeated = new.filter(pc.is_in(new, known))
     if len(repeated):

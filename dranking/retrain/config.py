@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
@@ -31,7 +32,7 @@ from dranking.tuning.numbers import grid_of, number_of
 
 ENVIRONMENT_PREFIX = "DRANKING_RETRAIN__"
 
-_STRICT = ConfigDict(frozen=True, extra="forbid")
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _as_list(value: Any) -> Any:
@@ -169,7 +170,7 @@ class GateConfig(BaseModel):
         the newest part; 0.25 is commonly called a large shift. Chance alone makes about 9 over the
         documents of that part.
     minimum_score
-        Least mean of the metric, champion or not.
+        Least mean of the metric, champion or not; the largest, if it is a measure of error.
     """
 
     model_config = _STRICT
@@ -305,7 +306,7 @@ def load_config(
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML ({error}).") from error
     variables = os.environ if environment is None else environment
     for name in sorted(variables):
@@ -340,7 +341,12 @@ def _put(content: dict[str, Any], key: str, text: str, source: str) -> None:
     content[name] = value
 
 
-def digest_text(config: RetrainConfig) -> str:
+def config_digest(config: RetrainConfig) -> str:
+    """A name for what decides the outcome; nothing of it can be read from that."""
+    return hashlib.sha256(config_text(config).encode()).hexdigest()
+
+
+def config_text(config: RetrainConfig) -> str:
     """What of a configuration decides the outcome, as text; places and speed do not."""
     content = config.model_dump(
         mode="json",

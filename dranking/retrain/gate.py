@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.errors import DataError
 from dranking.metrics.compare import compare
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
@@ -90,10 +91,15 @@ def judge(
         If the tables are not of the same queries, or no query counts for the metric.
     """
     sign = 1.0 if higher_is_better(rules.metric) else -1.0
+    mean = challenger.summary().metrics[rules.metric]
+    if np.isnan(mean):
+        raise DataError(
+            f"no query held out counts for {rules.metric}, so nothing can be judged; data.holdout "
+            "needs queries with relevant and other documents."
+        )
     reasons: list[Reason] = []
     if rules.minimum_score is not None:
-        mean = challenger.summary().metrics[rules.metric]
-        reasons.append(_at_least("minimum_score", sign * mean, sign * rules.minimum_score, "mean"))
+        reasons.append(_absolute(rules.metric, mean, rules.minimum_score, sign))
     if champion is not None:
         reasons += _against(rules, challenger, champion, sign)
         if rules.max_segment_loss is not None and segments is not None:
@@ -113,9 +119,13 @@ def _against(
     rules: GateConfig, challenger: PerQuery, champion: PerQuery, sign: float
 ) -> list[Reason]:
     """The difference to the champion over all queries, and the lower end of its interval."""
+    if not challenger.query_ids.equals(champion.query_ids):
+        raise DataError("challenger and champion were not measured on the same queries.")
+    # By their places: on another night the same query may have come again.
+    places = pa.array(np.arange(challenger.n_queries))
     found = compare(
-        challenger,
-        champion,
+        replace(challenger, query_ids=places),
+        replace(champion, query_ids=places),
         seed=rules.seed,
         n_resamples=rules.resamples,
         confidence=rules.confidence,
@@ -146,9 +156,10 @@ def _by_segment(
     limit = rules.max_segment_loss or 0.0
     labels = np.array(segments.to_pylist(), dtype=object)
     weights = np.ones(len(ours)) if challenger.weights is None else challenger.weights
+    counts = np.isfinite(differences) & (weights > 0)
     reasons = []
     for segment in sorted({str(label) for label in labels if label is not None}):
-        rows: NDArray[np.bool_] = (labels == segment) & np.isfinite(differences)
+        rows: NDArray[np.bool_] = (labels == segment) & counts
         if rows.sum() < rules.min_segment_queries:
             continue
         change = float(np.average(differences[rows], weights=weights[rows]))
@@ -157,9 +168,16 @@ def _by_segment(
     return reasons
 
 
+def _absolute(metric: str, mean: float, limit: float, sign: float) -> Reason:
+    """The mean itself; of a measure of error the limit is the most that is accepted."""
+    if sign > 0:
+        return _at_least("minimum_score", mean, limit, f"mean {metric}")
+    return _at_most("minimum_score", mean, limit, f"mean {metric} {mean:.4f}")
+
+
 def _at_least(rule: str, value: float, limit: float, text: str) -> Reason:
     words = f"{text}: {value:+.4f}, at least {limit:+.4f}"
-    return Reason(rule, bool(value >= limit), float(value), float(limit), words)  # NaN fails
+    return Reason(rule, bool(value >= limit), float(value), float(limit), words)
 
 
 def _at_most(rule: str, value: float, limit: float, text: str) -> Reason:

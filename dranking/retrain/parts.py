@@ -24,7 +24,7 @@ from dranking.data.statistics import StatisticsDataset, is_statistics
 from dranking.data.statistics_changes import expire_statistics
 from dranking.data.store import StoredDataset, write_dataset
 from dranking.engine.executor import Executor
-from dranking.errors import DataError
+from dranking.errors import DataError, TryAgainError
 from dranking.rankers.statistics import append_queries, build_statistics
 from dranking.retrain.config import DataConfig
 from dranking.retrain.drift import Profile, profile_edges, profile_of
@@ -41,32 +41,48 @@ class Source(NamedTuple):
 
 
 def find_sources(patterns: Iterable[str], data: DataConfig) -> list[Source]:
-    """What the patterns find, in the order of names.
+    """What the patterns find, in the order of names; what two patterns find counts once.
 
     Raises
     ------
     DataError
         If a pattern finds nothing.
     """
-    found: list[Source] = []
+    found: list[str] = []
     for pattern in patterns:
-        names = [pattern] if pattern in DIGITS else sorted(glob.glob(pattern, recursive=True))
+        is_name = pattern in DIGITS or Path(pattern).exists()  # a name may have brackets
+        names = [pattern] if is_name else sorted(glob.glob(pattern, recursive=True))
         if not names:
             raise DataError(f"{pattern}: nothing is there; name files, directories or a pattern.")
-        found += [Source(name, _key(name, data)) for name in names]
-    return found
+        found += names
+    return [Source(name, _key(name, data)) for name in dict.fromkeys(found)]
 
 
 def _key(name: str, data: DataConfig) -> str:
     """What names the content of a source, and how it is ingested."""
     facts: list[object] = [name, data.null, data.n_features, data.normalize]
     if name not in DIGITS:
-        path = Path(name)
-        if path.is_dir() and (path / MANIFEST_NAME).is_file():
-            path = path / MANIFEST_NAME
-        status = path.stat()
-        facts += [str(path.absolute()), status.st_size, status.st_mtime_ns]
+        facts += state_of(Path(name))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def state_of(path: Path) -> list[tuple[str, int, int]]:
+    """Path, size and time of change of a file; of a folder its manifest's, or every file's.
+
+    Raises
+    ------
+    DataError
+        If it is not there.
+    """
+    files = [path]
+    if path.is_dir():
+        manifest = path / MANIFEST_NAME
+        files = [manifest] if manifest.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
+    try:
+        found = [(file.absolute(), file.stat()) for file in files]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+    return [(str(file), status.st_size, status.st_mtime_ns) for file, status in found]
 
 
 class Parts:
@@ -150,6 +166,12 @@ class Parts:
         text = {"null": self._data.null, "n_features": self._data.n_features}
         options = text if data_form(paths) == "text" else {}
         ingest(paths, target, normalize=self._data.normalize, **options)  # type: ignore[arg-type]
+        if _key(source.name, self._data) != source.key:
+            shutil.rmtree(target)
+            raise TryAgainError(
+                f"{source.name}: has changed since the run began; run again, without --resume, "
+                "when it is written."
+            )
 
 
 def sync_statistics(
@@ -170,7 +192,8 @@ def sync_statistics(
     if expired:
         store = expire_statistics(path, blocks=expired)
     if parts[n_known:]:
-        store = append_queries(path, joined(parts[n_known:]), executor=executor)
+        new = joined(parts[n_known:])
+        store = append_queries(path, new, repeated=True, executor=executor)
     return store, len(parts) - n_known
 
 

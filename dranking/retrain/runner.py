@@ -18,7 +18,7 @@ from dranking.data.atomic import atomic_write
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
 from dranking.errors import DrankingError, TryAgainError, UsageError
-from dranking.retrain.config import RetrainConfig, digest_text
+from dranking.retrain.config import RetrainConfig, config_digest, config_text
 from dranking.retrain.events import (
     EventLog,
     peak_memory,
@@ -26,7 +26,7 @@ from dranking.retrain.events import (
     reset_peak_memory,
     write_prometheus,
 )
-from dranking.retrain.parts import Source, find_sources
+from dranking.retrain.parts import Source, find_sources, state_of
 from dranking.retrain.stages import STAGES, Facts, Run
 
 UNFINISHED_NAME = "unfinished.json"
@@ -110,7 +110,7 @@ def retrain(
     force
         Run all stages again.
     from_stage
-        Run this stage again, and those behind it.
+        Run this stage again, and those behind it; what is not done before it runs, too.
 
     Raises
     ------
@@ -121,16 +121,14 @@ def retrain(
     TryAgainError
         If another run is going on with this registry or working directory.
     """
-    plan = plan_run(config, resume=resume, force=force, from_stage=from_stage)
-    with (
-        _alone(config.run.work),
-        open_executor(
+    with _alone(config.run.work):
+        plan = plan_run(config, resume=resume, force=force, from_stage=from_stage)
+        with open_executor(
             config.run.scheduler, config.cluster, memory_limit=config.run.memory_limit
-        ) as executor,
-    ):
-        run = Run(config, plan.run_id, plan.sources, executor)
-        with run.registry.running():
-            return _run(run, plan)
+        ) as executor:
+            run = Run(config, plan.run_id, plan.sources, executor)
+            with run.registry.running():
+                return _run(run, plan)
 
 
 def plan_run(
@@ -148,13 +146,17 @@ def plan_run(
     else:
         sources = _sources(config)
         run_id = _run_id(config, sources)
-    todo = list(STAGES)
-    if not force:
-        first = from_stage or next(
-            (stage for stage in STAGES if not _marker(config, run_id, stage).is_file()), None
-        )
-        todo = [] if first is None else todo[todo.index(first) :]
-    return Plan(run_id, sources, tuple(todo))
+    wanted = {from_stage, *(STAGES if force else ())}
+    stages = tuple(STAGES)
+    first = next(
+        (
+            number
+            for number, stage in enumerate(stages)
+            if stage in wanted or not _marker(config, run_id, stage).is_file()
+        ),
+        len(stages),
+    )
+    return Plan(run_id, sources, stages[first:])
 
 
 def _run(run: Run, plan: Plan) -> Outcome:
@@ -167,7 +169,7 @@ def _run(run: Run, plan: Plan) -> Outcome:
         _marker(run.config, run.run_id, stage).unlink(missing_ok=True)
     if stages:
         _note_unfinished(run)
-    log.write(None, "start", stages=stages, configuration=digest_text(run.config))
+    log.write(None, "start", stages=stages, configuration=config_text(run.config))
     for number, stage in enumerate(stages, start=1):
         report(f"retrain: {stage}", number, len(stages))
         try:
@@ -225,8 +227,13 @@ def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
     sources["holdout"] = find_sources(data.holdout, data)
     if data.validation is not None:
         sources["validation"] = find_sources(data.validation, data)
-    judged = {source.name for name, found in sources.items() if name != "train" for source in found}
-    both = [source.name for source in train if source.name in judged]
+    judged = {
+        Path(source.name).resolve()
+        for name, found in sources.items()
+        if name != "train"
+        for source in found
+    }
+    both = [source.name for source in train if Path(source.name).resolve() in judged]
     if both:
         raise UsageError(
             f"{both[0]} is trained on and judged on; take it out of data.train, or the figures "
@@ -236,7 +243,9 @@ def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
 
 
 def _run_id(config: RetrainConfig, sources: Mapping[str, Sequence[Source]]) -> str:
-    content = [digest_text(config), repr(sorted(sources.items())), dranking.__version__]
+    content = [config_text(config), repr(sorted(sources.items())), dranking.__version__]
+    if config.data.segments is not None:
+        content.append(repr(state_of(config.data.segments)))
     return hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]
 
 
@@ -247,7 +256,7 @@ def _marker(config: RetrainConfig, run_id: str, stage: str) -> Path:
 def _note_unfinished(run: Run) -> None:
     content = {
         "run_id": run.run_id,
-        "configuration": digest_text(run.config),
+        "configuration": config_digest(run.config),
         "sources": {name: list(found) for name, found in run.sources.items()},
     }
     atomic_write(run.work / UNFINISHED_NAME, json.dumps(content), overwrite=True)
@@ -259,7 +268,7 @@ def _unfinished(config: RetrainConfig) -> tuple[str, dict[str, list[Source]]]:
     if not file.is_file():
         raise UsageError(f"{config.run.work}: there is no unfinished run to resume.")
     content = json.loads(file.read_bytes())
-    if content["configuration"] != digest_text(config):
+    if content["configuration"] != config_digest(config):
         raise UsageError(
             f"the unfinished run {content['run_id']} had another configuration; start a new one "
             "without --resume."

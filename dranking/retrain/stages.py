@@ -30,7 +30,7 @@ from dranking.rankers.linear import LinearModel, load_model
 from dranking.report.content import describe
 from dranking.report.page import render
 from dranking.report.sections import page_of
-from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config import RetrainConfig, config_digest
 from dranking.retrain.drift import Profile, population_stability
 from dranking.retrain.gate import judge
 from dranking.retrain.parts import Parts, Source, joined, sync_statistics
@@ -149,15 +149,11 @@ def statistics(run: Run) -> Facts:
         parts = run.parts.open(run.sources["train"])
         store, facts["n_parts_read"] = sync_statistics(run.work / "statistics", parts, run.executor)
         facts |= {"n_bytes": store.manifest.n_bytes, "n_data_bytes": store.manifest.n_data_bytes}
-    champion = _champion_profile(run)
     first, *others = run.sources["train"]
-    total = newest = run.parts.profile(first, champion, run.executor)
+    total = run.parts.profile(first, _champion_profile(run), run.executor)
     for source in others:
-        newest = run.parts.profile(source, total, run.executor)
-        total += newest
+        total += run.parts.profile(source, total, run.executor)
     atomic_write(run.version / PROFILE_NAME, total.model_dump_json(), overwrite=True)
-    if champion is not None and champion.feature_names == newest.feature_names:
-        facts["drift"] = population_stability(champion, newest)
     return facts
 
 
@@ -205,7 +201,7 @@ def fit(run: Run) -> Facts:
 
 
 def evaluate(run: Run) -> Facts:
-    """Measure challenger and champion on the data held out."""
+    """Measure challenger and champion on the data held out, and how far the data has moved."""
     config = run.config
     rival = run.rival
     models = {"challenger": run.model}
@@ -224,6 +220,7 @@ def evaluate(run: Run) -> Facts:
         "convention": config.gate.convention,
         "n_queries": found.n_queries,
         "metrics": means,
+        "drift": _drift(run),
     }
 
 
@@ -236,7 +233,7 @@ def gate(run: Run) -> Facts:
         None if against is None else read_per_query(_per_query_file(run, "champion")),
         n_features=len(run.model.weights),
         segments=_segments(run),
-        drift=run.facts["statistics"].get("drift"),
+        drift=run.facts["evaluate"]["drift"],
     )
     facts = verdict.as_json()
     atomic_write(run.version / GATE_NAME, json.dumps(facts, indent=1), overwrite=True)
@@ -313,6 +310,17 @@ def _champion_profile(run: Run) -> Profile | None:
     return Profile.model_validate_json(run.registry.read(rival, PROFILE_NAME))
 
 
+def _drift(run: Run) -> dict[str, float]:
+    """How far the newest part is from what the champion was trained on; empty if not known."""
+    champion = _champion_profile(run)
+    if champion is None:
+        return {}
+    newest = run.parts.profile(run.sources["train"][-1], champion, run.executor)
+    if champion.feature_names != newest.feature_names:
+        return {}
+    return population_stability(champion, newest)
+
+
 def _stored_model(registry: Registry, version: str) -> LinearModel:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, MODEL_NAME)
@@ -354,7 +362,7 @@ def _report(run: Run) -> str:
     content = replace(
         content,
         verdict=run.facts["gate"],
-        drift=run.facts["statistics"].get("drift", {}),
+        drift=run.facts["evaluate"]["drift"],
         max_drift=config.gate.max_drift,
         facts={
             **content.facts,
@@ -371,6 +379,7 @@ def _lineage(run: Run) -> Facts:
     return {
         "data": {name: run.facts["ingest"][name] for name in run.sources},
         "sources": run.facts["validate"],
+        "configuration": config_digest(run.config),
         "model": run.config.model.model_dump(mode="json"),
         "chosen": run.facts["tune"]["chosen"],
         "champion": run.facts["evaluate"]["against"],

@@ -3,7 +3,7 @@
 import pytest
 
 from dranking.errors import UsageError
-from dranking.retrain.config import digest_text, load_config
+from dranking.retrain.config import config_text, load_config
 from tests.retrain.stream import Stream
 
 LEAST = """
@@ -76,6 +76,9 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("data.train.x=1", "data.train is not a table|train is not a table"),
         ("gate.metric", "write key=value"),
         ("gate.=1", "the key is empty"),
+        ("gate.lower_bound=-inf", "gate.lower_bound: .*finite number"),
+        ("gate.minimum_effect=nan", "gate.minimum_effect: .*finite number"),
+        ("model.regularization=inf", "model.regularization: inf is not a number"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path(load, override, message):
@@ -93,6 +96,8 @@ def test_one_way_to_choose(load):
 def test_files_that_are_no_configuration(load, tmp_path):
     with pytest.raises(UsageError, match="not TOML"):
         load("[data\n")
+    with pytest.raises(UsageError, match="not TOML"):
+        load("a = " + "[" * 100_000)
     with pytest.raises(UsageError, match="cannot be read"):
         load_config(tmp_path / "absent.toml")
     with pytest.raises(UsageError, match="data: Field required"):
@@ -101,7 +106,7 @@ def test_files_that_are_no_configuration(load, tmp_path):
 
 def test_places_do_not_name_a_run_but_choices_do(load):
     def text(*overrides):
-        return digest_text(load(overrides=overrides))
+        return config_text(load(overrides=overrides))
 
     assert text("run.work=/elsewhere", "run.scheduler=local") == text()
     assert text("gate.metric=map") != text()

@@ -1,9 +1,12 @@
 """The gate: every rule passes and fails where it should."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from dranking.errors import DataError
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config import GateConfig
 from dranking.retrain.gate import judge
@@ -91,5 +94,41 @@ def test_features_and_drift():
     assert failed(verdict([0.5], None, drift=drift, max_drift=0.3)) == []
 
 
-def test_not_a_number_does_not_pass():
-    assert failed(verdict([np.nan], None, minimum_score=0.0)) == ["minimum_score"]
+def test_queries_that_do_not_count_are_left_out_of_all_rules():
+    nan = np.nan
+    base = np.full(6, 0.5)
+    change = np.array([0.1, 0.3, nan, 0.2, -5.0, nan])
+    weights = np.array([1.0, 3.0, 1.0, 2.0, 0.0, 1.0])
+    table = replace(scores(base + change), weights=weights)
+    rules = GateConfig(
+        metric="map", max_drift=None, max_segment_loss=0.0, min_segment_queries=1, resamples=50
+    )
+    champion = replace(scores(base), weights=weights)
+    segments = pa.array(["a", "a", "a", None, "b", "c"])
+    found = judge(rules, table, champion, n_features=3, segments=segments)
+    effect, _, of_a = found.reasons  # nobody counts in b and c
+    assert effect.value == pytest.approx((0.1 + 3 * 0.3 + 2 * 0.2) / 6)
+    assert of_a.value == pytest.approx((0.1 + 3 * 0.3) / 4)
+    assert "segment a: change of map over 2 queries" in of_a.text
+
+
+def test_a_query_may_come_twice():
+    ids = pa.array([7, 8, 7])
+    ours, theirs = (replace(scores(v), query_ids=ids) for v in ([0.5, 0.6, 0.7], [0.4, 0.6, 0.3]))
+    rules = GateConfig(metric="map", max_drift=None, resamples=50)
+    found = judge(rules, ours, theirs, n_features=3)
+    assert found.reasons[0].value == pytest.approx(0.5 / 3)
+    with pytest.raises(DataError, match="not measured on the same queries"):
+        judge(rules, ours, scores([0.4, 0.6, 0.3]), n_features=3)
+
+
+def test_the_words_of_an_error_are_not_turned_round():
+    [reason] = verdict([0.3], None, metric="pairwise_error", minimum_score=0.4).reasons
+    assert (reason.passed, reason.value, reason.limit) == (True, 0.3, 0.4)
+    assert reason.text == "mean pairwise_error 0.3000, at most 0.4"
+
+
+@pytest.mark.parametrize("rules", [{}, {"minimum_score": 0.0}])
+def test_nothing_is_judged_on_nothing(rules):
+    with pytest.raises(DataError, match="no query held out counts for map"):
+        verdict([np.nan], None, **rules)

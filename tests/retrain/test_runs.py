@@ -5,13 +5,17 @@ import multiprocessing
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from dranking.data.statistics import StatisticsDataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.linear import load_model
+from dranking.retrain import parts as parts_module
 from dranking.retrain import stages as stages_module
 from dranking.retrain.config import load_config
+from dranking.retrain.parts import find_sources
 from dranking.retrain.registry import Registry
 from dranking.retrain.runner import plan_run, retrain
 from dranking.retrain.stages import STAGES
@@ -274,6 +278,112 @@ def test_stages_can_be_run_again(stream):
         run(stream, from_stage="bake")
 
 
+def test_stages_before_the_one_wanted_are_run_if_they_are_not_done(stream):
+    stream.night(1)
+    assert run(stream, from_stage="gate").done == tuple(STAGES)
+
+
+def test_drift_is_from_the_champion_measured_against(stream, monkeypatch):
+    shifts = {1: 0.0, 2: 1.0, 3: 1.0}
+    for night in (1, 2):
+        stream.night(night, shift=shifts[night])
+        run(stream, "data.window=1", "gate.max_drift=100", "gate.minimum_effect=-1")
+    registry = Registry(stream.folder / "registry")
+    settings = ["data.window=1", "gate.minimum_effect=-1", "gate.max_drift=100", "gate.seed=1"]
+    registry.promote("2")
+    stream.night(3, shift=shifts[3])
+    near = run(stream, *settings, "gate.lower_bound=1").stages["evaluate"]
+    registry.promote("1")
+    far = run(stream, *settings, "gate.lower_bound=1", from_stage="gate").stages["evaluate"]
+    assert (near["against"], far["against"]) == ("000002", "000001")
+    assert max(near["drift"].values()) < max(far["drift"].values())
+
+
+def test_other_segments_are_judged_anew(stream):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    settings = [f"data.segments={stream.folder}/s.parquet", "gate.max_segment_loss=0.5"]
+    stream.night(1)
+    runs = []
+    for segment in ("de", "de", "fr"):
+        if segment != "de" or not runs:
+            table = pa.table({"qid": ["999000"], "segment": [segment * 9]})
+            pq.write_table(table, stream.folder / "s.parquet")
+        runs.append(run(stream, *settings).run_id)
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_queries_may_come_again_on_other_nights(stream):
+    """The same ids in two training parts, and in two files of queries held out."""
+    again = stream.folder / "holdout-2.txt"
+    stream.write_queries(again, night=0, n_queries=20, seed=999)
+    holdout = f"data.holdout={stream.folder}/holdout*.txt"
+    for night in (1, 2):
+        path = stream.folder / "incoming" / f"night-{night}.txt"
+        stream.write_queries(path, night, n_queries=12, seed=1)
+        found = run(stream, holdout, "gate.max_drift=100").stages["evaluate"]
+        assert found["n_queries"] == 80
+    store = StatisticsDataset(stream.folder / "work" / "statistics")
+    assert store.n_queries == 24
+
+
+def test_a_source_that_changes_while_it_is_read_is_read_again(stream, monkeypatch):
+    path = stream.night(1)
+    ingest = parts_module.ingest
+
+    def growing(paths, *arguments, **options):
+        ingest(paths, *arguments, **options)
+        if paths == [path]:
+            stream.night(1, shift=0.5)
+            os.utime(path, (1, 1))
+
+    monkeypatch.setattr(parts_module, "ingest", growing)
+    with pytest.raises(TryAgainError, match=r"night-01\.txt: has changed since the run began"):
+        run(stream)
+    monkeypatch.undo()
+    assert run(stream).accepted
+
+
+def test_a_source_counts_once_whatever_finds_it(stream):
+    stream.night(1)
+    odd = stream.folder / "incoming" / "night [2].txt"
+    stream.night(2).rename(odd)
+    data = load_config(stream.config(), (), {}).data
+    names = [f"{stream.folder}/incoming/*.txt", f"{stream.folder}/incoming/*1.txt", str(odd)]
+    found = find_sources(names, data)
+    assert [Path(source.name).name for source in found] == [odd.name, "night-01.txt"]
+    assert find_sources([str(odd)], data) == found[:1]
+
+
+def test_a_file_in_a_folder_that_changes_makes_another_source(stream):
+    folder = stream.folder / "parquet"
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes(b"1")
+    data = load_config(stream.config(), (), {}).data
+    [before] = find_sources([str(folder)], data)
+    assert find_sources([str(folder)], data) == [before]
+    (folder / "a.parquet").write_bytes(b"12")
+    assert find_sources([str(folder)], data) != [before]
+
+
+def test_no_credentials_are_left_in_the_working_directory(stream, monkeypatch):
+    stream.night(1)
+
+    def failing(found):
+        raise TryAgainError("memory://key:hidden@bucket is away")
+
+    monkeypatch.setitem(STAGES, "publish", failing)
+    secret = ["registry.location=memory://key:hidden@bucket/models", "export.report=true"]
+    with pytest.raises(TryAgainError):
+        run(stream, *secret, f"run.prometheus={stream.folder}/work/d.prom")
+    monkeypatch.setitem(STAGES, "publish", stages_module.publish)
+    run(stream, *secret, f"run.prometheus={stream.folder}/work/d.prom", resume=True)
+    files = [file for file in (stream.folder / "work").rglob("*") if file.is_file()]
+    assert len(files) > 20
+    assert [file.name for file in files if b"hidden" in file.read_bytes()] == []
+
+
 def test_there_must_be_something_to_resume(stream):
     stream.night(1)
     run(stream)
@@ -351,3 +461,5 @@ def test_what_cannot_be_is_refused(stream):
     stream.night(1)
     with pytest.raises(UsageError, match="trained on and judged on"):
         run(stream, f"data.holdout={stream.folder}/incoming/night-01.txt")
+    with pytest.raises(UsageError, match="trained on and judged on"):
+        run(stream, f"data.holdout={stream.folder}/incoming/../incoming/night-01.txt")
