@@ -27,16 +27,17 @@ class BlockRows(NamedTuple):
 
     Attributes
     ----------
+    fetch
+        (1,) number of the fetch that wrote last, counted from 1. It goes to another worker before
+        the rows, so that it is never ahead of them there.
     rows
         (capacity, n_queries, n_features), by slot.
-    fetch
-        (1,) number of the fetch that wrote last, counted from 1.
     totals
         (J, n_features) sums over the queries of the rows fetched last.
     """
 
-    rows: Array
     fetch: NDArray[np.int64]
+    rows: Array
     totals: Array
 
 
@@ -270,7 +271,6 @@ def fetch_rows(
     if kept.fetch[0] >= fetch:
         rows = _room(block.n_queries, block.n_features, len(wanted)).rows
         slots = np.arange(len(wanted))
-    kept.fetch[0] = max(fetch, kept.fetch[0])
     if isinstance(block, QueryStatistics):
         totals = statistics_rows(block, wanted, slots, rows)
     else:
@@ -284,7 +284,8 @@ def fetch_rows(
             rows,
             columns,
         )
-    return BlockRows(kept.rows, kept.fetch, totals)
+    kept.fetch[0] = max(fetch, kept.fetch[0])  # not before its rows are there
+    return BlockRows(kept.fetch, kept.rows, totals)
 
 
 def row_totals(kept: BlockRows) -> Array:
@@ -335,7 +336,7 @@ def _fresh_rows(
 
 def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
     rows = np.empty((capacity, n_queries, n_features))
-    return BlockRows(rows, np.zeros(1, np.int64), np.empty((0, n_features)))
+    return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, n_features)))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

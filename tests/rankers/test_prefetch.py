@@ -7,6 +7,7 @@ import pytest
 
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
+from dranking.kernels import gram
 from dranking.rankers import memory, prefetch
 from dranking.rankers.gram import GramRows, block_moments, fetch_rows, room_for_rows
 from dranking.rankers.path import SelectionRules
@@ -192,3 +193,24 @@ def test_a_fetch_that_runs_again_undoes_no_later_one(dataset):
     np.testing.assert_array_equal(again.totals, totals)
     np.testing.assert_array_equal(second.rows, rows)
     np.testing.assert_array_equal(again.rows[0], rows[0])
+
+
+def test_a_fetch_that_broke_off_runs_again(dataset, monkeypatch):
+    block = dataset.block(0)
+    moments = block_moments(block)
+    start, wanted = room_for_rows(moments, 2), (np.array([4, 5]), np.array([0, 1]))
+    whole = fetch_rows(block, None, moments, room_for_rows(moments, 2), *wanted, 1)
+    compute = gram.gram_rows
+
+    def break_off(*arguments):
+        compute(*arguments)
+        start.rows[:] = -1.0
+        raise MemoryError
+
+    monkeypatch.setattr(gram, "gram_rows", break_off)
+    with pytest.raises(MemoryError):
+        fetch_rows(block, None, moments, start, *wanted, 1)
+    monkeypatch.setattr(gram, "gram_rows", compute)
+    again = fetch_rows(block, None, moments, start, *wanted, 1)
+    np.testing.assert_array_equal(again.rows, whole.rows)
+    np.testing.assert_array_equal(again.totals, whole.totals)

@@ -36,7 +36,8 @@ def select(
         typer.Option(help="End after so many rounds without a new smallest error, without them."),
     ] = None,
     prefetch: Annotated[
-        int | None, typer.Option(help="Gram rows fetched in one pass over the data (8).")
+        int | None,
+        typer.Option(help="Gram rows fetched in one pass over the data (what costs least)."),
     ] = None,
     memory_limit: MemoryLimit = None,
     feature_blocks: Annotated[
