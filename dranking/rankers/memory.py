@@ -85,7 +85,8 @@ class Needs:
         # What is of queries alone, every feature block has.
         of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
         of_features = (4 * queries + size * dataset.n_blocks) * n
-        self.state = 8 * copies * (of_features + of_queries)
+        self.one_state = 8 * (of_features + of_queries)
+        self.state = copies * self.one_state
         self.row = 8 * queries * n
         fresh = 2 * 8 * largest.n_queries * n * size
         self.scratch = executor.n_slots * fresh // n_feature_blocks
@@ -131,10 +132,11 @@ class SparseNeeds(Needs):
 def needs_of(dataset: Dataset, size: int, executor: Executor) -> Needs:
     """What a selection needs, with the state kept unless the data is sparser than that.
 
-    A state that is smaller than the data is faster to update than to compute from the data.
+    A state that is smaller than the data is faster to update than to compute from the data. Where
+    tasks run has no say: scores with and without a state differ by rounding.
     """
     needs = Needs(dataset, size, executor)
-    kept = needs.moments + needs.state + needs.n_rows(1) * needs.row
+    kept = needs.moments + needs.one_state + needs.n_rows(1) * needs.row
     if dataset.is_sparse and kept > needs.values:
         return SparseNeeds(dataset, size, executor)
     return needs

@@ -1,5 +1,6 @@
 """Selections over sparse data, which keep no state, against those that do and against refits."""
 
+from types import SimpleNamespace
 from unittest import mock
 
 import hypothesis.strategies as st
@@ -209,6 +210,20 @@ def test_the_state_is_kept_where_it_is_smaller_than_the_data():
     assert type(needs_of(denser, 2, run)) is Needs
     assert plan_memory(denser, 1, 2, run, None).keep_state
     assert not plan_memory(sparser, 1, 2, run, None).keep_state
+
+
+def test_no_executor_changes_whether_the_state_is_kept():
+    elsewhere = SimpleNamespace(in_process=False, n_slots=8)
+    chosen = set()
+    for density in np.geomspace(0.05, 1.0, 40):
+        X = sparse.random_array((2_000, 40), density=density, rng=np.random.default_rng(0))
+        dataset = from_arrays(
+            sparse.csr_array(X.astype(np.float32)), np.zeros(2_000), np.arange(2_000) // 100
+        )
+        here = type(needs_of(dataset, 4, get_executor("threads")))
+        assert here is type(needs_of(dataset, 4, elsewhere))
+        chosen.add(here)
+    assert chosen == {Needs, SparseNeeds}
 
 
 def test_memory_does_not_grow_with_queries_times_features():
