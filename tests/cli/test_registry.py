@@ -71,6 +71,17 @@ def test_what_is_wrong_is_said(dranking, registry, arguments, code, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["show"], ["promote", "1"], ["rollback"], ["prune", "--keep", "1"]]
+)
+def test_where_no_registry_is_none_is_found_and_none_is_made(dranking, tmp_path, arguments):
+    command, *rest = arguments
+    code, out, err = dranking("registry", command, tmp_path / "mistyped", *rest)
+    assert (code, out) == (3, "")
+    assert "mistyped: no registry is there" in err
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_a_locked_registry_is_tried_again(dranking, registry):
     with Registry(registry).locked():
         code, _, err = dranking("registry", "promote", registry, "2")
