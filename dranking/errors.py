@@ -66,7 +66,15 @@ def problems_in(error: ValidationError, document: str, separator: str = "; ") ->
         Between problems.
     """
     return separator.join(
-        f"{'.'.join(map(str, each['loc'])) or document}: "
-        f"{each['msg'].removeprefix('Value error, ')}"
+        f"{'.'.join(map(str, each['loc'])) or document}: {_problem(each['type'], each['msg'])}"
         for each in error.errors(include_input=False)[:5]
+    )
+
+
+def _problem(kind: str, message: str) -> str:
+    """What is wrong with an entry, without the validator's own words."""
+    return (
+        "there is no such key"
+        if kind == "extra_forbidden"
+        else message.removeprefix("Value error, ")
     )

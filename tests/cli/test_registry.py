@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(dranking, registry, arguments, code, message):
 @pytest.mark.parametrize(
     "arguments", [["list"], ["show"], ["promote", "1"], ["rollback"], ["prune", "--keep", "1"]]
 )
-def test_where_no_registry_is_none_is_found_and_none_is_made(dranking, tmp_path, arguments):
+def test_there_must_be_a_registry(dranking, tmp_path, arguments):
     command, *rest = arguments
     code, out, err = dranking("registry", command, tmp_path / "mistyped", *rest)
     assert (code, out) == (3, "")
@@ -87,10 +87,3 @@ def test_a_locked_registry_is_tried_again(dranking, registry):
         code, _, err = dranking("registry", "promote", registry, "2")
     assert code == 75
     assert "another process" in err
-
-
-def test_there_must_be_a_registry(dranking, tmp_path):
-    code, out, err = dranking("registry", "list", tmp_path / "typo")
-    assert (code, out) == (3, "")
-    assert "no registry is there" in err
-    assert not (tmp_path / "typo").exists()

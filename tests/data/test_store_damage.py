@@ -157,7 +157,7 @@ def test_damaged_manifests(tmp_path, text, message):
         (lambda m: m.update(blocks=[]), r"blocks: .*at least 1"),
         (lambda m: m.update(sparse=1), "sparse: .*boolean"),
         (lambda m: m.update(sparse=True), "checksums"),
-        (lambda m: m.update(colour="red"), "colour: Extra inputs"),
+        (lambda m: m.update(colour="red"), "colour: there is no such key"),
         (lambda m: m.update(schema_version="1"), "schema_version"),
         (lambda m: m.update(schema_version=0), "schema_version"),
         (lambda m: m.update(null_fill=[0.5]), "null_fill has 1 values, not 70"),

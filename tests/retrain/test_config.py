@@ -58,7 +58,7 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("gate.metrik=map", "gate.metrik: Extra inputs"),
+        ("gate.metrik=map", "gate.metrik: there is no such key"),
         ("gate.metric=mapp", "gate.metric: .*mapp"),
         ("gate.confidence=2", "gate.confidence: Input should be less than 1"),
         ("gate.resamples=many", "gate.resamples: Input should be a valid integer"),
@@ -71,7 +71,7 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("export.formats=['doc']", "export.formats.0: Input should be 'solr'"),
         ("run.metrics=['squared_error']", "squared_error is not of rankings"),
         ("data.train=[]", "data.train: .*at least 1 item"),
-        ("extra.key=1", "extra: Extra inputs"),
+        ("extra.key=1", "extra: there is no such key"),
         ("gate=3", "gate: Input should be"),
         ("data.train.x=1", "data.train is not a table|train is not a table"),
         ("gate.metric", "write key=value"),
