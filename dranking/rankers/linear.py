@@ -133,6 +133,8 @@ def load_model(path: str | os.PathLike[str]) -> LinearModel:
         if file.stat().st_size > MAX_MODEL_BYTES:
             raise DataError(f"{file}: larger than {MAX_MODEL_BYTES} bytes; not a linear model.")
         content = json.loads(file.read_bytes())
+    except IsADirectoryError as error:
+        raise DataError(f"{file}: is a directory; wanted is the file of a linear model.") from error
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
     except (ValueError, RecursionError) as error:

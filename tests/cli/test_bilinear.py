@@ -34,6 +34,23 @@ def docs(tmp_path):
     return path
 
 
+def test_info_knows_the_model_and_export_says_that_it_wants_another(dranking, docs, tmp_path):
+    model = tmp_path / "m"
+    assert dranking("train", "bilinear", docs, "--labels", *SHORT, "-o", model)[0] == 0
+    code, out, err = dranking("info", model, "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert (facts["kind"], facts["n_words"], facts["takes_text"]) == ("bilinear", 9, True)
+    assert facts["n_entries"] == dr.load_model(model).weights.nnz
+    code, out, _ = dranking("info", model)
+    assert code == 0
+    assert "bilinear" in out
+
+    code, out, err = dranking("export", model, "--format", "solr", "-o", tmp_path / "solr.json")
+    assert (code, out) == (3, "")
+    assert "is a directory; wanted is the file of a linear model" in err
+
+
 def test_labels(dranking, docs, tmp_path):
     code, out, err = dranking(
         "train", "bilinear", docs, "--labels", *SHORT, "-o", tmp_path / "m", "--json"

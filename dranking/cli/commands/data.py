@@ -104,7 +104,10 @@ def _in_words(facts: dict[str, Any]) -> dict[str, Any]:
 def _facts(path: Path) -> dict[str, Any]:
     from dranking.data.open import open_dataset
     from dranking.rankers.linear import load_model
+    from dranking.rankers.models import is_bilinear
 
+    if is_bilinear(path):
+        return _bilinear_facts(path)
     if path.is_file() and path.suffix == ".json":
         model = load_model(path)
         return {
@@ -128,6 +131,23 @@ def _facts(path: Path) -> dict[str, Any]:
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
         "fingerprint": dataset.fingerprint,
         "feature_names": list(dataset.feature_names),
+    }
+
+
+def _bilinear_facts(path: Path) -> dict[str, Any]:
+    from dranking.rankers.bilinear_model import load_bilinear_model
+
+    model = load_bilinear_model(path)
+    n_query_words, n_words = model.weights.shape
+    return {
+        "kind": "bilinear",
+        "n_query_words": n_query_words,
+        "n_words": n_words,
+        "n_entries": model.weights.nnz,
+        "density": model.density,
+        "ranker": model.provenance.get("ranker", "unknown"),
+        "takes_text": model.vectorizer is not None,
+        "provenance": dict(model.provenance),
     }
 
 
