@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from dranking import __version__
 from dranking.cli import commands
 from dranking.cli.output import note
 from dranking.errors import DrankingError
@@ -20,6 +22,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dranking {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version, and end."
+        ),
+    ] = False,
+) -> None:
+    """What can be said before a command."""
+
+
 app.command()(commands.ingest)
 app.command()(commands.select)
 app.command()(commands.tune)

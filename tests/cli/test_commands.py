@@ -10,8 +10,31 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import dranking as dr
+
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
+
+
+def test_version(dranking: Call) -> None:
+    assert dranking("--version") == (0, f"dranking {dr.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("way", "title"),
+    [
+        (("--criterion", "lqo-map"), "leave-query-out map"),
+        (("--criterion", "lqo-squared_error"), "leave-query-out squared_error"),
+        (("--folds", "3"), "validation map"),
+    ],
+)
+def test_tune_says_what_its_scores_are(
+    dranking: Call, letor: Write, tmp_path: Path, way: tuple[str, ...], title: str
+) -> None:
+    arguments = ("--regularization", "1,8", "--output", tmp_path / "m.json")
+    code, out, err = dranking("tune", letor(), *way, *arguments)
+    assert code == 0, err
+    assert out.startswith(title)
 
 
 def test_ingest_prints_counts(dranking: Call, letor: Write, tmp_path: Path) -> None:

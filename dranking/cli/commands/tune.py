@@ -156,7 +156,7 @@ def tune(
     if as_json:
         print_json(result.as_json())
         return
-    _print_tuned(result, metric)
+    _print_tuned(result, metric, "leave-query-out" if criterion is not None else "validation")
     note(f"model written to {output}")
 
 
@@ -180,7 +180,7 @@ def _parameters(
     return {**said, **given(views=parsed, seed=draws)}
 
 
-def _print_tuned(result: Any, metric: str) -> None:
+def _print_tuned(result: Any, metric: str, measured_by: str) -> None:
     """The best setting of each lambda, the chosen one marked."""
     from dranking.metrics.measures import higher_is_better
 
@@ -199,4 +199,4 @@ def _print_tuned(result: Any, metric: str) -> None:
         shown = ("auto" if top[name] is None else f"{top[name]:g}" for name in others)
         mark = "chosen" if chosen else ""
         rows.append((f"{value:g}", *shown, top["n_features"], top["score"], mark))
-    print_table(f"validation {metric}", ["lambda", *others, "features", "score", ""], rows)
+    print_table(f"{measured_by} {metric}", ["lambda", *others, "features", "score", ""], rows)
