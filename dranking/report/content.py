@@ -187,9 +187,10 @@ def study_training(
     None if the kind is not greedy RankRLS or RankRLS.
     """
     kind = KINDS.get(str(model.provenance.get("ranker")))
-    if kind is None:
+    parameters = model.provenance.get("parameters", {})
+    if kind is None or "regularization" not in parameters:
         return None
-    value = float(model.provenance["parameters"]["regularization"])
+    value = float(parameters["regularization"])
     family, is_greedy = FAMILIES[kind], kind == "greedy-rankrls"
     size = len(model.weights) if is_greedy else train.n_features
     around = sorted({*lambdas, value})

@@ -16,7 +16,23 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 OURS, THEIRS, BAD = "#2f5d8a", "#8a8f98", "#b3261e"
+MAX_BARS = 1000  # of sorted queries: more cannot be told apart
+MAX_LABEL = 40
 NORMAL_975 = 1.96  # half-width of a 95 % interval in standard errors
+
+
+def plain_label(name: str) -> str:
+    r"""A feature's name as matplotlib shows it letter by letter: no formula, no hidden label.
+
+    Examples
+    --------
+    >>> plain_label("price_$"), plain_label("_private")
+    ('price_\\$', ' _private')
+    """
+    text = "".join(c if c.isprintable() else " " for c in name).replace("$", r"\$")
+    if len(text) > MAX_LABEL:
+        text = f"{text[: MAX_LABEL - 3]}..."
+    return f" {text}" if text.startswith("_") else text
 
 
 def draw_sizes(
@@ -41,25 +57,23 @@ def draw_weights(names: Sequence[str], weights: Array) -> Figure:
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, weights, color=np.where(weights >= 0, OURS, BAD), height=0.7)
-    axes.set_yticks(positions, names)
+    axes.set_yticks(positions, [plain_label(name) for name in names])
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set_xlabel("weight times standard deviation of the feature")
     return figure
 
 
 def draw_differences(differences: Array, metric: str) -> Figure:
-    """Wins and losses of every query, sorted."""
+    """How much better every query is, sorted; of very many, so many at even distances."""
     figure, axes = _axes(height=2.8)
-    ordered = np.sort(differences)[::-1]
-    axes.bar(
-        np.arange(1, len(ordered) + 1),
-        ordered,
-        width=1.0,
-        color=np.where(ordered >= 0, OURS, BAD),
-    )
+    n_bars = min(len(differences), MAX_BARS)
+    places = np.linspace(0, max(len(differences) - 1, 0), n_bars).round().astype(int)
+    ordered = np.sort(differences)[::-1][places]
+    width = len(differences) / max(n_bars, 1)
+    axes.bar(places + 1, ordered, width=width, color=np.where(ordered >= 0, OURS, BAD))
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set_xlabel("query, from the largest win to the largest loss")
-    axes.set_ylabel(f"difference of {measure_label(metric)}")
+    axes.set_ylabel(f"improvement of {measure_label(metric)}")
     return figure
 
 
@@ -83,7 +97,8 @@ def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequenc
     leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:8]
     for place, feature in enumerate(leading):
         colour = colormaps["viridis"](0.05 + 0.85 * place / max(1, len(leading) - 1))
-        axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=names[feature])
+        name = plain_label(names[feature])
+        axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(lambdas), [lambda_label(value) for value in lambdas])
     axes.set_xlabel(r"$\lambda$")
@@ -98,7 +113,7 @@ def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, shares, color=OURS, height=0.7)
-    axes.set_yticks(positions, names)
+    axes.set_yticks(positions, [plain_label(name) for name in names])
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.set_xlabel("share of folds that select the feature")
@@ -110,7 +125,7 @@ def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | No
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, indices, color=OURS, height=0.7)
-    axes.set_yticks(positions, names)
+    axes.set_yticks(positions, [plain_label(name) for name in names])
     if limit is not None:
         axes.axvline(limit, color=BAD, linestyle="--", label=f"limit {limit:g}")
         axes.legend(frameon=False)

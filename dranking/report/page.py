@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,7 +106,12 @@ def inline_svg(drawing: Drawing) -> Any:
 
     buffer = io.StringIO()
     # Paths for letters: the reader's fonts do not matter. A fixed salt: the same bytes each time.
-    with rc_context({"svg.fonttype": "path", "svg.hashsalt": drawing.caption}):
+    with (
+        rc_context({"svg.fonttype": "path", "svg.hashsalt": drawing.caption}),
+        warnings.catch_warnings(),
+    ):
+        # Names in scripts that the font lacks: boxes in the figure, letters in the table.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         drawing.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]

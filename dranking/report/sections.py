@@ -46,7 +46,7 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
     good = None
     if content.verdict is not None:
         good = bool(content.verdict["accepted"])
-        facts.insert(0, ("verdict of the gate", "promoted" if good else "rejected"))
+        facts.insert(0, ("verdict of the gate", "accepted" if good else "rejected"))
     ranker = content.model.provenance.get("ranker", "linear model")
     return Page(
         title=title,
@@ -81,7 +81,10 @@ def sections_of(content: Content) -> Iterator[Section]:
     if content.command:
         yield Section(
             "How to reproduce",
-            ["The same data, configuration and code give the same model, bit for bit."],
+            [
+                "The same data, configuration (with what --set and the environment put over it) "
+                "and code give the same model, bit for bit."
+            ],
             code=content.command,
         )
 
@@ -168,10 +171,10 @@ def _queries(content: Content) -> Section:
         [
             Drawing(
                 draw_differences(counted, content.metric),
-                f"Difference of {measure_label(content.metric)} to the champion, query by query.",
+                f"Improvement of {measure_label(content.metric)} on the champion, query by query.",
             )
         ],
-        [Table(["worst regressions: query", "challenger", "champion", "difference"], rows)]
+        [Table(["worst regressions: query", "challenger", "champion", "improvement"], rows)]
         if rows
         else [],
     )

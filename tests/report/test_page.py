@@ -10,7 +10,9 @@ import pytest
 
 import dranking as dr
 from dranking.engine.executor import get_executor
+from dranking.rankers.linear import LinearModel
 from dranking.report.content import describe, selection_order
+from dranking.report.figures import draw_differences
 from dranking.report.page import Page, Section, Table, cell_text, render
 from dranking.report.sections import magnitude, page_of
 
@@ -185,3 +187,60 @@ def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
     assert (dark > 0).sum() > 1000  # text and figures all the way down
     blue = np.abs(shown - np.array([0x2F, 0x5D, 0x8A]) / 255).max(axis=2) < 0.02
     assert blue.sum() > 2000  # bars and lines are drawn
+
+
+def named(names, seed, n_queries=6):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(8 * n_queries, len(names))).astype(np.float32)
+    y = np.digitize(X @ np.linspace(2, 0.5, len(names)), [0, 2])
+    return dr.from_arrays(X, y, np.repeat(np.arange(n_queries), 8), feature_names=names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["$a$", r"b$\foo$", "价格", "c\x07" + "c" * 400],
+        ["_a", "_b"],
+        ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "--><b>"],
+        ["only"],
+    ],
+)
+def test_any_name_can_be_shown(names):
+    train, judged = named(names, 1, n_queries=40), named(names, 2, n_queries=1)
+    model = dr.GreedyRankRLS(n_features=len(names), regularization=1.0).fit(train).to_model()
+    content = describe(
+        model,
+        judged,
+        champion=model,
+        train=train,
+        metric="ndcg@10",
+        convention="standard",
+        executor=get_executor("threads"),
+    )
+    found = outline(page_of(content))
+    assert {"script", "img", "b"}.isdisjoint(found.tags)
+    assert found.tags.count("svg") == 6
+
+
+def test_a_model_without_its_parameters_has_a_page():
+    model = LinearModel(
+        feature_names=("1",), weights=(-1.0,), provenance={"ranker": "GreedyRankRLS"}
+    )
+    train = named(["1", "2"], 1)
+    run = get_executor("threads")
+    options = {"metric": "pairwise_error", "convention": "standard", "executor": run}
+    content = describe(model, train, train=train, **options)
+    assert content.training is None
+    better = model.model_copy(update={"weights": (1.0,)})
+    compared = describe(better, train, champion=model, **options)
+    [queries] = [s for s in page_of(compared).sections if s.title == "Query by query"]
+    assert queries.paragraphs == ["Against the champion: 6 queries better, 0 worse, 0 the same."]
+    assert "Improvement of" in queries.drawings[0].caption
+
+
+def test_very_many_queries_make_no_larger_figure():
+    few, many = (draw_differences(np.linspace(-1, 2, n), "map") for n in (1_000, 50_000))
+    bars = [figure.axes[0].patches for figure in (few, many)]
+    assert len(bars[0]) == len(bars[1]) == 1_000
+    assert [bar.get_height() for bar in bars[1][:1] + bars[1][-1:]] == [2, -1]
+    assert draw_differences(np.empty(0), "map").axes[0].patches[:] == []
