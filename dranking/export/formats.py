@@ -16,7 +16,7 @@ from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
-from dranking.export.terms import Term, terms_of
+from dranking.export.terms import Term, check_float32, terms_of
 from dranking.rankers.linear import MAX_MODEL_BYTES, LinearModel
 
 Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
@@ -31,6 +31,7 @@ _WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
     "sql": sql,
     "python": python,
 }
+_IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "onnx")
 _READERS: dict[str, type[Any]] = {
     "solr": SolrModel,
     "elasticsearch": ElasticsearchModel,
@@ -95,7 +96,10 @@ def export_model(
             f"a model cannot be called {name!r}: use letters, digits, '_', '-' and '.', a letter "
             "first."
         )
-    return _WRITERS[form](terms_of(model, feature_names), name)
+    terms = terms_of(model, feature_names)
+    if form in _IN_FLOAT32:
+        check_float32(terms, form)
+    return _WRITERS[form](terms, name)
 
 
 def save_export(path: AnyPath, content: str | bytes, *, overwrite: bool = False) -> None:

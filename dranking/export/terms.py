@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from dranking.data.transforms import Standard
 from dranking.errors import UsageError
@@ -63,6 +66,27 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     return [Term(*term) for term in zip(called, model.weights, mean, scale, strict=True)]
 
 
+def check_float32(terms: Sequence[Term], engine: str) -> None:
+    """Refuse, for an engine that computes in float32, numbers that it cannot hold.
+
+    Raises
+    ------
+    UsageError
+        If a weight or mean would be infinite there, or a scale infinite or 0.
+    """
+    numbers = np.array([term[1:] for term in terms]).reshape(-1, 3)
+    with np.errstate(over="ignore", under="ignore"):
+        held = numbers.astype(np.float32)
+    wrong = ~np.isfinite(held).all(axis=1) | (held[:, 2] == 0)
+    if wrong.any():
+        term = terms[int(np.argmax(wrong))]
+        raise UsageError(
+            f"{engine} computes in float32, which cannot hold feature {term.name} with weight "
+            f"{term.weight:g}, mean {term.mean:g} and scale {term.scale:g}; bring the feature's "
+            "values nearer to 1 and train again."
+        )
+
+
 def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
     unknown = sorted(set(names) - set(model.feature_names))
     if unknown:
@@ -71,7 +95,7 @@ def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
             f"{', '.join(model.feature_names[:10])}."
         )
     called = [names.get(name, name) for name in model.feature_names]
-    twice = sorted({name for name in called if called.count(name) > 1})
+    twice = sorted(name for name, count in Counter(called).items() if count > 1)
     if twice:
         raise UsageError(f"two features would both be called {', '.join(twice[:5])}.")
     return called

@@ -13,6 +13,7 @@ import dranking as dr
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 from dranking.export.formats import FORMATS, export_model, import_model, save_export
+from dranking.rankers.linear import LinearModel
 from tests.reference.engines import elasticsearch_scores, solr_scores, vespa_scores
 
 SIMPLE = dr.LinearModel(feature_names=("title", "clicks"), weights=(0.5, -2.0))
@@ -240,3 +241,23 @@ def test_an_existing_file_is_kept(tmp_path):
     with pytest.raises(UsageError, match="exists already"):
         save_export(path, "[]")
     assert path.read_text() == "{}"
+
+
+@pytest.mark.parametrize("form", ["solr", "elasticsearch", "opensearch", "onnx"])
+@pytest.mark.parametrize(
+    ("weight", "mean", "scale"), [(1e39, 0, 1), (1, -1e300, 1), (1, 0, 1e-60), (1, 0, 1e40)]
+)
+def test_numbers_that_float32_cannot_hold_are_refused(form, weight, mean, scale):
+    scaling = Standard(mean=(0.0, mean), scale=(1.0, scale))
+    model = LinearModel(feature_names=("a", "b"), weights=(1, weight), transforms=(scaling,))
+    with pytest.raises(UsageError, match=f"{form} computes in float32, which cannot hold .* b "):
+        export_model(model, form)
+    assert "b" in export_model(model, "sql")
+
+
+@pytest.mark.parametrize("form", ["solr", "elasticsearch"])
+def test_deeply_nested_files_are_no_models(form, tmp_path):
+    for content in ("[" * 200_000, '{"a":' * 200_000, "9" * 5_000, "\\ud800"):
+        (tmp_path / "m.json").write_text(content)
+        with pytest.raises(DataError, match=r"not JSON|not a linear model"):
+            import_model(tmp_path / "m.json", form)
