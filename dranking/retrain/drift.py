@@ -55,7 +55,11 @@ class Profile(BaseModel):
 
 
 def profile_edges(dataset: Dataset) -> tuple[tuple[float, ...], ...]:
-    """Deciles of every feature, from at most SAMPLE documents taken at even distances."""
+    """Deciles of every feature, from at most SAMPLE documents taken at even distances.
+
+    Where the least value alone fills two bins, the first edge is below it: what is less than a
+    feature ever was, such as the zeros of one that is constant no more, is then seen.
+    """
     step = max(1, -(-dataset.n_documents // SAMPLE))
     rows: list[FeatureMatrix] = []
     start = 0
@@ -65,13 +69,18 @@ def profile_edges(dataset: Dataset) -> tuple[tuple[float, ...], ...]:
         start += block.n_documents
     levels = np.arange(1, N_BINS) / N_BINS
     sample = sparse.vstack(rows, format="csc") if dataset.is_sparse else np.concatenate(rows)
-    deciles = (
-        np.quantile(
-            np.append(values, np.zeros(n_zeros)).astype(np.float64), levels, method="inverted_cdf"
-        )
+    columns = (
+        np.append(values, np.zeros(n_zeros)).astype(np.float64)
         for values, n_zeros in _columns(sample)
     )
-    return tuple(tuple(edges.tolist()) for edges in deciles)
+    return tuple(tuple(_edges(values, levels).tolist()) for values in columns)
+
+
+def _edges(values: Array, levels: Array) -> Array:
+    edges: Array = np.quantile(values, levels, method="inverted_cdf")
+    if values.min() == edges[0] == edges[1]:
+        edges[0] = np.nextafter(edges[0], -np.inf)
+    return edges
 
 
 def profile_of(

@@ -33,6 +33,8 @@ def test_edges_are_deciles(seed, n):
     for column, edges in zip(X.T, profile_edges(dataset(X)), strict=True):
         ordered = sorted(column.tolist())
         expected = [ordered[math.ceil(level * n / 10) - 1] for level in range(1, 10)]
+        if ordered[0] == expected[1]:
+            expected[0] = math.nextafter(ordered[0], -math.inf)
         assert list(edges) == expected
 
 
@@ -83,11 +85,27 @@ def test_the_index_by_hand():
     assert gone == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("value", [5.0, 0.0, -2.5])
+def test_a_constant_that_changes_is_seen_whichever_way(value):
+    before = dataset(np.full((100, 1), value, dtype=np.float32))
+    edges = profile_edges(before)
+    run = get_executor("threads")
+    for other, moved in ((value, False), (value - 1, True), (value + 1, True)):
+        after = dataset(np.full((100, 1), other, dtype=np.float32))
+        profiles = (profile_of(data, edges, run) for data in (before, after))
+        [index] = population_stability(*profiles).values()
+        assert index == pytest.approx(2 * (1 - 1e-4) * math.log(1e4) if moved else 0)
+
+
 def test_a_sample_of_large_data_is_taken_over_all_of_it(monkeypatch):
     monkeypatch.setattr("dranking.retrain.drift.SAMPLE", 100)
     X = np.arange(1000, dtype=np.float32)[:, None]
     [edges] = profile_edges(dataset(X))
     np.testing.assert_allclose(edges, np.arange(100, 1000, 100), atol=11)
+    monkeypatch.setattr("dranking.retrain.drift.SAMPLE", 334)  # every third; 50 in a block
+    [edges] = profile_edges(dataset(X))
+    taken = range(0, 1000, 3)
+    assert list(edges) == [taken[math.ceil(level * len(taken) / 10) - 1] for level in range(1, 10)]
 
 
 def test_concatenated_data_has_the_fingerprint_of_one():

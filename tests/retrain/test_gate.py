@@ -101,7 +101,7 @@ def test_queries_that_do_not_count_are_left_out_of_all_rules():
     weights = np.array([1.0, 3.0, 1.0, 2.0, 0.0, 1.0])
     table = replace(scores(base + change), weights=weights)
     rules = GateConfig(
-        metric="map", max_drift=None, max_segment_loss=0.0, min_segment_queries=1, resamples=50
+        metric="map", max_drift=None, max_segment_loss=0.0, min_segment_queries=2, resamples=50
     )
     champion = replace(scores(base), weights=weights)
     segments = pa.array(["a", "a", "a", None, "b", "c"])

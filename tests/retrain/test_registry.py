@@ -104,6 +104,26 @@ def test_a_damaged_version_is_not_promoted(location, source):
     assert registry.aliases.champion == "000002"
 
 
+def test_there_is_no_way_back_to_a_damaged_version(location, source):
+    registry = Registry(location)
+    for _ in range(2):
+        registry.promote(registry.add(source))
+    registry.storage.write("versions/000001/model.json", b"{}")
+    with pytest.raises(DataError, match=r"model\.json of version 000001 is damaged"):
+        registry.rollback()
+    assert registry.aliases.champion == "000002"
+
+
+def test_a_run_finds_its_newest_version_of_the_same_files(location, source):
+    registry = Registry(location)
+    for run_id in ("r1", "r2", "r1", "r2"):
+        registry.add(source, run_id=run_id)
+    assert registry.find(source, "r1") == "000003"
+    assert registry.find(source, "r3") is None
+    (source / "model.json").write_text("{}")
+    assert registry.find(source, "r1") is None
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
