@@ -193,7 +193,8 @@ def reproduce(
     """The rows of a table, the curves of what was trained, and the last model."""
     with TemporaryDirectory() as folder:
         trained = rankers(setting, n_steps, Path(folder, "sparse"))
-        return reproduced(name, corpus, {n: trained.get(n) for n in names})
+        # In the table's order: the last model, whose related words are written, is the best one.
+        return reproduced(name, corpus, {n: trained.get(n) for n in NAMES if n in names})
 
 
 def reproduced(
