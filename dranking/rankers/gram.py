@@ -126,6 +126,18 @@ class TotalRows(ABC):
         self._slots.update(zip(features, self._free_slots(len(features)), strict=True))
         self.n_passes += 1
 
+    def rows_of(self, features: Sequence[int]) -> Array:
+        """(t, n_features) A[S, :] of features S that were fetched at some time."""
+        rows = [self.totals[i] for i in features]
+        return np.array(rows).reshape(len(rows), self.n_features)
+
+    def between(self, features: Sequence[int]) -> Array:
+        """(t, t) A[S, S] of such features, symmetric in every bit."""
+        t, columns = len(features), np.array(features, dtype=np.int64)
+        rows = np.array([self.totals[i][columns] for i in features]).reshape(t, t)
+        between: Array = (rows + rows.T) / 2
+        return between
+
     def _free_slots(self, number: int) -> list[int]:
         """Where so many rows go that are fetched next."""
         used = set(self._slots.values())

@@ -22,7 +22,7 @@ from dranking.kernels.held_out import (
     fit_held_out,
     removal_errors,
 )
-from dranking.rankers.gram import GramRows, QueryMoments
+from dranking.rankers.gram import GramRows, QueryMoments, TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.memory import MemoryPlan
 from dranking.rankers.subsets import measure_subsets, models_of
@@ -85,14 +85,14 @@ class KeptState:
         O(t^3 + t n) for each query.
         """
         gram, moments, regularization = self._gram, self._gram.moments, self._regularization
-        total_rows = _total_rows(gram, self.selected)
+        total_rows = gram.rows_of(self.selected.tolist())
         totals = (moments.diagonal, moments.products, total_rows, regularization)
         parts = gram.map_with_rows(
             partial(with_one_blas_thread, back_fitting_scores),
             moments.blocks,
             self.selected,
             Literal(self.selected),
-            Literal(_kept_totals(gram, self.selected, regularization)),
+            Literal(kept_totals(gram, self.selected, regularization)),
             Literal(totals),
             name="back-fitting",
         )
@@ -126,22 +126,17 @@ def removals_of(
         gram.moments.blocks,
         selected,
         Literal(selected),
-        Literal(_kept_totals(gram, selected, regularization)),
+        Literal(kept_totals(gram, selected, regularization)),
         name="removals",
     )
     errors: Array = tiles.sum(parts, np.asarray, "removals")
     return errors[:-1], float(errors[-1])
 
 
-def _total_rows(gram: GramRows, selected: Indices) -> Array:
-    """(t, n_features) A[S, :]."""
-    rows = [gram.totals[i] for i in selected.tolist()]
-    return np.array(rows).reshape(len(rows), gram.n_features)
-
-
-def _kept_totals(gram: GramRows, selected: Indices, regularization: float) -> KeptTotals:
-    between = _total_rows(gram, selected)[:, selected]
-    return KeptTotals((between + between.T) / 2, gram.moments.products[selected], regularization)
+def kept_totals(gram: TotalRows, selected: Indices, regularization: float) -> KeptTotals:
+    """What all queries together say of features that were fetched."""
+    products = gram.moments.products[selected]
+    return KeptTotals(gram.between(selected.tolist()), products, regularization)
 
 
 def errors_without_each(

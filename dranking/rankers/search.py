@@ -154,10 +154,6 @@ class Search(ABC):
         """Note what is kept after a round, and the weights."""
         gram, path = self._gram, self.path
         features = np.array(selected, dtype=np.int64)
-        between = np.array([gram.totals[i][features] for i in selected])
+        products = gram.moments.products[features]
         path.kept.append(list(selected))
-        path.weights.append(
-            ridge_weights(
-                (between + between.T) / 2, gram.moments.products[features], path.regularization
-            )
-        )
+        path.weights.append(ridge_weights(gram.between(selected), products, path.regularization))

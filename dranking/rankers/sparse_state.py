@@ -20,12 +20,12 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels import gram
 from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Queries
-from dranking.kernels.held_out import KeptTotals
 from dranking.kernels.packed import group_room
 from dranking.kernels.sparse_gram import Csr, csr_of
 from dranking.kernels.sparse_lqo import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.sparse_query import Fit
 from dranking.rankers.gram import TotalMoments, TotalRows
+from dranking.rankers.kept_state import kept_totals
 from dranking.rankers.lqo_state import HeldOutMeasure, dense_columns, measure_held_out
 from dranking.rankers.memory import MemoryPlan
 from dranking.rankers.subsets import errors_without_each
@@ -122,9 +122,7 @@ class _Scorer:
 
     def removals(self, selected: Indices, regularization: float) -> tuple[Array, float]:
         """(t,) LQO error without each of some features in turn, and with all; one pass."""
-        between = self._total_rows(selected)[:, selected]
-        products = self._moments.products[selected]
-        totals = KeptTotals((between + between.T) / 2, products, regularization)
+        totals = kept_totals(self._rows, selected, regularization)
         errors = self._tiles.sum_blocks(
             partial(with_one_blas_thread, errors_without_each), selected, totals, name="removals"
         )
@@ -133,19 +131,14 @@ class _Scorer:
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
         fit = self._fit(state.selected, candidates, state.regularization)
-        columns = self._total_rows(state.selected)[:, candidates]
+        columns = self._rows.rows_of(state.selected.tolist())[:, candidates]
         totals = columns, self._moments.diagonal[candidates], self._moments.products[candidates]
         return self._tiles.executor.submit(block_question, fit, *totals, name="fit")
 
     def _fit(self, selected: Indices, candidates: Indices, regularization: float) -> Fit:
-        between = np.ascontiguousarray(self._total_rows(selected)[:, selected])
+        between = np.ascontiguousarray(self._rows.rows_of(selected.tolist())[:, selected])
         role = roles(self._rows.n_features, selected, candidates)
         return Fit(role, selected, between, self._moments.products[selected], regularization)
-
-    def _total_rows(self, selected: Indices) -> Array:
-        """(t, n_features) A[S, :]."""
-        rows = [self._rows.totals[i] for i in selected.tolist()]
-        return np.array(rows).reshape(len(rows), self._rows.n_features)
 
 
 def block_rows(block: QueryBlock, wanted: Indices) -> Array:

@@ -50,9 +50,8 @@ def models_of(
     features = list(dict.fromkeys(chain.from_iterable(kept)))
     position = {feature: j for j, feature in enumerate(features)}
     subsets = [np.array([position[feature] for feature in selected]) for selected in kept]
-    between = _between(features, features, gram)
-    between = (between + between.T) / 2
-    return _models(np.array(features, dtype=np.int64), subsets, between, gram, regularization)
+    used = np.array(features, dtype=np.int64)
+    return _models(used, subsets, gram.between(features), gram, regularization)
 
 
 def models_with_each(
@@ -61,19 +60,11 @@ def models_with_each(
     """Models on some features and each candidate; the rows of the candidates are not needed."""
     t, features = len(selected), np.array([*selected, *candidates], dtype=np.int64)
     between = np.diag(gram.moments.diagonal[features])
-    own = _between(selected, selected, gram)
-    between[:t, :t] = (own + own.T) / 2
-    between[:t, t:] = _between(selected, candidates, gram)
+    between[:t, :t] = gram.between(selected)
+    between[:t, t:] = gram.rows_of(selected)[:, features[t:]]
     between[t:, :t] = between[:t, t:].T
     subsets = [np.array([*range(t), t + j]) for j in range(len(candidates))]
     return _models(features, subsets, between, gram, regularization)
-
-
-def _between(selected: Sequence[int], others: Sequence[int], gram: TotalRows) -> Array:
-    """(n_selected, n_others) A, from the rows of those selected."""
-    columns = np.array(others, dtype=np.int64)
-    rows = [gram.totals[i][columns] for i in selected]
-    return np.array(rows).reshape(len(selected), len(columns))
 
 
 def _models(
