@@ -100,7 +100,6 @@ class _Scorer:
 
     def ask(self, state: SparseState, candidates: Indices) -> None:
         """Have candidates of a path scored when the first path wants its scores."""
-        self._answers.pop(state, None)
         self._asked[state] = candidates
 
     def answer(self, state: SparseState) -> tuple[Array, float]:

@@ -13,6 +13,7 @@ from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.rankers import selection
 from dranking.rankers.memory import Needs, plan_memory
 from dranking.rankers.path import SelectionRules
+from dranking.rankers.rescoring import Rescoring
 from dranking.rankers.selection import select_paths
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
@@ -123,8 +124,16 @@ def test_a_checkpoint_of_another_selection_is_refused(stored, tmp_path):
     select_paths(stored[0], [1.0], SelectionRules(2), checkpoint=file)
     with pytest.raises(dr.UsageError, match="other regularizations"):
         select_paths(stored[0], [2.0], SelectionRules(2), checkpoint=file)
-    with pytest.raises(dr.UsageError, match="other forbidden"):
-        select_paths(stored[0], [1.0], SelectionRules(2, forbidden=[3]), checkpoint=file)
+    for name, rule in {
+        "start": {"start": [3]},
+        "forbidden": {"forbidden": [3]},
+        "candidates": {"candidates": 4},
+        "seed": {"seed": 1},
+        "fitting": {"fitting": "back"},
+        "rescoring": {"rescoring": Rescoring.of("map", 3, "standard")},
+    }.items():
+        with pytest.raises(dr.UsageError, match=f"with other {name};"):
+            select_paths(stored[0], [1.0], SelectionRules(2, **rule), checkpoint=file)
     other = random_problem(4).dataset()
     with pytest.raises(dr.UsageError, match="other data"):
         select_paths(other, [1.0], SelectionRules(2), checkpoint=file)
