@@ -181,6 +181,16 @@ def test_patience_ends_a_path_at_its_smallest_error():
     assert_same_paths([path], [whole.first(size)])
 
 
+def test_patience_leaves_what_begins():
+    dataset = random_problem(6, n_queries=12, n_features=20).dataset()
+    [whole] = select_paths(dataset, [0.01], SelectionRules(20)).paths
+    start = whole.selected[:12]
+    rules = SelectionRules(20, start=start, patience=1)
+    [path] = select_paths(dataset, [0.01], rules).paths
+    assert path.best_size < 12, "the problem should have an error that rises while it begins"
+    assert path.selected == start
+
+
 def test_patience_on_paths_of_different_length():
     dataset = random_problem(6, n_queries=12, n_features=20).dataset()
     rules = SelectionRules(20, patience=2)
