@@ -258,7 +258,7 @@ def pair_cases(sample: Sample, caps: Caps) -> list[PairCase]:
         ranked = sum(m * (m + 1 - 2 * i) / i for i in range(1, m + 1))
         margins = {
             "full": ends * (m - 1) if sample.maxima["ties"] else ranked,
-            "multipartite": ends * (r - 1),
+            "multipartite": min(ends * (r - 1), sized_margins(caps.level_sizes)),
             "bipartite": ends,
         }
     return [
@@ -279,6 +279,19 @@ def most_pairs(m: int, n_levels: int, level_sizes: tuple[int, ...] | None = None
         sizes[level] += 1
     total = sum(sizes)
     return (total * total - sum(size * size for size in sizes)) / 2
+
+
+def sized_margins(level_sizes: tuple[int, ...] | None) -> float:
+    """Sum of the margins of all pairs of as many documents of each grade; infinite if not known."""
+    if level_sizes is None:
+        return math.inf
+    r = len(level_sizes)
+    targets = [(r / (r - grade), size) for grade, size in enumerate(level_sizes)]
+    return sum(
+        size * lower_size * (target - lower)
+        for grade, (target, size) in enumerate(targets)
+        for lower, lower_size in targets[:grade]
+    )
 
 
 def list_bounds(sample: Sample, caps: Caps, setting: Setting) -> list[RiskBound]:

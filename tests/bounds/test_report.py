@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,10 +126,46 @@ def test_caps_are_used_and_what_is_not_known_is_labelled(dataset):
     assert "no document exceeds" in partly["known"]["feature_norm"]["note"]
 
 
+@pytest.mark.parametrize("caps", [Caps(n_levels=2), Caps(3.0, 10.0, 6, 2, 2)])
+def test_two_levels_have_the_bounds_of_the_bipartite_case(problem, caps):
+    """Not by their constants alone: N, K, hinges and ceiling come out of the same data."""
+    y = np.where(np.isnan(problem.y), np.nan, problem.y >= 1)
+    dataset = problem._replace(y=y).dataset()
+    report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
+    for version in ("printed", "weighted", "scaled"):
+        a, b = report["multipartite", version], report["bipartite", version]
+        assert replace(a, statement="", case="") == replace(b, statement="", case="")
+
+
+def test_sizes_are_the_most_of_a_query(problem, dataset):
+    """N, and the sum of margins, by loops."""
+    found = measure_sample(model_of(dataset, WEIGHTS), dataset).maxima
+    _, y, query_ptr, _ = problem.labelled()
+    lists = [y[start:end].tolist() for start, end in itertools.pairwise(query_ptr)]
+    for kind, margins, r in (("full", "ranks", 0), ("multipartite", "levels", 4)):
+        pairs = [list(reference.margin_pairs(grades, margins, r)) for grades in lists]
+        assert found[f"{kind} pairs"] == max(map(len, pairs))
+        most = max(sum(margin for *_, margin in of_list) for of_list in pairs)
+        assert found[f"{kind} margins"] == pytest.approx(most)
+    relevant = [(len(grades), sum(g >= 1 for g in grades)) for grades in lists]
+    assert found["bipartite pairs"] == max(k * (n - k) for n, k in relevant)
+    assert found["classes"] == pytest.approx(math.log(max(math.comb(n, k) for n, k in relevant)))
+
+
 def test_level_sizes_bound_the_number_of_pairs(dataset):
     caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 2, 2, 2))
     report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
     assert math.exp(report["multipartite", "printed"].log_terms) == pytest.approx(24)
+    # Half of eight documents at either end have margins of 48, more than those sizes allow: from
+    # targets 1, 4/3, 2 and 4, 16 (1/3 + 1 + 3) + 4 (2/3 + 8/3 + 2) = 90.7; so 48 stands.
+    assert math.exp(report["multipartite", "weighted"].log_ceiling) == pytest.approx(48)
+    sizes = (5, 5, 5, 5)
+    caps = Caps(max_documents=20, n_levels=4, level_sizes=sizes)
+    grades = [g for g, size in enumerate(sizes) for _ in range(size)]
+    by_loops = sum(margin for *_, margin in reference.margin_pairs(grades, "levels", 4))
+    report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
+    assert by_loops < 300  # with ten documents at either end
+    assert math.exp(report["multipartite", "weighted"].log_ceiling) == pytest.approx(by_loops)
     caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 0, 0, 0))
     with pytest.raises(dr.DataError, match="a query of the data has more"):
         risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
