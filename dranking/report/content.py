@@ -14,6 +14,7 @@ from dranking.bounds.report import RiskBounds, risk_bounds
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import fit_standard
 from dranking.engine.executor import Executor
+from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
@@ -144,7 +145,10 @@ def describe(
     rival = None if champion is None else measure(champion, judged, metric, convention, executor)
     training, bounds = None, None
     if train is not None and train.has_documents:
-        bounds = risk_bounds(model, train, convention=convention, executor=executor)
+        try:
+            bounds = risk_bounds(model, train, convention=convention, executor=executor)
+        except DataError:  # of weighted queries, or grades below 0, there are none
+            bounds = None
     if train is not None:
         training = study_training(
             model,

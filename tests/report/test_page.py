@@ -238,6 +238,23 @@ def test_a_model_without_its_parameters_has_a_page():
     assert "Improvement of" in queries.drawings[0].caption
 
 
+@pytest.mark.parametrize(
+    ("weights", "shift"), [(np.arange(1.0, 9.0), 0), (None, -1)], ids=["weights", "below 0"]
+)
+def test_data_that_bounds_are_not_for_has_a_page_without_them(weights, shift):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 3)).astype(np.float32), rng.integers(0, 3, 40)
+    qid = np.repeat(np.arange(8), 5)
+    judged = dr.from_arrays(X, y, qid=qid)
+    train = dr.from_arrays(X, y + shift, qid=qid, query_weights=weights)
+    model = dr.RankRLS(1.0).fit(train).to_model()
+    run = get_executor("threads")
+    options = {"metric": "ndcg", "convention": "standard", "executor": run}
+    content = describe(model, judged, train=train, **options)
+    assert content.bounds is None
+    assert page_of(content).sections
+
+
 def test_very_many_queries_make_no_larger_figure():
     few, many = (draw_differences(np.linspace(-1, 2, n), "map") for n in (1_000, 50_000))
     bars = [figure.axes[0].patches for figure in (few, many)]
