@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,8 @@ def test_every_figure_is_measured(monkeypatch):
     monkeypatch.setattr(pairwise, "QUICK", ((TINY, 1.0),))
     monkeypatch.setattr(pairwise, "STEPS", 20_000)
     monkeypatch.setattr(pairwise, "QUICK_STREAMED", (400, 800))
+    once = partial(harness.interleaved, repeats=2)
+    monkeypatch.setattr(pairwise, "interleaved", once)
     options = harness.parser("")
     options.add_argument("--sofia")
     figures = pairwise.measure(options.parse_args(["--quick", "--sofia", "true"]))

@@ -1,9 +1,12 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
 import dranking as dr
 from pipelines.benchmarks import ranksvm
 from pipelines.benchmarks.greedy import Size, make_arrays
+from pipelines.benchmarks.harness import interleaved
 
 TINY = Size(600, 5, 20, {}, {})
 
@@ -54,6 +57,8 @@ def test_the_peer_states_its_seconds_and_our_objective(peer, tmp_path):
 @pytest.mark.parametrize("with_peer", [False, True])
 def test_every_figure_is_measured(with_peer, peer, monkeypatch):
     monkeypatch.setattr(ranksvm, "QUICK", (TINY,))
+    once = partial(interleaved, repeats=2)
+    monkeypatch.setattr(ranksvm, "interleaved", once)
     arguments = ["--quick", *(["--tron", peer] if with_peer else [])]
     figures = ranksvm.measure(ranksvm.options().parse_args(arguments))
     by_name = {item.name: item for item in figures}

@@ -450,7 +450,13 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
     assert found == pytest.approx(errors, rel=1e-9)
     best = min(errors, key=errors.__getitem__)
     assert (result.best["regularization"], result.best["n_features"]) == best
-    assert dr.tune(dataset, max_features=SIZE, **options).as_json() == result.as_json()
+    of_data = dr.tune(dataset, max_features=SIZE, **options)
+    assert of_data.selected == result.selected
+    if layout is np.asarray:
+        assert of_data.as_json() == result.as_json()
+    else:  # without a state kept for each query and feature, sums run in another order
+        scores = [point["score"] for point in result.grid]
+        assert [point["score"] for point in of_data.grid] == pytest.approx(scores, rel=1e-12)
     metrics = result.model.provenance["metrics"]
     assert metrics["sums"] == {"squared_error": result.best["score"]}
     assert metrics["data"] == "leave-query-out predictions"
