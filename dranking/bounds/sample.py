@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -93,15 +94,15 @@ def measure_sample(
     Raises
     ------
     DataError
-        If no document is labelled, the queries have different weights, or a grade is beyond the
-        levels.
+        If no document is labelled, the queries have different weights, or a grade is not whole or
+        beyond the levels.
     """
     executor = get_executor(executor)
     columns, missing = locate_features(model.feature_names, model.transforms, dataset)
     if n_levels is None:
         none = np.empty(0, dtype=np.intp)
         grades = list(map_blocks(highest_grade, dataset, executor, columns=none, name="grades"))
-        n_levels = max(2, int(np.ceil(max(grades, default=0.0))) + 1)
+        n_levels = max(2, math.ceil(max(grades, default=0.0)) + 1)
     weights = np.array(model.weights)
     arguments = (weights, missing, n_levels, get_convention(convention).name)
     blocks = [
@@ -148,6 +149,7 @@ def block_facts(
     block = block.labelled()
     if not block.n_queries:
         return None
+    _check_whole_grades(block)
     query_weights = block.weights
     block = replace(block, query_weights=None)
     lengths = np.diff(block.query_ptr)
@@ -183,6 +185,18 @@ def block_facts(
             sums[f"{kind} {name}"] = float(values.sum())
     sums.update(list_sums(block, scores, convention))
     return BlockFacts(block.n_queries, sums, maxima, minima)
+
+
+def _check_whole_grades(block: QueryBlock) -> None:
+    """Raise DataError unless grades are whole: their margins are otherwise below 1 / (r - 1)."""
+    wrong = np.flatnonzero(block.relevance % 1.0)
+    if len(wrong):
+        query = np.searchsorted(block.query_ptr, wrong[0], side="right") - 1
+        raise DataError(
+            f"query {block.query_ids[int(query)]} has a document of relevance "
+            f"{block.relevance[wrong[0]]:g}; bounds are for grades 0, 1, 2, ...: map the others to "
+            "such grades."
+        )
 
 
 def list_sums(block: QueryBlock, scores: Array, convention: str) -> dict[str, float]:

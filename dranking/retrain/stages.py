@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 import dranking
 from dranking.data.atomic import atomic_write
 from dranking.data.dataset import Dataset
-from dranking.data.statistics import StatisticsDataset
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
 from dranking.export.formats import SUFFIXES, export_model, save_export
@@ -113,10 +112,14 @@ class Run:
 
     @property
     def training_data(self) -> Dataset:
-        """What rankers train on: statistics where they suffice."""
+        """What rankers train on: statistics where they suffice.
+
+        Runs share one store. Another may have changed it since this one's statistics were made.
+        """
+        parts = self.parts.open(self.sources["train"])
         if self.facts["statistics"]["used"]:
-            return StatisticsDataset(self.work / "statistics")
-        return self.data("train")
+            return sync_statistics(self.work / "statistics", parts, self.executor)[0]
+        return joined(parts)
 
 
 def validate(run: Run) -> Facts:

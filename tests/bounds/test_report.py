@@ -245,3 +245,13 @@ def test_no_label_at_all(problem):
     unlabelled = problem._replace(y=np.full(len(problem.y), np.nan)).dataset()
     with pytest.raises(dr.DataError, match="no labelled document"):
         risk_bounds(model_of(unlabelled, WEIGHTS), unlabelled)
+
+
+def test_grades_that_are_not_whole_are_refused():
+    """With r = 3, grades 0.1 and 0 are 0.1 apart, less than the 1 / (r - 1) of corollary 1."""
+    X = np.array([[1.0], [2.0], [0.0], [1.0]])
+    dataset = dr.from_arrays(X, [1, 0, 0.1, 0], qid=["a", "a", "b", "b"])
+    with pytest.raises(
+        dr.DataError, match=r"query b has a document of relevance 0\.1; .* grades 0"
+    ):
+        risk_bounds(model_of(dataset, np.ones(1)), dataset, caps=Caps(n_levels=3))

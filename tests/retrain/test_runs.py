@@ -268,6 +268,28 @@ def test_a_champion_promoted_meanwhile_is_measured_against(stream, monkeypatch):
     assert outcome.done[0] == "evaluate"
 
 
+def test_a_run_goes_on_with_its_own_statistics_after_another(stream, tmp_path, monkeypatch):
+    """A run that failed is taken up once its data is there again; others used the store since."""
+    stream.night(1)
+
+    def failing(found):
+        raise TryAgainError("the cluster is away")
+
+    monkeypatch.setitem(STAGES, "fit", failing)
+    untuned = ["tune={}", "model.regularization=1"]
+    with pytest.raises(TryAgainError):
+        run(stream, *untuned)
+    monkeypatch.setitem(STAGES, "fit", stages_module.fit)
+    later = stream.night(2)
+    run(stream, *untuned)
+    later.unlink()
+    outcome = run(stream, *untuned)
+    assert outcome.done[0] == "fit"
+    run(stream, *untuned, f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r")
+    ours = weights_of(Registry(stream.folder / "registry"), outcome.stages["publish"]["version"])
+    assert ours == weights_of(Registry(tmp_path / "r"), "000001")
+
+
 def test_stages_can_be_run_again(stream):
     stream.night(1)
     run(stream)
