@@ -22,6 +22,7 @@ from dranking.errors import DataError, UsageError
 from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, margins_of
 from dranking.kernels.shrinkage import Groups
 from dranking.kernels.sparse_weights import SparseWeights
+from dranking.rankers.jobs import check_same_job
 from dranking.sampling.tuples import TupleSampler, tuple_sampler
 
 CHECKPOINT = "bilinear-checkpoint"
@@ -331,12 +332,7 @@ class BilinearCheckpoint:
             raise DataError(
                 f"{self._path}: this is no checkpoint of a training; remove it to start anew."
             ) from error
-        differing = [n for n in {**self._job, **theirs} if self._job.get(n) != theirs.get(n)]
-        if differing:
-            raise UsageError(
-                f"{self._path}: the checkpoint is of a training with other "
-                f"{', '.join(differing)}; remove it, or name another directory."
-            )
+        check_same_job(self._path, self._job, theirs, "a training")
         return state
 
     def save(self, state: BilinearState) -> None:

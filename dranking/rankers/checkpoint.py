@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dranking.data.atomic import AnyPath, atomic_write
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError
+from dranking.rankers.jobs import check_same_job
 from dranking.rankers.path import SelectionPath, SelectionRules
 
 
@@ -112,12 +113,7 @@ class SelectionCheckpoint:
                 f"{self._path}: this is no checkpoint of a selection; remove it to start anew."
             ) from error
         ours, theirs = self._job.model_dump(), stored.job.model_dump()
-        differing = [name for name in ours if ours[name] != theirs[name]]
-        if differing:
-            raise UsageError(
-                f"{self._path}: the checkpoint is of a selection with other "
-                f"{', '.join(differing)}; remove it, or name another file."
-            )
+        check_same_job(self._path, ours, theirs, "a selection")
         return list(stored.rounds)
 
     def save(self, rounds: Sequence[Rounds]) -> None:

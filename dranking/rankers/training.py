@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dranking.data.atomic import AnyPath, atomic_write
 from dranking.errors import DataError, UsageError
+from dranking.rankers.jobs import check_same_job
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,12 +142,7 @@ class TrainingCheckpoint:
             raise DataError(
                 f"{self._path}: this is no checkpoint of a training; remove it to start anew."
             ) from error
-        differing = [n for n in {**self._job, **theirs} if self._job.get(n) != theirs.get(n)]
-        if differing:
-            raise UsageError(
-                f"{self._path}: the checkpoint is of a training with other "
-                f"{', '.join(differing)}; remove it, or name another file."
-            )
+        check_same_job(self._path, self._job, theirs, "a training")
         return training
 
     def save(self, training: Training) -> None:
