@@ -24,10 +24,13 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numba import njit
 
 from dranking import __version__
 from dranking.cli.output import note, print_json, print_table
@@ -35,6 +38,9 @@ from dranking.cli.output import note, print_json, print_table
 REPOSITORY = Path(__file__).resolve().parents[2]
 REPEATS = 5
 """Interleaved runs, of which figures are medians."""
+
+ARITHMETIC = 500_000_000
+"""Steps of `arithmetic`."""
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
 
@@ -176,6 +182,26 @@ def processor_seconds() -> float:
     """
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def arithmetic(n_threads: int) -> None:
+    """A fixed amount of arithmetic without memory, in so many threads: what sharing can gain here.
+
+    About a second of one core.
+    """
+    parts = [ARITHMETIC // n_threads] * n_threads
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(_count, parts))
+
+
+@njit(nogil=True)  # type: ignore[untyped-decorator]
+def _count(n: int) -> float:
+    """A sum over n numbers that follow from each other."""
+    state, total = np.uint64(1), 0.0
+    for _ in range(n):
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        total += np.float64(state >> np.uint64(40))
+    return total
 
 
 def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -30,6 +30,7 @@ from pipelines.benchmarks.greedy import Arrays, Size, make_arrays
 from pipelines.benchmarks.harness import (
     Figure,
     Sample,
+    arithmetic,
     figure,
     interleaved,
     main,
@@ -47,6 +48,10 @@ STEPS = 2_000_000
 STREAMED = (100_000, 10_000_000)
 QUICK_STREAMED = (50_000, 200_000)
 STEPS_PER_DOCUMENT = 2
+SHARED = 16 * (MAX_BLOCK_DOCUMENTS - MAX_BLOCK_DOCUMENTS % QUERY_SIZE)
+"""Documents that two workers share: whole blocks, equally many each, as the larger half is waited
+for."""
+QUICK_SHARED = SHARED // 8
 SOFIA = "sofia-ml"
 
 
@@ -57,7 +62,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     figures: list[Figure] = []
     for size, target in sizes:
         figures += in_memory(size, target, n_steps, options.sofia)
-    figures += two_workers(make_arrays(sizes[0][0]).dataset(), 16 * n_steps)
+    figures += two_workers(QUICK_SHARED if options.quick else SHARED, 16 * n_steps)
     return figures + streaming(QUICK_STREAMED if options.quick else STREAMED)
 
 
@@ -95,28 +100,29 @@ def epochs(n_steps: int, shards: int = 1) -> SPD:
     return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, shards=shards)
 
 
-def two_workers(dataset: Dataset, n_steps: int) -> list[Figure]:
-    """The same two shards on one worker and on two: threads, then Dask's worker processes."""
+def two_workers(n_documents: int, n_steps: int) -> list[Figure]:
+    """The same two shards on one worker and on two: threads, then Dask's worker processes.
+
+    Beside them what the machine itself gives: arithmetic that needs no memory.
+    """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), Path(folder, "data"))
+        stored = dr.write_dataset(made_blocks(n_documents, 46), Path(folder, "data"))
         clusters = [open_executor("local", {"n_workers": n}) for n in (1, 2)]
         executors: dict[str, list[Executor]] = {
             "threads": [ThreadExecutor(1), ThreadExecutor(2)],
             "worker processes": [stack.enter_context(cluster) for cluster in clusters],
         }
-        times = {
-            kind: interleaved(
-                {
-                    str(n): partial(epochs(n_steps, 2).fit, stored, executor=executor)
-                    for n, executor in enumerate(of_kind, start=1)
-                }
-            )
+        runs = {
+            f"{n} {kind}": partial(epochs(n_steps, 2).fit, stored, executor=executor)
             for kind, of_kind in executors.items()
+            for n, executor in enumerate(of_kind, start=1)
         }
+        times = interleaved({**runs, **{f"{n} cores": partial(arithmetic, n) for n in (1, 2)}})
+    gain = {kind: times[f"1 {kind}"] / times[f"2 {kind}"] for kind in (*executors, "cores")}
     return [
-        figure(f"steps a second, two {kind} over one", seconds["1"] / seconds["2"], "x",
-               at_least=1.7)
-        for kind, seconds in times.items()
+        *(figure(f"steps a second, two {kind} over one", gain[kind], "x", at_least=1.7)
+          for kind in executors),
+        figure("plain arithmetic, two cores over one", gain["cores"], "x"),
     ]  # fmt: skip
 
 

@@ -40,6 +40,8 @@ def test_without_the_peer_its_figures_are_skipped():
 def test_every_figure_is_measured(monkeypatch):
     monkeypatch.setattr(pairwise, "QUICK", ((TINY, 1.0),))
     monkeypatch.setattr(pairwise, "STEPS", 20_000)
+    monkeypatch.setattr(pairwise, "QUICK_SHARED", 400)
+    monkeypatch.setattr(harness, "ARITHMETIC", 1_000)
     monkeypatch.setattr(pairwise, "QUICK_STREAMED", (400, 800))
     once = partial(harness.interleaved, repeats=2)
     monkeypatch.setattr(pairwise, "interleaved", once)
@@ -47,5 +49,5 @@ def test_every_figure_is_measured(monkeypatch):
     options.add_argument("--sofia")
     figures = pairwise.measure(options.parse_args(["--quick", "--sofia", "true"]))
     names = [figure.name for figure in figures]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 10
     assert not any(figure.skipped for figure in figures)
