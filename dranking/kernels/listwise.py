@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
+from dranking.kernels.assignment import Costs, assign
 from dranking.kernels.compile import kernel
 
 Array = NDArray[np.float64]
@@ -146,10 +146,12 @@ def ordered_placement(scores: Array, relevant: Array, places: Ints) -> None:
         places[good[i]] = i + 1 + passed
 
 
-def assigned_places(scores: Array, gains: Array, discounts: Array) -> Ints:
-    """(n,) the ranking that maximises 1 - NDCG plus the score of the joint map, by assignment.
+@kernel
+def assigned_places(scores: Array, gains: Array, discounts: Array, places: Ints) -> None:
+    """Overwrite `places` with the ranking that maximises 1 - NDCG plus the score of the joint map.
 
-    Document i at rank k adds ``2(n + 1 - 2k)/(n(n-1)) s_i - g_i d(k)/IDCG``. O(n^3).
+    Document i at rank k adds ``2(n + 1 - 2k)/(n(n-1)) s_i - g_i d(k)/IDCG``. O(n^2) for each
+    document that gains more or less than most do.
 
     Parameters
     ----------
@@ -157,18 +159,21 @@ def assigned_places(scores: Array, gains: Array, discounts: Array) -> Ints:
         (n,); some document gains something.
     discounts
         (n,) of ranks 1 to n.
+    places
+        (n,).
 
     References
     ----------
     Chapelle, Le, Smola: Large margin optimization of ranking measures, 2007.
     """
     n = len(scores)
-    ranks = np.arange(1, n + 1)
-    ideal = np.sort(gains)[::-1] @ discounts
-    slopes = 0.5 * pair_factor(n) * (n + 1 - 2 * ranks)
-    worth = np.outer(scores, slopes) - np.outer(gains / ideal, discounts)
-    places: Ints = linear_sum_assignment(worth, maximize=True)[1].astype(np.int64) + 1
-    return places
+    best = np.sort(gains)
+    ideal = 0.0
+    slopes = np.empty(n)
+    for k in range(n):
+        ideal += best[n - 1 - k] * discounts[k]
+        slopes[k] = 0.5 * pair_factor(n) * (n - 1 - 2 * k)
+    places[:] = assign(Costs(scores, gains / ideal, slopes, discounts)) + 1
 
 
 @kernel
@@ -188,8 +193,8 @@ def hinge_of_places(
 
 
 @kernel
-def ap_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
-    """Weighted sum of the lists' most violated hinges for AP.
+def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
+    """Weighted sum of the lists' most violated hinges.
 
     `slopes` (n_documents,) is overwritten with a subgradient by the scores.
     """
@@ -200,24 +205,12 @@ def ap_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
         s, gains, of_query = scores[start:end], lists.gains[start:end], slopes[start:end]
         of_query[:] = 0.0
         if matters(gains):
-            places = np.empty(end - start, dtype=np.int64)
-            ordered_placement(s, gains, places)
-            hinge = hinge_of_places(AP, s, gains, lists.discounts, places, of_query)
-            value += lists.weights[q] * hinge
-            of_query *= lists.weights[q]
-    return value
-
-
-def ndcg_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
-    """Weighted sum of the lists' most violated hinges for NDCG; as `ap_hinges`."""
-    value = 0.0
-    slopes[:] = 0.0
-    for q, (start, end) in enumerate(zip(lists.query_ptr[:-1], lists.query_ptr[1:], strict=True)):
-        s, gains, of_query = scores[start:end], lists.gains[start:end], slopes[start:end]
-        if matters(gains):
-            discounts = lists.discounts[: end - start]
-            places = assigned_places(s, gains, discounts)
-            hinge = hinge_of_places(NDCG, s, gains, discounts, places, of_query)
+            discounts, places = lists.discounts[: end - start], np.empty(end - start, np.int64)
+            if lists.measure == AP:
+                ordered_placement(s, gains, places)
+            else:
+                assigned_places(s, gains, discounts, places)
+            hinge = hinge_of_places(lists.measure, s, gains, discounts, places, of_query)
             value += lists.weights[q] * hinge
             of_query *= lists.weights[q]
     return value
@@ -252,7 +245,7 @@ def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) ->
         Take rankings that have equally good documents at the same places for one: that of them
         whose equally good documents stand by descending score, which has the largest hinge.
     scores, slopes
-        As in `ap_hinges`.
+        As in `largest_hinges`.
     """
     value = 0.0
     query_ptr = lists.query_ptr

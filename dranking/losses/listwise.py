@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -24,11 +25,34 @@ MAX_RANKINGS = 50_000
 """Rankings of one list that a sum over all of them lists."""
 
 
+MAX_ASSIGNMENT = 2e10
+"""Operations of an assignment at most: m n^2 for n documents, m of them unlike most."""
+
+
+class TooLong(NamedTuple):
+    """A list whose loss would take too long.
+
+    Attributes
+    ----------
+    query
+        Index of its query.
+    why
+        "has ... documents ...": what is wrong with it, and what to do.
+    """
+
+    query: int
+    why: str
+
+
 class ListLoss(Protocol):
     """A loss of the lists of a block, a weighted sum over its queries."""
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
         """Value, and a subgradient (n_documents,) by the scores."""
+        ...
+
+    def too_long(self, lists: Lists) -> TooLong | None:
+        """The first list whose loss would take too long."""
         ...
 
 
@@ -42,8 +66,26 @@ class ArgmaxHinge(NamedTuple):
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
         """Value, and a subgradient (n_documents,) by the scores."""
         slopes = np.empty(len(scores))
-        hinges = listwise.ap_hinges if lists.measure == AP else listwise.ndcg_hinges
-        return hinges(frozen_lists(lists), frozen(scores), slopes), slopes
+        return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
+
+    def too_long(self, lists: Lists) -> TooLong | None:
+        """The first list that is too long for the assignment of NDCG."""
+        if lists.measure == AP:
+            return None
+        for query, gains in gains_of(lists):
+            n = len(gains)
+            if n**3 <= MAX_ASSIGNMENT:
+                continue
+            n_unlike = n - int(np.unique(gains, return_counts=True)[1].max())
+            if n_unlike * n**2 > MAX_ASSIGNMENT:
+                return TooLong(
+                    query,
+                    f"has {n:,} documents, {n_unlike:,} of them unlike most: the most violated "
+                    f"ranking by NDCG takes up to {n_unlike * n**2:.0e} operations, and "
+                    f"{MAX_ASSIGNMENT:.0e} is the limit. Keep fewer documents of it, or train with "
+                    "the loss ap or pairwise.",
+                )
+        return None
 
 
 class SumHinge(NamedTuple):
@@ -72,28 +114,35 @@ class SumHinge(NamedTuple):
         """
         too_long = self.too_long(lists)
         if too_long is not None:
-            length, log_count = too_long
-            raise UsageError(
-                f"a list of {length} documents has about e^{log_count:.1f} rankings; the sum over "
-                f"all of them takes {MAX_RANKINGS:,} at most. Use the arg-max form."
-            )
+            raise UsageError(f"a list {too_long.why}")
         slopes = np.empty(len(scores))
         value = listwise.sum_of_hinges(frozen_lists(lists), self.by_class, frozen(scores), slopes)
         return value, slopes
 
-    def too_long(self, lists: Lists) -> tuple[int, float] | None:
-        """Length, and log of the number of rankings, of the first list with too many of them."""
-        for start, end in zip(lists.query_ptr[:-1], lists.query_ptr[1:], strict=True):
-            gains = lists.gains[start:end]
-            if gains.min() == gains.max():
-                continue
-            log_count = math.lgamma(end - start + 1)
+    def too_long(self, lists: Lists) -> TooLong | None:
+        """The first list with too many rankings."""
+        for query, gains in gains_of(lists):
+            log_count = math.lgamma(len(gains) + 1)
             if self.by_class:
                 sizes = np.unique(gains, return_counts=True)[1]
                 log_count -= sum(math.lgamma(n + 1) for n in sizes)
             if log_count > math.log(MAX_RANKINGS):
-                return int(end - start), log_count
+                return TooLong(
+                    query,
+                    f"has {len(gains):,} documents and about e^{log_count:.1f} rankings; the sum "
+                    f"over all of them takes {MAX_RANKINGS:,} at most. Use the arg-max form.",
+                )
         return None
+
+
+def gains_of(lists: Lists) -> Iterator[tuple[int, Array]]:
+    """Index and gains of each list in which a document is better than another."""
+    for query, (start, end) in enumerate(
+        zip(lists.query_ptr[:-1], lists.query_ptr[1:], strict=True)
+    ):
+        gains = lists.gains[start:end]
+        if gains.min() < gains.max():
+            yield query, gains
 
 
 def lists_of(block: QueryBlock, measure: Measure, gains: Array, discounts: Array) -> Lists:
@@ -119,12 +168,11 @@ def ranking_losses(scores: Array, lists: Lists) -> Array:
     0 where no document is better than another.
     """
     losses = np.zeros(len(lists.query_ptr) - 1)
-    for q, (start, end) in enumerate(zip(lists.query_ptr[:-1], lists.query_ptr[1:], strict=True)):
-        gains = lists.gains[start:end]
-        if gains.min() < gains.max():
-            places = np.empty(end - start, dtype=np.int64)
-            places[np.argsort(-scores[start:end], kind="stable")] = np.arange(1, end - start + 1)
-            losses[q] = listwise.listwise_loss(lists.measure, gains, lists.discounts, places)
+    for query, gains in gains_of(lists):
+        start, n = lists.query_ptr[query], len(gains)
+        places = np.empty(n, dtype=np.int64)
+        places[np.argsort(-scores[start : start + n], kind="stable")] = np.arange(1, n + 1)
+        losses[query] = listwise.listwise_loss(lists.measure, gains, lists.discounts, places)
     return losses
 
 

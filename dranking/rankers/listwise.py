@@ -13,7 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Literal as Same
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.kernels.listwise import Lists
 from dranking.losses.listwise import (
     ArgmaxHinge,
@@ -53,6 +53,21 @@ def measured_lists(block: QueryBlock, rule: ListRule) -> Lists:
     return lists_of(block, rule.measure, gains(block.relevance), convention.discounts(longest))
 
 
+def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
+    """The lists of a block of labelled documents, none of which is too long for the loss.
+
+    Raises
+    ------
+    UsageError
+        If one is.
+    """
+    lists = measured_lists(block, rule)
+    too_long = loss.too_long(lists)
+    if too_long is not None:
+        raise UsageError(f"query {block.query_ids[too_long.query]} {too_long.why}")
+    return lists
+
+
 def list_loss(measure: Measure, form: Form) -> ListLoss:
     """The hinge of a measure: for the sum form definition 4 for AP, else definition 3."""
     return ArgmaxHinge() if form == "argmax" else SumHinge(by_class=measure == "ap")
@@ -74,6 +89,8 @@ class ListwiseObjective:
 
     Raises
     ------
+    UsageError
+        If a list is too long for the loss.
     DataError
         If no query has documents better than others.
     """
@@ -83,7 +100,8 @@ class ListwiseObjective:
     ) -> None:
         bytes_there = 8 * sum(block.n_values for block in dataset.blocks)
         self._tiles = Tiles(dataset, executor, resident=bytes_there <= executor.memory_bytes)
-        self._lists = self._tiles.map_blocks(partial(measured_lists, rule=rule), name="lists")
+        lists = partial(lists_to_learn, rule=rule, loss=loss)
+        self._lists = self._tiles.map_blocks(lists, name="lists")
         self.rule, self.loss = rule, loss
         self.n_lists = float(self._tiles.sum(self._lists, count_of, "lists"))
         if not self.n_lists > 0:

@@ -12,11 +12,16 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
-from dranking.rankers.listwise import ListRule, ListwiseObjective, list_loss
+from dranking.kernels.listwise import Lists
+from dranking.kernels.products import times
+from dranking.losses.listwise import ArgmaxHinge, gains_of
+from dranking.rankers.listwise import ListRule, ListwiseObjective, list_loss, measured_lists
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser
 
@@ -35,6 +40,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     for value in QUICK_LAMBDAS if options.quick else LAMBDAS:
         figures += against_ranksvm(f"AP, {name}, lambda {value:g}", dataset, "ap", value)
     figures += against_ranksvm(f"NDCG, {name}, lambda {LAMBDA:g}", dataset, "ndcg", LAMBDA)
+    figures.append(assignments(name, dataset))
     figures += against_ranksvm(f"pairs, {name}, lambda {LAMBDA:g}", dataset, "pairwise", LAMBDA)
     return figures
 
@@ -67,6 +73,33 @@ def against_ranksvm(at: str, dataset: Dataset, loss: str, regularization: float)
     if loss != "pairwise":
         figures.append(figure(f"duality gap, {at}", ranker.gap_, "", at_most=GAP))
     return figures
+
+
+def assignments(name: str, dataset: Dataset) -> Figure:
+    """One evaluation of the hinges for NDCG, and scipy's assignments of the same lists."""
+    block = dataset.block(0)
+    lists = measured_lists(block, ListRule("ndcg", "standard"))
+    ranker = dr.RankRLS(1.0).fit(dataset)
+    scores = times(block.features, ranker.coef_)
+    seconds = interleaved(
+        {
+            "ours": lambda: ArgmaxHinge().at(scores, lists),
+            "scipy": lambda: assign_by_scipy(lists, scores),
+        }
+    )
+    ratio = seconds["scipy"] / seconds["ours"]
+    return figure(f"NDCG inference, {name}", ratio, "x", peer="scipy's linear_sum_assignment")
+
+
+def assign_by_scipy(lists: Lists, scores: NDArray[np.float64]) -> None:
+    """The most violated ranking of each list, nothing else."""
+    for query, gains in gains_of(lists):
+        start, n = lists.query_ptr[query], len(gains)
+        discounts = lists.discounts[:n]
+        slopes = 2.0 * (n - 1 - 2 * np.arange(n)) / (n * (n - 1))
+        worth = np.outer(scores[start : start + n], slopes)
+        worth -= np.outer(gains / (np.sort(gains)[::-1] @ discounts), discounts)
+        linear_sum_assignment(worth, maximize=True)
 
 
 def objective_at_zero(dataset: Dataset, loss: str) -> float:

@@ -28,10 +28,11 @@ def discounts(n):
 
 
 def placed(measure, scores, gains):
-    if measure == "ndcg":
-        return listwise.assigned_places(scores, gains, discounts(len(scores)))
     places = np.empty(len(scores), dtype=np.int64)
-    listwise.ordered_placement(frozen(scores), frozen(gains), places)
+    if measure == "ndcg":
+        listwise.assigned_places(frozen(scores), frozen(gains), discounts(len(scores)), places)
+    else:
+        listwise.ordered_placement(frozen(scores), frozen(gains), places)
     return places
 
 

@@ -120,5 +120,5 @@ def test_a_list_too_long_to_enumerate():
         if n_rankings is None:
             assert SumHinge(by_class).at(np.zeros(12), lists)[0] > 0
         else:
-            with pytest.raises(UsageError, match=r"9 documents has about e\^12.8 rankings"):
+            with pytest.raises(UsageError, match=r"9 documents and about e\^12.8 rankings"):
                 SumHinge(by_class).at(np.zeros(12), lists)

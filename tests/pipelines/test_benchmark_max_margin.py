@@ -8,7 +8,7 @@ def test_every_figure_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(max_margin, "MADE", Size(600, 5, 20, {}, {}))
     options = harness.parser("").parse_args(["--quick", "--data", str(tmp_path)])
     figures = {figure.name: figure for figure in max_margin.measure(options)}
-    assert len(figures) == 4 + 4 + 3
+    assert len(figures) == 4 + 4 + 1 + 3
     gaps = [figure for name, figure in figures.items() if name.startswith("duality gap")]
     assert len(gaps) == 2
     assert all(figure.holds for figure in gaps)
