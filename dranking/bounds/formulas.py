@@ -21,7 +21,9 @@ most 1 + 2BMc: either the complexity of a maximum is at most the sum of those of
 (*union*); or, since the hinge is Lipschitz in the scores of a list, with constant
 4/(n(n-1)) |y - pi|, it is at most 2 sqrt(2) B M max_n sqrt(16(n+1)/(3(n-1)))/sqrt(n_queries)
 (*contraction*: Maurer, A vector-contraction inequality for Rademacher complexities, 2016,
-corollary 4), which hardly depends on how long lists are.
+corollary 4), which hardly depends on how long lists are. Lists may differ in length n: a hinge
+with constant L_n in the scores has constant 1 in L_n times the scores, which are linear too, of
+vectors whose squared norms sum to at most n L_n^2 M^2; that is largest for the shortest list.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ class RiskBound:
     n_queries
         n.
     empirical
-        Empirical risk of the same form; None where a list has too many rankings to sum over.
+        Empirical risk of the same form; None where a list is too long to compute it.
     log_terms
         Log of N, the pairs or rankings of a query (1 for the arg-max form).
     margin
@@ -307,14 +309,14 @@ def sum_bound(
 
 
 def argmax_bound(
-    case: ListCase, empirical: float, setting: Setting, version: Version = "contraction"
+    case: ListCase, empirical: float | None, setting: Setting, version: Version = "contraction"
 ) -> RiskBound:
     """The arg-max form, beyond the paper.
 
     Parameters
     ----------
     empirical
-        Mean over queries of the largest hinge.
+        Mean over queries of the largest hinge; None if it is not known.
     version
         "union" or "contraction".
     """
@@ -343,11 +345,6 @@ def largest_map_norm(least_length: int) -> float:
     """Largest c of lists of at least so many documents: n/(n-1) for even n, (n+1)/n for odd."""
     n = least_length
     return n / (n - 1.0) if n % 2 == 0 else (n + 1.0) / n
-
-
-def log_choose(n: int, k: int) -> float:
-    """Log of the binomial coefficient."""
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def log(value: float) -> float:

@@ -13,11 +13,16 @@ from dranking.bounds.formulas import (
     Setting,
     Version,
     argmax_bound,
-    log_choose,
     pair_bound,
     sum_bound,
 )
 from dranking.bounds.sample import PAIRS, Sample, measure_sample
+from dranking.bounds.sizes import (
+    log_most_classes,
+    most_margins,
+    most_pairs,
+    sizes_by_relevance,
+)
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear import LinearModel
@@ -53,8 +58,9 @@ class Caps:
     n_levels
         r, grades 0 to r - 1.
     level_sizes
-        (n_levels,) documents of a query with each grade from 0, at most. Without it, with
-        `max_documents`, the numbers of pairs are the largest for lists of that length.
+        (n_levels,) documents of a query with each grade from 0, at most: fewer pairs of different
+        grade, and of different relevance, and fewer classes of rankings. Without it these are the
+        largest for lists of `max_documents`.
     """
 
     norm: float | None = None
@@ -84,11 +90,21 @@ class Caps:
                 f"the {self.n_levels} levels."
             )
 
+    def sizes(self, m: int, n_levels: int) -> tuple[int, ...]:
+        """(n_levels,) documents of each grade, of m, at most."""
+        return (m,) * n_levels if self.level_sizes is None else self.level_sizes
+
+    def sizes_by_relevance(self, m: int, convention: str) -> tuple[int, int]:
+        """Documents, of m, that are not relevant, and that are, at most."""
+        return (
+            (m, m) if self.level_sizes is None else sizes_by_relevance(self.level_sizes, convention)
+        )
+
 
 class Known(NamedTuple):
     """A value that bounds depend on, and whether it is a cap or the sample's."""
 
-    value: float
+    value: float | tuple[int, ...]
     source: Source
 
 
@@ -102,7 +118,7 @@ class RiskBounds:
         Each theorem and corollary in each version, then the extensions.
     known
         What they depend on: norm, feature_norm, min_documents, max_documents (and with it the
-        numbers of pairs and of classes of rankings), n_levels.
+        numbers of pairs and of classes of rankings), n_levels; and level_sizes, if given.
     sample
         What was measured.
     delta
@@ -138,6 +154,7 @@ class RiskBounds:
                 for name, known in self.known.items()
             },
             "empirical_risks": self.sample.risks,
+            "too_long": self.sample.too_long,
             "bounds": [bound.as_json() for bound in self.bounds],
         }
 
@@ -190,8 +207,14 @@ def risk_bounds(
     )
     check_sample(sample, caps)
     known = known_values(sample, caps)
-    setting = Setting(sample.n_queries, delta, known["norm"].value, known["feature_norm"].value)
-    bounds = [*pair_bounds(sample, caps, setting), *list_bounds(sample, caps, setting)]
+    setting = Setting(
+        sample.n_queries,
+        delta,
+        norm=sample.norm if caps.norm is None else caps.norm,
+        feature_norm=sample.feature_norm if caps.feature_norm is None else caps.feature_norm,
+    )
+    pairs, classes = pair_cases(sample, caps, convention), most_classes(sample, caps, convention)
+    bounds = [*pair_bounds(sample, pairs, setting), *list_bounds(sample, caps, classes, setting)]
     return RiskBounds(tuple(bounds), known, sample, delta)
 
 
@@ -205,10 +228,12 @@ def check_sample(sample: Sample, caps: Caps) -> None:
         if cap is not None and found > cap * (1 + ROUNDING):
             whose = "model" if name == "norm" else "data"
             raise DataError(f"{name} is {cap:g}, but the {whose} has {found:g}: it is no cap.")
-    if caps.level_sizes is not None and caps.max_documents is not None:
-        most = most_pairs(caps.max_documents, sample.n_levels, caps.level_sizes)
-        if sample.maxima["multipartite pairs"] > most:
-            raise DataError(f"level_sizes is {caps.level_sizes}, but a query of the data has more.")
+    for grade, cap in enumerate(caps.level_sizes or ()):
+        if sample.level_sizes[grade] > cap:
+            raise DataError(
+                f"level_sizes has {cap} documents of grade {grade}, but a query of the data has "
+                f"{sample.level_sizes[grade]}: it is no cap."
+            )
     if caps.min_documents is not None and sample.lengths[0] < caps.min_documents:
         raise DataError(
             f"min_documents is {caps.min_documents}, but the data has a list of "
@@ -222,44 +247,47 @@ def known_values(sample: Sample, caps: Caps) -> dict[str, Known]:
     def known(cap: float | None, found: float) -> Known:
         return Known(found, "sample") if cap is None else Known(cap, "cap")
 
-    return {
+    values = {
         "norm": known(caps.norm, sample.norm),
         "feature_norm": known(caps.feature_norm, sample.feature_norm),
         "min_documents": known(caps.min_documents, sample.lengths[0]),
         "max_documents": known(caps.max_documents, sample.lengths[1]),
         "n_levels": known(caps.n_levels, sample.n_levels),
     }
+    if caps.level_sizes is not None:
+        values["level_sizes"] = Known(caps.level_sizes, "cap")
+    return values
 
 
-def pair_bounds(sample: Sample, caps: Caps, setting: Setting) -> list[RiskBound]:
+def pair_bounds(sample: Sample, cases: list[PairCase], setting: Setting) -> list[RiskBound]:
     """Theorem 3, corollaries 1 and 2, in all versions."""
     bounds = []
-    for case in pair_cases(sample, caps):
+    for case in cases:
         kind = case.case.split()[0]
         for version in ("printed", "weighted", "scaled"):
             bounds.append(pair_bound(case, sample.risks[f"{kind} hinge"], setting, version))
     return bounds
 
 
-def pair_cases(sample: Sample, caps: Caps) -> list[PairCase]:
+def pair_cases(sample: Sample, caps: Caps, convention: str) -> list[PairCase]:
     """The kinds of pairs, with the caps of their numbers or what the sample has."""
     m, r = caps.max_documents or sample.lengths[1], sample.n_levels
     if caps.max_documents is None:
         pairs = {kind: sample.maxima[f"{kind} pairs"] for kind in PAIRS}
         margins = {kind: sample.maxima[f"{kind} margins"] for kind in PAIRS}
     else:
+        levels, relevance = caps.sizes(m, r), caps.sizes_by_relevance(m, convention)
         pairs = {
             "full": m * (m - 1) / 2,
-            "multipartite": most_pairs(m, r, caps.level_sizes),
-            "bipartite": most_pairs(m, 2),
+            "multipartite": most_pairs(m, levels),
+            "bipartite": most_pairs(m, relevance),
         }
-        # Of documents that need not all be ranked, with half of them at either end.
-        ends = float(m // 2 * (m - m // 2))
+        # Of documents that need not all be ranked, no more than with half of them at either end.
         ranked = sum(m * (m + 1 - 2 * i) / i for i in range(1, m + 1))
         margins = {
-            "full": ends * (m - 1) if sample.maxima["ties"] else ranked,
-            "multipartite": min(ends * (r - 1), sized_margins(caps.level_sizes)),
-            "bipartite": ends,
+            "full": m // 2 * (m - m // 2) * (m - 1.0) if sample.maxima["ties"] else ranked,
+            "multipartite": most_margins(m, levels),
+            "bipartite": most_margins(m, relevance),
         }
     return [
         PairCase("theorem 3", "full pairwise", pairs["full"], m - 1.0, margins["full"]),
@@ -269,39 +297,19 @@ def pair_cases(sample: Sample, caps: Caps) -> list[PairCase]:
     ]  # fmt: skip
 
 
-def most_pairs(m: int, n_levels: int, level_sizes: tuple[int, ...] | None = None) -> float:
-    """Most pairs of different grade among m documents, with caps of the number of each grade."""
-    # Equal sizes make most pairs: fill the levels in turn.
-    sizes = [0] * n_levels
-    room = list(level_sizes or [m] * n_levels)
-    for _ in range(min(m, sum(room))):
-        level = min((j for j in range(n_levels) if sizes[j] < room[j]), key=lambda j: sizes[j])
-        sizes[level] += 1
-    total = sum(sizes)
-    return (total * total - sum(size * size for size in sizes)) / 2
+def most_classes(sample: Sample, caps: Caps, convention: str) -> float:
+    """Log of the number of rankings of a query that differ in AP, at most."""
+    m = caps.max_documents
+    if m is None:
+        return sample.maxima["classes"]
+    return log_most_classes(m, *caps.sizes_by_relevance(m, convention))
 
 
-def sized_margins(level_sizes: tuple[int, ...] | None) -> float:
-    """Sum of the margins of all pairs of as many documents of each grade; infinite if not known."""
-    if level_sizes is None:
-        return math.inf
-    r = len(level_sizes)
-    targets = [(r / (r - grade), size) for grade, size in enumerate(level_sizes)]
-    return sum(
-        size * lower_size * (target - lower)
-        for grade, (target, size) in enumerate(targets)
-        for lower, lower_size in targets[:grade]
-    )
-
-
-def list_bounds(sample: Sample, caps: Caps, setting: Setting) -> list[RiskBound]:
+def list_bounds(sample: Sample, caps: Caps, classes: float, setting: Setting) -> list[RiskBound]:
     """Theorem 4 for AP and NDCG, corollary 3, and the arg-max form of both."""
     least = caps.min_documents or sample.lengths[0]
     most = caps.max_documents or sample.lengths[1]
     rankings = math.lgamma(most + 1)
-    classes = sample.maxima["classes"]
-    if caps.max_documents is not None:
-        classes = log_choose(most, most // 2)
     bounds = []
     for statement, case, measure, name, log_classes in (
         ("theorem 4", "listwise, 1 - AP", "AP", "ap", rankings),
@@ -317,6 +325,6 @@ def list_bounds(sample: Sample, caps: Caps, setting: Setting) -> list[RiskBound]
         )
         versions: tuple[Version, ...] = ("union", "contraction")
         for version in versions:
-            hinge = sample.risks[f"{measure.lower()} argmax"]
+            hinge = sample.risks.get(f"{measure.lower()} argmax")
             bounds.append(argmax_bound(lists, hinge, setting, version))
     return bounds

@@ -10,24 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.bounds.formulas import log_choose
+from dranking.bounds.sizes import log_choose
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
-from dranking.losses.listwise import ArgmaxHinge, SumHinge, ranking_losses
+from dranking.kernels.listwise import Lists
+from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, ranking_losses
 from dranking.losses.margins import MarginRule, margin_targets, pair_counts, pair_risks
 from dranking.metrics.conventions import get_convention
 from dranking.rankers.linear import LinearModel, Transforms, locate_features, score_block
 from dranking.rankers.listwise import ListRule, measured_lists
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 PAIRS = ("full", "multipartite", "bipartite")
 
-SUMS = {"ap": SumHinge(by_class=False), "ap classes": SumHinge(by_class=True),
-        "ndcg": SumHinge(by_class=False)}  # fmt: skip
+LIST_LOSSES: dict[str, ListLoss] = {
+    "ap": SumHinge(by_class=False),
+    "ap classes": SumHinge(by_class=True),
+    "ndcg": SumHinge(by_class=False),
+    "ap argmax": ArgmaxHinge(),
+    "ndcg argmax": ArgmaxHinge(),
+}
 """By name, whose first word is the measure."""
 
 
@@ -46,6 +53,8 @@ class Sample:
     norm, feature_norm
         Of the model's weights; and the largest one of a document's features, of those that the
         model uses and as it uses them.
+    level_sizes
+        (n_levels,) most documents of a query with each grade.
     maxima
         The most of a query: ``KIND pairs`` and ``KIND margins``, number and sum of margins of the
         pairs of each of `PAIRS`; ``ties``, pairs of equal relevance; ``classes``, log of the
@@ -53,7 +62,10 @@ class Sample:
     risks
         Means over queries: ``KIND 0-1``, ``KIND weighted``, ``KIND hinge`` of each of `PAIRS`;
         ``ap loss`` and ``ndcg loss``, ``ap argmax`` and ``ndcg argmax``; and the sums over all
-        rankings ``ap``, ``ap classes`` and ``ndcg``, left out where lists are too long for them.
+        rankings ``ap``, ``ap classes`` and ``ndcg``. Sums, and ``ndcg argmax``, are left out where
+        lists are too long for them.
+    too_long
+        Which query's list is too long for ``ndcg argmax``; None if there is none.
     """
 
     n_queries: int
@@ -61,8 +73,10 @@ class Sample:
     lengths: tuple[int, int]
     norm: float
     feature_norm: float
+    level_sizes: tuple[int, ...]
     maxima: dict[str, float]
     risks: dict[str, float]
+    too_long: str | None
 
 
 class BlockFacts(NamedTuple):
@@ -72,6 +86,8 @@ class BlockFacts(NamedTuple):
     sums: dict[str, float]
     maxima: dict[str, float]
     minima: dict[str, float]
+    level_sizes: Ints
+    too_long: str | None
 
 
 def measure_sample(
@@ -126,12 +142,14 @@ def measure_sample(
         lengths=(int(min(minima["length"], longest)), int(longest)),
         norm=float(np.linalg.norm(weights)),
         feature_norm=maxima.pop("norm"),
+        level_sizes=tuple(np.max([facts.level_sizes for facts in blocks], axis=0).tolist()),
         maxima=maxima,
         risks={
             name: sum(facts.sums[name] for facts in blocks) / n_queries
             for name in blocks[0].sums
             if all(name in facts.sums for facts in blocks)
         },
+        too_long=next(filter(None, (facts.too_long for facts in blocks)), None),
     )
 
 
@@ -183,8 +201,9 @@ def block_facts(
             maxima["ties"] = float((lengths * (lengths - 1) / 2 - n_pairs).max())
         for name, values in zip(("0-1", "weighted", "hinge"), risks, strict=True):
             sums[f"{kind} {name}"] = float(values.sum())
-    sums.update(list_sums(block, scores, convention))
-    return BlockFacts(block.n_queries, sums, maxima, minima)
+    of_lists, too_long = list_sums(block, scores, convention)
+    sizes = most_of_each_grade(block, n_levels)
+    return BlockFacts(block.n_queries, sums | of_lists, maxima, minima, sizes, too_long)
 
 
 def _check_whole_grades(block: QueryBlock) -> None:
@@ -199,19 +218,35 @@ def _check_whole_grades(block: QueryBlock) -> None:
         )
 
 
-def list_sums(block: QueryBlock, scores: Array, convention: str) -> dict[str, float]:
-    """Losses and hinges of the lists of a block."""
-    ap = measured_lists(block, ListRule("ap", convention))
-    ndcg = measured_lists(block, ListRule("ndcg", convention))
+def most_of_each_grade(block: QueryBlock, n_levels: int) -> Ints:
+    """(n_levels,) most documents of a query with each grade."""
+    query = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    keys, counts = np.unique(
+        query * n_levels + block.relevance.astype(np.int64), return_counts=True
+    )
+    most = np.zeros(n_levels, dtype=np.int64)
+    np.maximum.at(most, keys % n_levels, counts)
+    return most
+
+
+def list_sums(
+    block: QueryBlock, scores: Array, convention: str
+) -> tuple[dict[str, float], str | None]:
+    """Losses and hinges of the lists of a block; and the list that is too long for the last."""
     sums: dict[str, float] = {}
-    for name, lists in (("ap", ap), ("ndcg", ndcg)):
-        sums[f"{name} loss"] = float(ranking_losses(scores, lists).sum())
-        sums[f"{name} argmax"] = ArgmaxHinge().at(scores, lists)[0]
-    for name, loss in SUMS.items():
-        lists = ndcg if name == "ndcg" else ap
-        if loss.too_long(lists) is None:
-            sums[name] = loss.at(scores, lists)[0]
-    return sums
+    lists: dict[str, Lists] = {
+        measure: measured_lists(block, ListRule(measure, convention)) for measure in MEASURES
+    }
+    for name, own in lists.items():
+        sums[f"{name} loss"] = float(ranking_losses(scores, own).sum())
+    too_long = {}
+    for name, loss in LIST_LOSSES.items():
+        own = lists[name.split()[0]]
+        too_long[name] = loss.too_long(own)
+        if too_long[name] is None:
+            sums[name] = loss.at(scores, own)[0]
+    found = too_long["ndcg argmax"]
+    return sums, found and f"query {block.query_ids[found.query]} {found.why}"
 
 
 def largest_norm(features: FeatureMatrix) -> float:

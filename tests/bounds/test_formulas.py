@@ -11,10 +11,10 @@ from dranking.bounds.formulas import (
     Setting,
     argmax_bound,
     largest_map_norm,
-    log_choose,
     pair_bound,
     sum_bound,
 )
+from dranking.bounds.sizes import log_choose
 
 # n = 800 and delta = 2 / e^4 make the square root sqrt(8 * 4 / 800) = 0.2.
 SETTING = Setting(n_queries=800, delta=2 / math.e**4, norm=2.0, feature_norm=0.5)

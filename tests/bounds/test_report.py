@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.bounds.report import Caps, most_pairs, risk_bounds
+from dranking.bounds.report import Caps, risk_bounds
 from dranking.bounds.sample import measure_sample
+from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs
 from dranking.rankers.linear import LinearModel
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
@@ -152,47 +153,99 @@ def test_sizes_are_the_most_of_a_query(problem, dataset):
     assert found["classes"] == pytest.approx(math.log(max(math.comb(n, k) for n, k in relevant)))
 
 
-def test_level_sizes_bound_the_number_of_pairs(dataset):
-    caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 2, 2, 2))
+SIZES = (8, 2, 2, 2)
+"""Documents of each grade, at most; the most of a query of the data are 3, 2, 2 and 2."""
+
+
+def all_sizes(m, room):
+    """All numbers of documents of each grade, m at most in all."""
+    return [n for n in itertools.product(*(range(r + 1) for r in room)) if sum(n) <= m]
+
+
+def test_level_sizes_bound_what_a_list_can_hold(dataset):
+    caps = Caps(max_documents=8, n_levels=4, level_sizes=SIZES)
     report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
-    assert math.exp(report["multipartite", "printed"].log_terms) == pytest.approx(24)
-    # Half of eight documents at either end have margins of 48, more than those sizes allow: from
-    # targets 1, 4/3, 2 and 4, 16 (1/3 + 1 + 3) + 4 (2/3 + 8/3 + 2) = 90.7; so 48 stands.
-    assert math.exp(report["multipartite", "weighted"].log_ceiling) == pytest.approx(48)
-    sizes = (5, 5, 5, 5)
-    caps = Caps(max_documents=20, n_levels=4, level_sizes=sizes)
-    grades = [g for g, size in enumerate(sizes) for _ in range(size)]
-    by_loops = sum(margin for *_, margin in reference.margin_pairs(grades, "levels", 4))
-    report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
-    assert by_loops < 300  # with ten documents at either end
-    assert math.exp(report["multipartite", "weighted"].log_ceiling) == pytest.approx(by_loops)
-    caps = Caps(max_documents=8, n_levels=4, level_sizes=(8, 0, 0, 0))
-    with pytest.raises(dr.DataError, match="a query of the data has more"):
-        risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
+    assert report.as_json()["known"]["level_sizes"] == {"value": SIZES, "source": "cap"}
+    lists = all_sizes(8, SIZES)
+    grades = [[g for g, n in enumerate(sizes) for _ in range(n)] for sizes in lists]
+    pairs = [list(reference.margin_pairs(of_list, "levels", 4)) for of_list in grades]
+    multipartite = report["multipartite", "weighted"]
+    assert math.exp(multipartite.log_terms) == pytest.approx(max(map(len, pairs)))
+    margins = max(sum(margin for *_, margin in of_list) for of_list in pairs)
+    assert math.exp(multipartite.log_ceiling) == pytest.approx(margins)
+    bipartite = report["bipartite", "weighted"]
+    n_relevant = [(sum(n), sum(n[1:])) for n in lists]
+    assert math.exp(bipartite.log_terms) == pytest.approx(max(k * (n - k) for n, k in n_relevant))
+    assert bipartite.log_ceiling == pytest.approx(bipartite.log_terms)
+    classes = report["listwise AP, by classes", "corrected"]
+    assert math.exp(classes.log_terms) == pytest.approx(max(math.comb(n, k) for n, k in n_relevant))
+    # Where relevance begins at grade 2, four documents at most are relevant.
+    mslr = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps, convention="mslr")
+    assert math.exp(mslr["bipartite", "weighted"].log_terms) == pytest.approx(4 * 4)
+    few = replace(caps, level_sizes=(8, 2, 2, 2), max_documents=30)
+    found = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=few)
+    assert math.exp(found["bipartite", "weighted"].log_terms) == pytest.approx(8 * 6)
+    without = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=replace(caps, level_sizes=None))
+    assert "level_sizes" not in without.known
+    for key in (("multipartite", "weighted"), ("bipartite", "weighted")):
+        assert without[key].log_terms >= report[key].log_terms
+
+
+def test_level_sizes_are_held_against_each_grade(problem, dataset):
+    _, y, query_ptr, _ = problem.labelled()
+    counts = [
+        np.bincount(y[a:b].astype(int), minlength=4) for a, b in itertools.pairwise(query_ptr)
+    ]
+    most = np.max(counts, axis=0).tolist()
+    model = model_of(dataset, WEIGHTS)
+    assert measure_sample(model, dataset).level_sizes == tuple(most)
+    for grade in range(4):
+        # Room enough in all: the grade itself must be looked at.
+        sizes = [9] * 4
+        sizes[grade] = most[grade] - 1
+        caps = Caps(max_documents=20, n_levels=4, level_sizes=tuple(sizes))
+        with pytest.raises(
+            dr.DataError, match=f"of grade {grade}, but a query of the data has {most[grade]}"
+        ):
+            risk_bounds(model, dataset, caps=caps)
 
 
 @pytest.mark.parametrize(
-    ("m", "r", "sizes", "expected"),
-    [(4, 2, None, 4), (5, 2, None, 6), (5, 5, None, 10), (7, 3, None, 16), (9, 2, (9, 2), 14),
-     (3, 3, (1, 1, 0), 1)],
+    ("m", "sizes"),
+    [(4, (4, 4)), (5, (5, 5)), (5, (5,) * 5), (7, (7,) * 3), (9, (9, 2)), (3, (1, 1, 0)),
+     (6, (1, 6, 1)), (5, (0, 3, 1, 4)), (2, (0, 0))],
 )  # fmt: skip
-def test_most_pairs(m, r, sizes, expected):
+def test_the_most_of_a_list(m, sizes):
     """Against all ways to give documents grades."""
-    assert most_pairs(m, r, sizes) == expected
-    room = sizes or (m,) * r
+    r, lists = len(sizes), all_sizes(m, sizes)
+    pairs = [sum(a * b for i, a in enumerate(n) for b in n[:i]) for n in lists]
+    assert most_pairs(m, sizes) == max(pairs)
+    targets = [[r / (r - g) for g, k in enumerate(n) for _ in range(k)] for n in lists]
+    margins = [sum(abs(a - b) for a, b in itertools.combinations(t, 2)) for t in targets]
+    assert most_margins(m, sizes) == pytest.approx(max(margins), abs=1e-12)
+    if r == 2:
+        classes = max(math.comb(sum(n), n[1]) for n in lists)
+        assert math.exp(log_most_classes(m, *sizes)) == pytest.approx(classes)
 
-    def best(left, level):
-        if level == r:
-            return [()]
-        return [
-            (n, *rest)
-            for n in range(min(left, room[level]) + 1)
-            for rest in best(left - n, level + 1)
-        ]
 
-    assert expected == max(
-        sum(a * b for i, a in enumerate(counts) for b in counts[:i]) for counts in best(m, 0)
-    )
+@pytest.mark.parametrize(("others", "relevant"), [(0, 3), (4, 0), (3, 2), (9, 1), (2, 9)])
+def test_most_classes(others, relevant):
+    for m in range(2, 12):
+        expected = max(math.comb(sum(n), n[1]) for n in all_sizes(m, (others, relevant)))
+        assert math.exp(log_most_classes(m, others, relevant)) == pytest.approx(expected)
+
+
+@pytest.mark.timeout(120)
+def test_a_list_too_long_for_the_arg_max_form_of_ndcg():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 2)).astype(np.float32)
+    dataset = dr.from_arrays(X, rng.integers(0, 4, 10_000), qid=np.full(10_000, 17))
+    report = risk_bounds(model_of(dataset, np.ones(2)), dataset)
+    assert report.as_json()["too_long"].startswith("query 17 has 10,000 documents")
+    assert report["arg-max NDCG", "contraction"].empirical is None
+    assert report["arg-max NDCG", "contraction"].queries_needed is None
+    assert report["arg-max AP", "contraction"].empirical > 0
+    assert report["multipartite", "weighted"].empirical > 0
 
 
 def test_lists_too_long_to_sum_have_no_sum_but_all_else():

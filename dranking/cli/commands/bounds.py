@@ -75,8 +75,8 @@ def bounds(
         return
     _print_known(report)
     shown = [bound for bound in report.bounds if (bound.version == "printed") == as_printed]
-    columns = ["", "empirical", "complexity", "deviation", "times", "bound", "trivial", "vacuous",
-               "queries needed"]  # fmt: skip
+    columns = ["", "N", "empirical", "complexity", "deviation", "times", "bound", "trivial",
+               "vacuous", "n needed"]  # fmt: skip
     rows = [_row(bound) for bound in shown]
     print_table(f"risk < bound with probability {1 - delta:g}", columns, rows)
 
@@ -106,7 +106,7 @@ def parse_caps(options: CapOptions) -> Any:
 def _print_known(report: Any) -> None:
     facts = report.as_json()
     rows = [
-        (name, known["value"], known["source"], known.get("note", ""))
+        (name, _text(known["value"]), known["source"], known.get("note", ""))
         for name, known in facts["known"].items()
     ]
     print_table(f"{facts['n_queries']:,} queries", ["", "value", "is", ""], rows)
@@ -116,20 +116,27 @@ def _print_known(report: Any) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if report.sample.too_long is not None:
+        console.print(f"No arg-max NDCG: {report.sample.too_long}", highlight=False, soft_wrap=True)
+
+
+def _text(value: float | tuple[int, ...]) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
 
 
 def _row(bound: Any) -> tuple[str, ...]:
     known, needed = bound.empirical is not None, bound.log_queries_needed
     return (
         f"{bound.statement}, {bound.case}, {bound.version}",
-        f"{bound.empirical:.4g}" if known else "not listed",
+        _number(bound.log_terms),
+        f"{bound.empirical:.4g}" if known else "too long",
         _number(bound.log_complexity),
         _number(bound.log_deviation),
         _number(bound.log_scale),
-        _number(bound.log_value) if known else "unknown",
+        ("" if known else "≥ ") + _number(bound.log_value),
         _number(bound.log_ceiling),
         "yes" if bound.is_vacuous else "no",
-        _number(needed) if needed is not None else "none is enough" if known else "unknown",
+        _number(needed) if needed is not None else "none" if known else "unknown",
     )
 
 
