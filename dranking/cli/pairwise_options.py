@@ -26,17 +26,9 @@ Unlabelled: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True)
-class Stochastic:
-    """What steps are taken, on which pairs."""
+class Steps:
+    """How many steps are taken, and what becomes of them."""
 
-    loss: Annotated[
-        Literal["hinge", "squared-hinge", "logistic", "squared"] | None,
-        typer.Option(help="Of a pair (hinge)."),
-    ] = None
-    label: Annotated[
-        Literal["sign", "difference"] | None,
-        typer.Option(help="What score differences are compared with (sign)."),
-    ] = None
     average: Annotated[
         Literal["second-half", "all", "none"] | None,
         typer.Option(help="Steps that the model is the mean of (second-half)."),
@@ -44,6 +36,19 @@ class Stochastic:
     n_epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs (10).")] = None
     steps_per_epoch: Annotated[
         int | None, typer.Option(help="Steps of an epoch (one per document, at least 100,000).")
+    ] = None
+    shards: Annotated[
+        int | None, typer.Option(help="Parts trained on their own and averaged each epoch (1).")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Pairs(Steps):
+    """Which pairs steps are taken on."""
+
+    label: Annotated[
+        Literal["sign", "difference"] | None,
+        typer.Option(help="What score differences are compared with (sign)."),
     ] = None
     sampling: Annotated[
         Literal["pairs", "queries"] | None,
@@ -53,8 +58,15 @@ class Stochastic:
         Literal["equal", "dcg"] | None,
         typer.Option(help="dcg: pairs count by the ideal rank of their better document (equal)."),
     ] = None
-    shards: Annotated[
-        int | None, typer.Option(help="Parts trained on their own and averaged each epoch (1).")
+
+
+@dataclass(frozen=True)
+class Stochastic(Pairs):
+    """What steps are taken, on which pairs."""
+
+    loss: Annotated[
+        Literal["hinge", "squared-hinge", "logistic", "squared"] | None,
+        typer.Option(help="Of a pair (hinge)."),
     ] = None
 
 

@@ -12,16 +12,22 @@ Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machi
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from dranking.data.array_files import read_arrays, write_arrays
+from dranking.data.atomic import AnyPath
 from dranking.engine.progress import report
+from dranking.errors import DataError
 from dranking.kernels.simplex import minimise_on_simplex
+from dranking.rankers.jobs import check_same_job
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
@@ -34,6 +40,10 @@ MAX_IDLE = 50
 
 DUAL_ACCURACY = 0.05
 """The dual is solved to this share of the gap wanted, or of a hundredth of the gap there is."""
+
+OF_PLANES = ("slopes", "heights", "gram", "weights", "idle")
+
+CHECKPOINT = "bundle-checkpoint"
 
 MAX_STEPS = 100_000
 """Of the dual, in a round; whatever it reaches is a lower bound."""
@@ -60,7 +70,39 @@ class Minimum(NamedTuple):
     n_iter: int
 
 
-def minimise(risk: Risk, n: int, regularization: float, tol: float, max_iter: int) -> Minimum:
+class Round(NamedTuple):
+    """Where a minimisation stands after a round, its planes aside.
+
+    Attributes
+    ----------
+    best, objective
+        As in `Minimum`, so far.
+    lower
+        The minimum is not below.
+    gap
+        Before the last point was tried.
+    wanted
+        Gap that ends it.
+    n_iter
+        Rounds.
+    """
+
+    best: Array
+    objective: float
+    lower: float
+    gap: float
+    wanted: float
+    n_iter: int
+
+
+def minimise(
+    risk: Risk,
+    n: int,
+    regularization: float,
+    tol: float,
+    max_iter: int,
+    checkpoint: BundleCheckpoint | None = None,
+) -> Minimum:
     """Minimise ``R(w) + lambda / 2 |w|^2``.
 
     Parameters
@@ -75,6 +117,8 @@ def minimise(risk: Risk, n: int, regularization: float, tol: float, max_iter: in
         Ends where the gap is at most `tol` times the objective of zero weights.
     max_iter
         Rounds at most, each with one or two evaluations of the risk.
+    checkpoint
+        Where each round is kept, and rounds that are there are taken up.
 
     Warns
     -----
@@ -88,29 +132,36 @@ def minimise(risk: Risk, n: int, regularization: float, tol: float, max_iter: in
         planes.add(slope, value - float(slope @ point))
         return value + 0.5 * regularization * float(point @ point)
 
-    best = np.zeros(n)
-    objective = visit(best)
-    wanted = tol * objective
-    gap = np.inf
-    for n_iter in range(1, max_iter + 1):
-        lower, point = planes.minimum(DUAL_ACCURACY * max(wanted, 0.01 * min(gap, objective)))
-        gap = objective - lower
-        report("cutting planes", n_iter, None, objective=objective, gap=gap)
-        if gap <= wanted:
-            return Minimum(best, objective, max(gap, 0.0), n_iter)
+    at = None if checkpoint is None else checkpoint.load(planes)
+    if at is None:
+        zeros = np.zeros(n)
+        value = visit(zeros)
+        at = Round(zeros, value, -np.inf, np.inf, tol * value, 0)
+    while at.n_iter < max_iter:
+        accuracy = DUAL_ACCURACY * max(at.wanted, 0.01 * min(at.gap, at.objective))
+        new, point = planes.minimum(accuracy)
+        # Planes that were dropped, and what the dual is solved to, may have made it worse.
+        lower = max(at.lower, new)
+        at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
+        report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
+        if at.gap <= at.wanted:
+            return Minimum(at.best, at.objective, max(at.gap, 0.0), at.n_iter)
         there = visit(point)
-        if there > objective:
-            point = best + NEAR * (point - best)
+        if there > at.objective:
+            point = at.best + NEAR * (point - at.best)
             there = visit(point)
-        if there < objective:
-            best, objective = point, there
+        if there < at.objective:
+            at = at._replace(best=point, objective=there)
+        if checkpoint is not None:
+            checkpoint.save(at, planes)
+    gap = at.objective - at.lower
     warnings.warn(
-        f"the duality gap is {gap:.3g} after {max_iter} rounds, and {wanted:.3g} was wanted; scale "
-        "the features, or raise max_iter, tol or regularization.",
+        f"the duality gap is {gap:.3g} after {max_iter} rounds, and {at.wanted:.3g} was wanted; "
+        "scale the features, or raise max_iter, tol or regularization.",
         ConvergenceWarning,
         stacklevel=3,
     )
-    return Minimum(best, objective, gap, max_iter)
+    return Minimum(at.best, at.objective, gap, at.n_iter)
 
 
 class Planes:
@@ -134,6 +185,16 @@ class Planes:
         self._weights = np.append(self._weights, 0.0 if len(self._weights) else 1.0)
         self._idle = np.append(self._idle, 0)
 
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All that the rest follows from, by name."""
+        return {name: getattr(self, f"_{name}") for name in OF_PLANES}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Be the planes that had these arrays."""
+        for name in OF_PLANES:
+            setattr(self, f"_{name}", np.array(arrays[name]))
+
     def minimum(self, accuracy: float) -> tuple[float, Array]:
         """A lower bound of the minimum, no further than `accuracy` below it, and where it is."""
         x = self._weights
@@ -150,3 +211,49 @@ class Planes:
             self._slopes, self._heights = self._slopes[kept], self._heights[kept]
             self._gram = self._gram[np.ix_(kept, kept)]
             self._weights, self._idle = self._weights[kept], self._idle[kept]
+
+
+class BundleCheckpoint:
+    """A directory that holds a minimisation after each round.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    job
+        What is minimised, as JSON has it: rounds are only taken up by the same.
+    """
+
+    def __init__(self, path: AnyPath, job: Mapping[str, Any]) -> None:
+        self._path = Path(path)
+        self._job = json.loads(json.dumps(job))
+
+    def load(self, planes: Planes) -> Round | None:
+        """The last round, whose planes `planes` becomes; None if there is no directory.
+
+        Raises
+        ------
+        UsageError
+            If it is of another minimisation.
+        DataError
+            If it is no checkpoint, or damaged.
+        """
+        if not self._path.exists():
+            return None
+        facts, arrays = read_arrays(self._path, CHECKPOINT)
+        try:
+            theirs = facts.pop("job")
+            at = Round(best=np.array(arrays["best"]), **facts)
+            planes.restore(arrays)
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{self._path}: this is no checkpoint of cutting planes; remove it to start anew."
+            ) from error
+        check_same_job(self._path, self._job, theirs, "a training")
+        return at
+
+    def save(self, at: Round, planes: Planes) -> None:
+        """Replace the directory with this round."""
+        facts = {"job": self._job, **at._asdict()}
+        arrays = {"best": facts.pop("best"), **planes.arrays}
+        write_arrays(self._path, CHECKPOINT, facts, arrays, overwrite=True)

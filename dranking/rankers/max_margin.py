@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.atomic import AnyPath
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.collections import as_dataset
@@ -18,7 +19,7 @@ from dranking.losses.margins import MarginRule, Margins, margin_targets
 from dranking.losses.pairwise import smoothed_hinge
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.rankers import bundle
-from dranking.rankers.bundle import Minimum, Risk
+from dranking.rankers.bundle import BundleCheckpoint, Minimum, Risk
 from dranking.rankers.estimator import (
     LinearRanker,
     check_positive,
@@ -44,6 +45,10 @@ CHOICES = {
     "margins": ("levels", "ranks"),
     "form": ("argmax", "sum"),
 }
+
+OF_SGD = ("n_epochs", "steps_per_epoch", "eta0", "average", "shards", "patience", "metric", "seed",
+          "checkpoint")  # fmt: skip
+"""Parameters that sgd takes."""
 
 
 class MaxMarginRanker(LinearRanker):
@@ -82,9 +87,12 @@ class MaxMarginRanker(LinearRanker):
         `RankSVM`, 100 times smaller.
     max_iter
         Rounds of bundle or steps of newton, at most.
-    n_epochs, steps_per_epoch, eta0, average, shards, seed
+    n_epochs, steps_per_epoch, eta0, average, shards, patience, metric, seed
         Of sgd, as in `SPD`; an epoch of lists has as many steps as there are queries, and at least
-        10,000.
+        10,000. Validation is under the same `convention`.
+    checkpoint
+        Of sgd, a file that holds the training after each epoch; of bundle, a directory that holds
+        it after each round. A fit that finds it goes on from there, to the identical result.
 
     Attributes
     ----------
@@ -101,7 +109,7 @@ class MaxMarginRanker(LinearRanker):
     n_levels_ : int
         Levels used; 0 where none are.
     learning_curve_ : tuple of CurvePoint
-        A point for each epoch of sgd; empty for other solvers.
+        A point for each epoch of sgd, with the validation metric; empty for other solvers.
 
     References
     ----------
@@ -143,7 +151,10 @@ class MaxMarginRanker(LinearRanker):
         eta0: float | None = None,
         average: Average = "second-half",
         shards: int = 1,
+        patience: int | None = None,
+        metric: str = "ndcg@10",
         seed: int = 0,
+        checkpoint: AnyPath | None = None,
     ) -> None:
         self.regularization = regularization
         self.loss = loss
@@ -159,7 +170,10 @@ class MaxMarginRanker(LinearRanker):
         self.eta0 = eta0
         self.average = average
         self.shards = shards
+        self.patience = patience
+        self.metric = metric
         self.seed = seed
+        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -168,14 +182,23 @@ class MaxMarginRanker(LinearRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
+        validation: Dataset | None = None,
         executor: Any = None,
     ) -> MaxMarginRanker:
-        """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`.
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X, y, qid, query_weights, executor
+            As in `GreedyRankRLS.fit`.
+        validation
+            Of sgd: data to evaluate the model on after each epoch.
 
         Raises
         ------
         UsageError
-            If a parameter is out of range, or a list too long for the sum over its rankings.
+            If a parameter is out of range or of another solver, or a list too long: for the sum
+            over its rankings, or for the assignment of NDCG.
         DataError
             If the data is wrong, a grade is beyond `n_levels`, or nothing can be learned.
 
@@ -184,19 +207,19 @@ class MaxMarginRanker(LinearRanker):
         ConvergenceWarning
             If `max_iter` does not suffice.
         """
-        self._check()
+        self._check(validation)
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         check_training_data(dataset)
         executor = get_executor(executor)
         self.gap_, self.learning_curve_, self.n_levels_ = np.nan, (), 0
         if self.loss == "pairwise":
-            coef = self._fit_pairs(dataset, executor)
+            coef = self._fit_pairs(dataset, validation, executor)
         else:
-            coef = self._fit_lists(dataset, executor)
+            coef = self._fit_lists(dataset, validation, executor)
         self._set_weights(dataset, coef)
         return self
 
-    def _fit_pairs(self, dataset: Dataset, executor: Executor) -> Array:
+    def _fit_pairs(self, dataset: Dataset, validation: Dataset | None, executor: Executor) -> Array:
         if self.margins == "levels":
             self.n_levels_ = self.n_levels or levels_of(dataset, executor)
         rule = MarginRule(self.margins, self.n_levels_)
@@ -204,9 +227,10 @@ class MaxMarginRanker(LinearRanker):
         objective = PairwiseObjective(dataset, self.regularization, executor, targets)
         self.n_terms_ = objective.n_pairs
         if self.solver == "sgd":
-            return self._descend(MarginSPD(rule, **self._sgd_options()), dataset, executor)
+            learner = MarginSPD(rule, **self._sgd_options())
+            return self._descend(learner, dataset, validation, executor)
         if self.solver == "bundle":
-            return self._cut(objective.hinge_risk, dataset.n_features)
+            return self._cut(objective.hinge_risk, dataset)
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for width in HINGE_WIDTHS:  # the last corner solved for, from the one before
             loss = smoothed_hinge(width, margin=0.0)
@@ -215,36 +239,46 @@ class MaxMarginRanker(LinearRanker):
         self.objective_ = objective.hinge(weights)
         return weights
 
-    def _fit_lists(self, dataset: Dataset, executor: Executor) -> Array:
+    def _fit_lists(self, dataset: Dataset, validation: Dataset | None, executor: Executor) -> Array:
         rule = ListRule(self.loss, self.convention)  # type: ignore[arg-type]
         loss = list_loss(rule.measure, self.form)
         objective = ListwiseObjective(dataset, rule, loss, executor)
         self.n_terms_ = objective.n_lists
         if self.solver == "sgd":
-            return self._descend(ListwiseSGD(objective, **self._sgd_options()), dataset, executor)
-        return self._cut(objective.risk, dataset.n_features)
+            steps = ListwiseSGD(objective, **self._sgd_options())
+            return self._descend(steps, dataset, validation, executor)
+        return self._cut(objective.risk, dataset)
 
-    def _cut(self, risk: Risk, n_features: int) -> Array:
+    def _cut(self, risk: Risk, dataset: Dataset) -> Array:
         """Cutting planes to the minimum."""
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = BundleCheckpoint(self.checkpoint, self._job(dataset))
         found: Minimum = bundle.minimise(
-            risk, n_features, self.regularization, self.tol, self.max_iter
+            risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
         )
         self.objective_, self.gap_, self.n_iter_ = found.objective, found.gap, found.n_iter
         return found.weights
 
-    def _descend(self, learner: SPD, dataset: Dataset, executor: Executor) -> Array:
+    def _descend(
+        self, learner: SPD, dataset: Dataset, validation: Dataset | None, executor: Executor
+    ) -> Array:
         """Stochastic steps; what `learner` found becomes this ranker's."""
-        learner.fit(dataset, executor=executor)
+        learner.fit(dataset, validation=validation, executor=executor)
         self.objective_, self.n_iter_ = learner.objective_, learner.n_steps_
         self.learning_curve_ = learner.learning_curve_
         return learner.coef_
 
-    def _sgd_options(self) -> dict[str, Any]:
-        names = ("regularization", "n_epochs", "steps_per_epoch", "eta0", "average", "shards",
-                 "seed")  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+    def _job(self, dataset: Dataset) -> dict[str, Any]:
+        """What cutting planes are of; more rounds may follow on fewer."""
+        names = ("regularization", "loss", "margins", "form", "convention", "tol")
+        parameters = {name: getattr(self, name) for name in names}
+        return {**parameters, "n_levels": self.n_levels_, "data": dataset.fingerprint}
 
-    def _check(self) -> None:
+    def _sgd_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("regularization", "convention", *OF_SGD)}
+
+    def _check(self, validation: Dataset | None) -> None:
         check_positive("regularization", self.regularization)
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)
@@ -257,14 +291,24 @@ class MaxMarginRanker(LinearRanker):
             raise UsageError(f"solver is newton, which is for pairs; for {self.loss} take bundle.")
         if self.loss == "pairwise" and self.form == "sum":
             raise UsageError("form is sum, which is of lists; leave it out for pairwise.")
+        if self.solver == "sgd":
+            return
+        for name, value in (("validation", validation), ("patience", self.patience)):
+            if value is not None:
+                raise UsageError(f"{name} is of solver sgd; leave it out for {self.solver}.")
+        newton = self.solver == "newton" or (self.loss == "pairwise" and self.solver == "auto")
+        if newton and self.checkpoint is not None:
+            raise UsageError("checkpoint is of solvers sgd and bundle; newton takes few steps.")
 
     def _fit_facts(self) -> dict[str, Any]:
-        facts = {
+        facts: dict[str, Any] = {
             "objective": self.objective_,
             "n_iter": self.n_iter_,
             "n_terms": self.n_terms_,
             "n_levels": self.n_levels_,
         }
+        if self.learning_curve_:
+            facts["learning_curve"] = [point._asdict() for point in self.learning_curve_]
         return facts if np.isnan(self.gap_) else {**facts, "gap": self.gap_}
 
 

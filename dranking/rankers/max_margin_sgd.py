@@ -46,6 +46,10 @@ class MarginSPD(SPD):
         super().__init__(loss="hinge", label="difference", **options)
         self.margin_rule = margin_rule
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All that a checkpoint is of."""
+        return {**parameters_of(self), "margins": self.margin_rule}
+
     @property
     def _loss_code(self) -> int:
         return sgd.MARGIN_HINGE
@@ -60,6 +64,11 @@ def margin_block(block: QueryBlock, pairs: PairRule, margins: MarginRule) -> Pai
     """The labelled documents of a block with their targets as relevance, which order alike."""
     block = block.labelled()
     return labelled_block(replace(block, relevance=margins.targets(block)), pairs)
+
+
+def parameters_of(learner: SPD) -> dict[str, Any]:
+    """The parameters of SPD that a learner has."""
+    return {name: getattr(learner, name) for name in SPD().get_params()}
 
 
 class ListBlock(NamedTuple):
@@ -90,6 +99,10 @@ class ListwiseSGD(SPD):
     def __init__(self, lists: ListwiseObjective, **options: Any) -> None:
         super().__init__(loss="hinge", **options)
         self.lists = lists
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All that a checkpoint is of."""
+        return {**parameters_of(self), "lists": self.lists.rule, "form": str(self.lists.loss)}
 
     def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
         self._check(dataset)

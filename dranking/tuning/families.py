@@ -18,6 +18,7 @@ from dranking.rankers.estimator import LinearRanker, check_training_data
 from dranking.rankers.greedy import GreedyRankRLS
 from dranking.rankers.lcra import LCRA
 from dranking.rankers.linear import LinearModel
+from dranking.rankers.max_margin import MaxMarginRanker
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.rankrls import (
     DirectSolver,
@@ -33,8 +34,9 @@ from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 from dranking.tuning.settings import Setting
 
 ModelName: TypeAlias = Literal[
-    "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic", "spd", "lcra"
-]
+    "greedy-rankrls", "rankrls", "ranksvm", "ranksvm-hinge", "ranklogistic", "max-margin", "spd",
+    "lcra",
+]  # fmt: skip
 GridPoints: TypeAlias = Sequence[GridPoint]
 Fit: TypeAlias = Callable[[Dataset, Setting, Executor], LinearRanker]
 
@@ -253,6 +255,7 @@ RANKERS: dict[str, Callable[..., LinearRanker]] = {
     "ranksvm": RankSVM,
     "ranksvm-hinge": partial(RankSVM, loss="hinge"),
     "ranklogistic": RankLogistic,
+    "max-margin": MaxMarginRanker,
     "spd": SPD,
     "lcra": LCRA,
 }

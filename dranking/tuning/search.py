@@ -72,7 +72,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         them is the length that follows from the data, as does None instead of them. A setting
         whose training diverges, in one fold at least, is warned of and worse than all others.
     parameters
-        Parameters of the estimator that are the same in all fits, such as ``n_epochs`` of ``spd``.
+        Parameters of the estimator that are the same in all fits, such as ``n_epochs`` of ``spd``,
+        or ``loss`` and ``convention`` of ``max-margin``.
     unlabelled
         Of ``lcra``: data whose pairs the views shall agree on; see `LCRA.fit`.
     validation

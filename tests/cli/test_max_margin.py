@@ -1,17 +1,24 @@
 """`train max-margin` and `bounds`: options reach the library, and all of its answer is printed."""
 
+import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 import dranking as dr
 from dranking.bounds.report import Caps, risk_bounds
+from dranking.cli.app import app
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
+
+SHORT = ("--epochs", 2, "--steps-per-epoch", 50)
+STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
 
 
 @pytest.mark.parametrize(
@@ -32,6 +39,10 @@ Write = Callable[..., Path]
             {"solver": "sgd", "n_epochs": 2, "steps_per_epoch": 50, "shards": 2, "seed": 4},
         ),
         (("--form", "sum", "--max-iter", 900), {"form": "sum", "max_iter": 900}),
+        (
+            ("--solver", "sgd", *SHORT, "--eta0", "2^-3", "--average", "all"),
+            {"solver": "sgd", **STEPS, "eta0": 0.125, "average": "all"},
+        ),
     ],
 )
 def test_train_takes_the_parameters_of_the_estimator(
@@ -47,6 +58,70 @@ def test_train_takes_the_parameters_of_the_estimator(
     facts = json.loads(out)
     assert facts["objective"] == expected.objective_
     assert (facts["model"], facts["n_features"]) == ("max-margin", 6)
+
+
+def test_a_descent_is_validated_drawn_and_taken_up_again(
+    dranking: Call, letor: Write, tmp_path: Path
+) -> None:
+    data, other, model = letor(), letor("v.txt", 1), tmp_path / "m.json"
+    curve, checkpoint = tmp_path / "c.json", tmp_path / "c"
+    options = ("--solver", "sgd", *SHORT, "--validation", other, "--metric", "map", "--patience", 2)
+    files = ("-o", model, "--learning-curve", curve, "--checkpoint", checkpoint)
+    code, _, err = dranking("train", "max-margin", data, *options, *files)
+    assert code == 0, err
+    expected = dr.MaxMarginRanker(solver="sgd", **STEPS, metric="map", patience=2)
+    expected.fit(dr.open_dataset(data), validation=dr.open_dataset(other))
+    np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.coef_)
+    points = json.loads(curve.read_text())
+    assert [p["validation"] for p in points] == [p.validation for p in expected.learning_curve_]
+    assert checkpoint.exists()
+    for more, message in (
+        (("--regularization", 1), "checkpoint is of a training with other regularization"),
+        (("--solver", "bundle"), "takes --solver sgd|--solver sgd alone has"),
+    ):
+        code, _, err = dranking("train", "max-margin", data, *options, *files, "--overwrite", *more)
+        assert code == 2
+        assert re.search(message, " ".join(err.split()))
+
+
+def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    data, model = letor(), tmp_path / "m.json"
+    options = ("--regularization", "10^-2..10^0", "--folds", 2, "--seed", 4, "--metric", "ndcg@5")
+    own = ("--loss", "ndcg", "--tol", "1e-3", "--convention", "letor4")
+    call = ("tune", data, "--model", "max-margin", *options, "-o", model)
+    code, out, err = dranking(*call, *own, "--json")
+    assert code == 0, err
+    expected = dr.tune(
+        dr.open_dataset(data),
+        model="max-margin",
+        regularizations=[0.01, 0.1, 1],
+        parameters={"loss": "ndcg", "tol": 1e-3, "convention": "letor4", "seed": 4},
+        convention="letor4",
+        measure="ndcg@5",
+        folds=2,
+        seed=4,
+    )
+    assert json.loads(out) == expected.as_json()
+    np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.model.weights)
+    for more, message in (
+        (("--loss", "hinge"), "loss is 'hinge'; choose pairwise, ap, ndcg"),
+        (("--eta0", "1"), "max-margin has no eta0 to choose"),
+        (("--label", "sign"), "max-margin takes no label while it is tuned"),
+        (("--model", "spd", "--margins", "ranks"), "spd takes no margins while it is tuned"),
+    ):
+        code, _, err = dranking(*call, "--overwrite", *more)
+        assert code == 2
+        assert message in " ".join(err.split())
+
+
+def test_help_names_the_defaults_and_every_parameter() -> None:
+    command = get_command(app).commands["train"].commands["max-margin"]  # type: ignore[attr-defined]
+    defaults = inspect.signature(dr.MaxMarginRanker).parameters
+    assert set(defaults) <= {option.name for option in command.params}
+    for option in command.params:
+        if option.name in defaults and option.default is None and "(" in (option.help or ""):
+            named = option.help.rpartition("(")[2].partition(")")[0]
+            assert named in (str(defaults[option.name].default), "lambda t0"), option.name
 
 
 @pytest.fixture
@@ -84,11 +159,29 @@ def test_bounds_in_tables(dranking: Call, trained: tuple[Path, Path], printed: b
     code, out, _ = dranking("bounds", *trained, *(["--as-printed"] if printed else []))
     assert code == 0
     assert "an approximation, no bound" in out
+    assert "≥" not in out  # lists of eight documents have 40,320 rankings
     text = " ".join(out.replace("│", " ").split())
     assert ("printed" in text) == printed
     assert ("contraction" in text) != printed
     code, out, _ = dranking("bounds", *trained, *CAPS)
     assert "approximation" not in out
+    assert "9,9,4" in out
+
+
+def test_bounds_of_long_lists_in_tables(dranking: Call, tmp_path: Path) -> None:
+    """N, and how much a bound is at least that is not known."""
+    rng = np.random.default_rng(0)
+    data, model = tmp_path / "d.txt", tmp_path / "m.json"
+    rows = [f"{rng.integers(0, 2)} qid:{i // 12} 1:{rng.random():.3f}" for i in range(36)]
+    data.write_text("\n".join(rows) + "\n")
+    dr.RankRLS(1.0).fit(dr.open_dataset(data)).to_model().save(model)
+    code, out, err = dranking("bounds", model, data, "--max-documents", 12)
+    assert code == 0, err
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    found = {row[1]: (row[2], row[6]) for row in cells if len(row) == 10 and row[1]}
+    assert set(found) == {"66", "36", "4.79e+08", "924", "1"}  # pairs, 12!, C(12, 6), the worst
+    for n, (empirical, bound) in found.items():
+        assert (empirical == "too long") == bound.startswith("≥ ") == (n == "4.79e+08")
 
 
 @pytest.mark.parametrize(

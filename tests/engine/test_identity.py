@@ -12,6 +12,7 @@ from sklearn.base import clone
 import dranking as dr
 from dranking.engine.cluster import local_cluster
 from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.progress import reporting
 from dranking.rankers import selection
 from dranking.rankers.gram import GramRows
 from dranking.rankers.memory import Needs
@@ -145,14 +146,45 @@ def test_rankrls(dataset, client):
 
 
 @pytest.mark.parametrize(
-    ("loss", "solver"), [("ap", "bundle"), ("ndcg", "sgd"), ("pairwise", "sgd")]
+    ("loss", "solver"),
+    [
+        ("ap", "bundle"),
+        ("ndcg", "bundle"),
+        ("pairwise", "bundle"),
+        ("pairwise", "newton"),
+        ("ndcg", "sgd"),
+        ("pairwise", "sgd"),
+    ],
 )
+@pytest.mark.parametrize("dataset", ["memory", "sparse stored"], indirect=True)
 def test_max_margin(loss, solver, dataset, client):
     options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 1e-2}
     ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
     here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)
     assert here.objective_ == there.objective_
+    assert here.n_iter_ == there.n_iter_
+
+
+@pytest.mark.parametrize("loss", ["ap", "pairwise"])
+@pytest.mark.parametrize("dataset", ["stored"], indirect=True)
+def test_max_margin_goes_on_elsewhere(loss, dataset, client, tmp_path):
+    """Begun on threads, ended on worker processes, with a validation metric on the way."""
+    ranker = dr.MaxMarginRanker(0.1, loss, solver="sgd", n_epochs=3, steps_per_epoch=300, shards=2)
+    whole = clone(ranker).fit(dataset, validation=dataset, executor="threads")
+    ranker.set_params(checkpoint=tmp_path / "c")
+    with reporting(stop_after_an_epoch), pytest.raises(KeyboardInterrupt):
+        ranker.fit(dataset, validation=dataset, executor="threads")
+    ranker.fit(dataset, validation=dataset, executor=client)
+    np.testing.assert_array_equal(ranker.coef_, whole.coef_)
+    measured = [[p.validation for p in r.learning_curve_] for r in (ranker, whole)]
+    assert measured[0] == measured[1]
+    assert len(measured[0]) == 3
+
+
+def stop_after_an_epoch(stage, done, total, facts):
+    if stage == "training":
+        raise KeyboardInterrupt
 
 
 def test_predictions_and_measures(dataset, client):

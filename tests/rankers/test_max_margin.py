@@ -13,6 +13,7 @@ from sklearn.utils import estimator_checks
 
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
+from dranking.engine.progress import reporting
 from dranking.rankers import bundle
 from tests.rankers.problems import random_problem
 from tests.rankers.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
@@ -139,8 +140,30 @@ def test_sum_form_is_that_of_the_definitions(loss, definition, problem):
 
 def test_sum_form_of_long_lists_is_refused():
     problem = random_problem(0, n_queries=3, max_documents=30)
-    with pytest.raises(dr.UsageError, match="Use the arg-max form"):
+    with pytest.raises(dr.UsageError, match=r"query \d has \d+ documents .* Use the arg-max form"):
         dr.MaxMarginRanker(loss="ndcg", form="sum").fit(problem.dataset())
+
+
+def test_bundle_keeps_the_best_lower_bound(monkeypatch):
+    """A round whose dual is solved badly, or lost a plane, proves no less than those before."""
+    rng = np.random.default_rng(1)
+    slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
+
+    def risk(w):
+        values = slopes @ w + heights
+        return float(values.max()), slopes[values.argmax()]
+
+    def worse_each_second_time(planes, accuracy):
+        lower, point = minimum(planes, accuracy)
+        calls.append(lower)
+        return lower - 100.0 * (len(calls) % 2 == 0), point
+
+    minimum, calls, gaps = bundle.Planes.minimum, [], []
+    monkeypatch.setattr(bundle.Planes, "minimum", worse_each_second_time)
+    with reporting(lambda stage, done, total, facts: gaps.append(facts["gap"])):
+        bundle.minimise(risk, 3, 0.1, 1e-6, 500)
+    assert len(gaps) > 3
+    assert (np.diff(gaps) <= 0).all()
 
 
 @pytest.mark.parametrize(("loss", "solver"), [*SOLVERS[1:], ("pairwise", "newton")])
@@ -185,6 +208,124 @@ def test_levels_given_change_the_margins(problem):
     assert not np.allclose(found[0].coef_, found[1].coef_)
     with pytest.raises(dr.DataError, match="with 3 levels it must be from 0 to 2"):
         dr.MaxMarginRanker(LAMBDA, "pairwise", n_levels=3).fit(problem.dataset())
+
+
+class InterruptedFitError(Exception):
+    """Stands for the end of the process."""
+
+
+def interrupt(stage, done, total, facts):
+    if stage == "training" and done == 2:
+        raise InterruptedFitError
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ap", "ndcg"])
+def test_an_interrupted_descent_goes_on_to_the_same_bits(loss, problem, tmp_path):
+    dataset, validation = problem.dataset(max_documents=20), random_problem(9).dataset()
+    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "shards": 2, "patience": 4}
+    expected = dr.MaxMarginRanker(LAMBDA, loss, **options).fit(dataset, validation=validation)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, **options, checkpoint=tmp_path / "c")
+    with reporting(interrupt), pytest.raises(InterruptedFitError):
+        ranker.fit(dataset, validation=validation)
+    epochs = []
+    with reporting(lambda stage, done, total, facts: epochs.append((stage, done))):
+        ranker.fit(dataset, validation=validation)
+    assert [done for stage, done in epochs if stage == "training"] == [3, 4]
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+    assert ranker.objective_ == expected.objective_
+    for change in ({"loss": "ap" if loss != "ap" else "ndcg"}, {"regularization": 0.5}):
+        with pytest.raises(dr.UsageError, match="checkpoint is of a training with other"):
+            clone(ranker).set_params(**change).fit(dataset, validation=validation)
+
+
+@pytest.mark.parametrize(
+    "change", [{"loss": "pairwise", "n_levels": 7}, {"convention": "trec"}, {"form": "sum"}]
+)
+def test_a_checkpoint_is_of_its_margins(change, problem, tmp_path):
+    """What is lost where is no parameter of SPD, and another job for all that."""
+    options = {"solver": "sgd", "n_epochs": 1, "steps_per_epoch": 20, "checkpoint": tmp_path / "c"}
+    loss = change.get("loss", "ndcg")
+    dr.MaxMarginRanker(LAMBDA, loss, **options).fit(problem.dataset())
+    with pytest.raises(dr.UsageError, match="checkpoint is of a training with other"):
+        dr.MaxMarginRanker(**{"loss": loss, "regularization": LAMBDA, **options, **change}).fit(
+            problem.dataset()
+        )
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ap"])
+def test_patience_ends_early_and_keeps_the_best(loss, problem):
+    validation = random_problem(9).dataset()
+    options = {"solver": "sgd", "average": "none", "eta0": np.inf, "steps_per_epoch": 20,
+               "metric": "pairwise_error"}  # fmt: skip
+    ranker = dr.MaxMarginRanker(1e-3, loss, n_epochs=100, patience=4, **options)
+    ranker.fit(problem.dataset(), validation=validation)
+    scores = [point.validation for point in ranker.learning_curve_]
+    assert 5 <= len(scores) < 100
+    assert int(np.argmin(scores)) == len(scores) - 5
+    best = dr.MaxMarginRanker(1e-3, loss, n_epochs=len(scores) - 4, **options)
+    np.testing.assert_array_equal(ranker.coef_, best.fit(problem.dataset()).coef_)
+    found = dr.evaluate(ranker.to_model(), validation, ["pairwise_error"]).metrics
+    assert found["pairwise_error"] == min(scores)
+    curve = ranker.to_model().provenance["learning_curve"]
+    assert [point["validation"] for point in curve] == scores
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ap"])
+def test_interrupted_cutting_goes_on_to_the_same_bits(loss, problem, tmp_path):
+    options = {"regularization": 1e-3, "loss": loss, "solver": "bundle"}
+    expected = dr.MaxMarginRanker(**options).fit(problem.dataset())
+    ranker = dr.MaxMarginRanker(**options, checkpoint=tmp_path / "c", max_iter=4)
+    with pytest.warns(ConvergenceWarning, match="after 4 rounds"):
+        ranker.fit(problem.dataset())
+    rounds = []
+    with reporting(lambda stage, done, total, facts: rounds.append((stage, done))):
+        ranker.set_params(max_iter=1_000).fit(problem.dataset())
+    first, *_ = [done for stage, done in rounds if stage == "cutting planes"]
+    assert first == 5
+    assert ranker.n_iter_ == expected.n_iter_ > 5
+    assert (ranker.objective_, ranker.gap_) == (expected.objective_, expected.gap_)
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
+    ranker = dr.MaxMarginRanker(checkpoint=tmp_path / "c", tol=0.1)
+    ranker.fit(problem.dataset())
+    for change in (
+        {"regularization": 0.5}, {"loss": "ndcg"}, {"form": "sum"}, {"convention": "mslr"},
+        {"tol": 0.01}, {"loss": "pairwise", "solver": "bundle"},
+    ):  # fmt: skip
+        with pytest.raises(dr.UsageError, match=f"with other .*{next(iter(change))}"):
+            clone(ranker).set_params(**change).fit(problem.dataset())
+    with pytest.raises(dr.UsageError, match="with other data; remove it"):
+        clone(ranker).fit(random_problem(8, n_features=4).dataset())
+    (tmp_path / "c" / "gram.npy").write_bytes(b"")
+    with pytest.raises(dr.DataError, match=r"is damaged: gram\.npy"):
+        clone(ranker).fit(problem.dataset())
+
+
+def test_what_is_of_epochs_is_refused_elsewhere(problem):
+    for solver in ("auto", "bundle"):
+        with pytest.raises(dr.UsageError, match="patience is of solver sgd"):
+            dr.MaxMarginRanker(solver=solver, patience=3).fit(problem.dataset())
+        with pytest.raises(dr.UsageError, match="validation is of solver sgd"):
+            dr.MaxMarginRanker(solver=solver).fit(problem.dataset(), validation=problem.dataset())
+    with pytest.raises(dr.UsageError, match="checkpoint is of solvers sgd and bundle"):
+        dr.MaxMarginRanker(loss="pairwise", checkpoint="c").fit(problem.dataset())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("solver", ["bundle", "sgd"])
+def test_a_list_too_long_for_ndcg_is_named(solver):
+    """Ten thousand documents, half of them relevant; AP takes them."""
+    rng = np.random.default_rng(0)
+    n = 10_000
+    X = np.vstack([rng.normal(size=(n, 2)), np.eye(2)]).astype(np.float32)
+    y = np.concatenate([rng.integers(0, 4, n), [0, 1]])
+    qid = np.concatenate([np.full(n, 17), [18, 18]])
+    with pytest.raises(dr.UsageError, match=r"query 17 has 10,000 documents, 7,\d+ of them .*Keep"):
+        dr.MaxMarginRanker(loss="ndcg", solver=solver).fit(X, y, qid=qid)
+    options = {"n_epochs": 1, "steps_per_epoch": 3, "tol": 0.5, "max_iter": 50}
+    dr.MaxMarginRanker(1.0, "ap", solver=solver, **options).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize(("loss", "solver"), SOLVERS)

@@ -104,6 +104,29 @@ def test_spd_is_chosen_on_validation_data():
         assert point["score"] == pytest.approx(score, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"loss": "ndcg", "tol": 1e-3}, {"loss": "pairwise"}, {"loss": "ap", "solver": "sgd",
+     "n_epochs": 2, "steps_per_epoch": 100, "seed": 3}],
+)  # fmt: skip
+def test_max_margin_is_cross_validated_by_queries(parameters):
+    problem = random_problem(1, 20, n_features=6)
+    data = problem.dataset(max_documents=50)
+    options = {"model": "max-margin", "parameters": parameters, "folds": 2, "seed": 7}
+    result = dr.tune(data, regularizations=LAMBDAS, measure="map", **options)
+    fold = QueryKFold(2, seed=7).assign(20)
+    for value, point in zip(LAMBDAS, result.grid, strict=True):
+        values, weights = [], []
+        for index in range(2):
+            train, test = data.select_queries(fold != index), part(problem, fold == index)
+            coef = dr.MaxMarginRanker(value, **parameters).fit(train).coef_
+            values += reference.query_values(test, range(6), coef, "map", "standard")
+            weights += test[-1].tolist()
+        assert point["score"] == pytest.approx(reference.mean_and_error(values, weights)[0])
+    final = dr.MaxMarginRanker(result.best["regularization"], **parameters).fit(data).to_model()
+    assert result.model.weights == final.weights
+
+
 def test_unlabelled_data_reaches_lcra():
     train, other = random_problem(1, 20).dataset(), random_problem(2, 30).dataset()
     options = {"validation": random_problem(3, 20).dataset(), "parameters": STEPS}
@@ -223,6 +246,8 @@ def test_queries_without_relevant_documents_are_no_divergence():
         ({"model": "lcra", "mus": [math.inf]}, "mu is inf; it must be"),
         ({"parameters": {"views": 2}}, "spd takes no views while it is tuned; choose from average"),
         ({"parameters": {"eta0": 0.1}}, "spd takes no eta0 while it is tuned"),
+        ({"model": "max-margin", "eta0s": [0.1]}, "max-margin has no eta0 to choose"),
+        ({"model": "max-margin", "parameters": {"loss": "auc"}}, "loss is 'auc'; choose pairwise"),
         ({"parameters": {"checkpoint": "c"}}, "spd takes no checkpoint while it is tuned"),
         ({"model": "rankrls", "parameters": {"seed": 1}}, "rankrls takes no seed .*no parameter"),
         ({"unlabelled": random_problem().dataset()}, "spd does not learn from unlabelled data"),

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from dranking.cli.groups import given, grouped
+from dranking.cli.max_margin_options import Margins, Solver
 from dranking.cli.numbers import Grid, Steps, parse_grid, parse_steps
 from dranking.cli.options import (
     Convention,
@@ -24,8 +25,8 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.cli.pairwise_options import (
+    Pairs,
     Projection,
-    Stochastic,
     Unlabelled,
     Views,
     parse_views,
@@ -42,6 +43,7 @@ class TuneModel(StrEnum):
     ranksvm = "ranksvm"
     ranksvm_hinge = "ranksvm-hinge"
     ranklogistic = "ranklogistic"
+    max_margin = "max-margin"
     spd = "spd"
     lcra = "lcra"
 
@@ -106,10 +108,21 @@ def tune(
     feature_penalty: Annotated[
         float, typer.Option(help="Taken off the score for each feature.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of the folds, and of the draws of spd and lcra.")] = 0,
-    stochastic: Stochastic,
+    seed: Annotated[
+        int, typer.Option(help="Of the folds, and of the draws of spd, lcra and max-margin.")
+    ] = 0,
+    loss: Annotated[
+        Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"] | None,
+        typer.Option(
+            help="Of spd and lcra, of a pair: hinge, squared-hinge, logistic or squared (hinge); "
+            "of max-margin: pairwise, ap or ndcg (ap)."
+        ),
+    ] = None,
+    pairs: Pairs,
     projection: Projection,
     views: Views,
+    margins: Margins,
+    solver: Solver,
     unlabelled: Unlabelled = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
@@ -140,7 +153,14 @@ def tune(
             regularizations=regularization,
             mus=others.mu,
             eta0s=others.eta0,
-            parameters=_parameters(model, stochastic, projection, views, seed),
+            parameters={
+                **given(pairs, loss=loss),
+                **given(projection),
+                **given(margins),
+                **given(solver),
+                **_views(views),
+                **_parameters(model, seed, convention),
+            },
             unlabelled=None if unlabelled is None else open_dataset(unlabelled),
             max_features=max_features,
             measure=metric,
@@ -170,14 +190,17 @@ def _left_out_metric(criterion: str) -> str:
     return metric
 
 
-def _parameters(
-    model: TuneModel, stochastic: Stochastic, projection: Projection, views: Views, seed: int
-) -> dict[str, Any]:
-    """Parameters of the estimator that all fits share."""
+def _views(views: Views) -> dict[str, Any]:
+    """What was said of views, as the estimator takes it."""
     parsed = parse_views(views.views) if views.views else None
-    draws = seed if model in (TuneModel.spd, TuneModel.lcra) else None
-    said = {**given(stochastic), **given(projection), **given(views)}
-    return {**said, **given(views=parsed, seed=draws)}
+    return {**given(views), **given(views=parsed)}
+
+
+def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
+    """Parameters of the estimator that follow from options of the search."""
+    draws = {"seed": seed} if model in (TuneModel.spd, TuneModel.lcra, TuneModel.max_margin) else {}
+    # Lists are trained for what they are measured by.
+    return {**draws, "convention": convention} if model is TuneModel.max_margin else draws
 
 
 def _print_tuned(result: Any, metric: str, measured_by: str) -> None:

@@ -7,66 +7,47 @@ from typing import Annotated, Literal
 
 import typer
 
-from dranking.cli.commands.train.fitting import Job, train_linear
+from dranking.cli.commands.train.fitting import Job
+from dranking.cli.commands.train.watching import Estimator, Watched, train_watched
 from dranking.cli.groups import given, grouped
-from dranking.cli.options import Convention, RegularizationIfGiven
+from dranking.cli.max_margin_options import Margins, Solver
+from dranking.cli.pairwise_options import Steps
+from dranking.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Margins:
-    """What is lost where."""
+class ListSteps(Steps):
+    """Of sgd, which draws pairs or lists."""
 
-    loss: Annotated[
-        Literal["pairwise", "ap", "ndcg"],
-        typer.Option(help="Of a list, 1 - AP or 1 - NDCG; or of pairs."),
-    ] = "ap"
-    margins: Annotated[
-        Literal["levels", "ranks"] | None,
-        typer.Option(help="Of pairs: by level of relevance, or by rank (levels)."),
-    ] = None
-    n_levels: Annotated[
+    steps_per_epoch: Annotated[
         int | None,
-        typer.Option("--levels", help="Of relevance (one more than the highest grade there is)."),
-    ] = None
-    form: Annotated[
-        Literal["argmax", "sum"] | None,
-        typer.Option(help="Of lists: the worst ranking, or all of them if lists are short."),
-    ] = None
-    convention: Convention = "standard"
-
-
-@dataclass(frozen=True)
-class Solver:
-    """How the minimum is found."""
-
-    solver: Annotated[
-        Literal["auto", "bundle", "newton", "sgd"] | None,
         typer.Option(
-            help="bundle: cutting planes, to a duality gap; newton: for pairs; sgd: steps on drawn "
-            "pairs or lists (newton for pairs, else bundle)."
+            help="Steps of an epoch; one per document or, of lists, per query if left out, with a "
+            "minimum."
         ),
     ] = None
-    tol: Annotated[
-        float | None,
-        typer.Option(help="End at a gap so many times the objective of zero weights (1e-4)."),
-    ] = None
-    max_iter: Annotated[int | None, typer.Option(help="Rounds at most (1,000).")] = None
-    n_epochs: Annotated[int | None, typer.Option("--epochs", help="Of sgd (10).")] = None
-    steps_per_epoch: Annotated[
-        int | None, typer.Option(help="Of sgd (one per document or query, with a minimum).")
-    ] = None
-    shards: Annotated[
-        int | None, typer.Option(help="Of sgd: parts trained alone, averaged each epoch (1).")
-    ] = None
-    seed: Annotated[int | None, typer.Option(help="Of sgd's draws (0).")] = None
 
 
 @grouped
 def max_margin(
-    job: Job, margins: Margins, solver: Solver, regularization: RegularizationIfGiven = None
+    job: Job,
+    margins: Margins,
+    solver: Solver,
+    steps: ListSteps,
+    estimator: Estimator,
+    watched: Watched,
+    loss: Annotated[
+        Literal["pairwise", "ap", "ndcg"],
+        typer.Option(help="Of a list, 1 - AP or 1 - NDCG; or of pairs."),
+    ] = "ap",
 ) -> None:
-    """Large margins where mistakes cost much: at the top of the list."""
+    """Large margins where mistakes cost much: at the top of the list.
+
+    What is of epochs, and followed after each, is of --solver sgd.
+    """
     import dranking as dr
 
-    options = {**given(margins), **given(solver), **given(regularization=regularization)}
-    train_linear("max-margin", dr.MaxMarginRanker(**options), job)
+    if watched.learning_curve is not None and solver.solver != "sgd":
+        raise UsageError("--learning-curve draws epochs, which --solver sgd alone has.")
+    options = {**given(margins), **given(solver), **given(steps), **given(estimator, loss=loss)}
+    train_watched("max-margin", dr.MaxMarginRanker(**options), job, watched)
