@@ -45,31 +45,37 @@ def test_every_ranker_is_compared_over_all_queries(monkeypatch, folder, tmp_path
     max_margin.main([str(folder), "--output", str(tmp_path), "--json"])
     result = json.loads(capsys.readouterr().out)["MQ2008"]
     assert (tmp_path / "max-margin-MQ2008.svg").exists()
-    assert len(result["differences"]) == 3 * 2 * 3
+    assert len(result["differences"]) == 3 * 2 * 4
     for row in result["differences"]:
-        assert row["n_queries"] == 40
+        assert row["n_queries"] + row["n_excluded"] == 40
         means = [result["means"][row[who]][row["metric"]] for who in ("ranker", "peer")]
         assert row["difference"] == pytest.approx(means[0] - means[1], abs=1e-12)
         assert row["low"] <= row["difference"] <= row["high"]
+        worse = row["low"] > 0 if row["metric"] == "pairwise_error" else row["high"] < 0
+        assert row["on_par"] == (not worse)
     trained = [
         (row["ranker"], row["metric"]) for row in result["differences"] if row["trained_for"]
     ]
-    assert trained == [("AP", "map")] * 2 + [("NDCG", "ndcg")] * 2
+    assert trained == [
+        *[("AP", "map")] * 2, *[("NDCG", "ndcg")] * 2, *[("pairwise", "pairwise_error")] * 2,
+    ]  # fmt: skip
     max_margin.main([str(folder), "--output", str(tmp_path)])
     assert "trained for" in capsys.readouterr().out
 
 
-def test_lambda_is_chosen_on_validation_and_tested_on_test(monkeypatch, folder):
+@pytest.mark.parametrize("measure", ["ndcg", "pairwise_error"])
+def test_lambda_is_chosen_on_validation_and_tested_on_test(measure, monkeypatch, folder):
     fold = max_margin.read_fold(folder, 2)
     lambdas = [8.0, 1.0, 0.125]
     few = max_margin.CANDIDATES["RankRLS"]._replace(lambdas=lambdas)
     monkeypatch.setattr(max_margin, "CANDIDATES", {"RankRLS": few})
     tuned = max_margin.tune_fold("RankRLS", fold)
     scores = [
-        dr.evaluate(dr.RankRLS(v).fit(fold.train).to_model(), fold.validation, ["ndcg"], "letor4")
-        .metrics["ndcg"] for v in lambdas
+        dr.evaluate(dr.RankRLS(v).fit(fold.train).to_model(), fold.validation, [measure], "letor4")
+        .metrics[measure] for v in lambdas
     ]  # fmt: skip
-    assert tuned.chosen["ndcg"] == lambdas[int(np.argmax(scores))]
-    model = dr.RankRLS(tuned.chosen["ndcg"]).fit(fold.train).to_model()
-    expected = dr.evaluate(model, fold.test, ["ndcg"], "letor4").metrics
-    assert tuned.tested["ndcg"].summary().metrics == pytest.approx(expected)
+    best = np.argmax(scores) if measure == "ndcg" else np.argmin(scores)
+    assert tuned.chosen[measure] == lambdas[int(best)]
+    model = dr.RankRLS(tuned.chosen[measure]).fit(fold.train).to_model()
+    expected = dr.evaluate(model, fold.test, [measure], "letor4").metrics
+    assert tuned.tested[measure].summary().metrics == pytest.approx(expected)
