@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,16 +50,11 @@ def fit_standard(dataset: Dataset) -> Standard:
     One pass in float64: two sweeps over each block, blocks merged pairwise (Chan, Golub and
     LeVeque 1983), so that a large offset costs no digits.
     """
-    total = _of_block(dataset.block(0))
-    for index in range(1, dataset.n_blocks):
-        total = _merge(total, _of_block(dataset.block(index)))
-    deviation = np.sqrt(total.squares / total.n)
-    scale = np.where(total.low < total.high, deviation, 1.0)
-    mean = None if dataset.is_sparse else tuple(total.mean.tolist())
-    return Standard(mean=mean, scale=tuple(np.where(scale > 0, scale, 1.0).tolist()))
+    blocks = (feature_moments(dataset.block(index)) for index in range(dataset.n_blocks))
+    return standard_of(blocks, sparse=dataset.is_sparse)
 
 
-class _Moments(NamedTuple):
+class FeatureMoments(NamedTuple):
     """Of n documents, per feature: mean, sum of squared deviations from it, extremes."""
 
     n: int
@@ -67,11 +64,29 @@ class _Moments(NamedTuple):
     high: NDArray[np.float64]
 
 
-def _of_block(block: QueryBlock) -> _Moments:
+def standard_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> Standard:
+    """The scaling that `fit_standard` finds, from the moments of the blocks of a data set.
+
+    Parameters
+    ----------
+    blocks
+        In order; at least one.
+    sparse
+        Whether the features are: then means stay.
+    """
+    total = reduce(_merge, blocks)
+    deviation = np.sqrt(total.squares / total.n)
+    scale = np.where(total.low < total.high, deviation, 1.0)
+    mean = None if sparse else tuple(total.mean.tolist())
+    return Standard(mean=mean, scale=tuple(np.where(scale > 0, scale, 1.0).tolist()))
+
+
+def feature_moments(block: QueryBlock) -> FeatureMoments:
+    """The moments of the documents of one block."""
     n = block.n_documents
     if not n:
         nothing = np.zeros(block.n_features)
-        return _Moments(0, nothing, nothing, nothing + np.inf, nothing - np.inf)
+        return FeatureMoments(0, nothing, nothing, nothing + np.inf, nothing - np.inf)
     if block.is_sparse:
         return _of_sparse_block(block)
     values = block.features
@@ -79,10 +94,10 @@ def _of_block(block: QueryBlock) -> _Moments:
     squares = np.array(
         [np.square(column - m).sum() for column, m in zip(values.T, mean, strict=True)]
     )
-    return _Moments(n, mean, squares, values.min(axis=0), values.max(axis=0))
+    return FeatureMoments(n, mean, squares, values.min(axis=0), values.max(axis=0))
 
 
-def _of_sparse_block(block: QueryBlock) -> _Moments:
+def _of_sparse_block(block: QueryBlock) -> FeatureMoments:
     n, n_features = block.features.shape
     columns, values = block.features.indices, block.features.data.astype(np.float64)
     stored = np.bincount(columns, minlength=n_features)
@@ -93,15 +108,15 @@ def _of_sparse_block(block: QueryBlock) -> _Moments:
     high = np.where(stored < n, 0.0, -np.inf)
     np.minimum.at(low, columns, values)
     np.maximum.at(high, columns, values)
-    return _Moments(n, mean, squares, low, high)
+    return FeatureMoments(n, mean, squares, low, high)
 
 
-def _merge(a: _Moments, b: _Moments) -> _Moments:
+def _merge(a: FeatureMoments, b: FeatureMoments) -> FeatureMoments:
     n = a.n + b.n
     if not n:
         return a
     difference = b.mean - a.mean
-    return _Moments(
+    return FeatureMoments(
         n,
         a.mean + difference * (b.n / n),
         a.squares + b.squares + np.square(difference) * (a.n * b.n / n),

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.bounds.report import RiskBounds, risk_bounds
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.scaling import fit_standard
+from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
 from dranking.engine.executor import Executor
+from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.bilinear_model import BilinearModel
+from dranking.rankers.linear import LinearModel, Transforms, locate_features
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import FAMILIES
@@ -67,49 +71,58 @@ class Content:
     challenger, champion
         That metric and NDCG at CUTOFFS, query by query; no champion to compare with.
     scales
-        (n_features,) standard deviation of each of the model's features on the judged data.
+        (n_features,) standard deviation of each of the model's features on the judged data, scaled
+        as the model scales them; None for a model of word pairs.
     training
         None where the training data is not there, or the ranker is another.
     facts
         What is known of data and run: label to text.
     verdict
         Of the gate: ``{"accepted", "reasons"}``; None without one.
+    segments
+        (n_queries,) segment of each judged query, null where it has none; None without segments.
     drift, max_drift
         Population stability indices, and the limit.
     command
         How to make the model again.
     bounds
-        Of the risk on queries to come; None where the training data has no documents here.
+        Of the risk on queries to come; or in words why there are none.
     """
 
-    model: LinearModel
+    model: LinearModel | BilinearModel
     metric: str
     convention: str
     challenger: PerQuery
     champion: PerQuery | None
-    scales: Array
+    scales: Array | None = None
     training: Training | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     verdict: Mapping[str, Any] | None = None
+    segments: pa.Array | None = None
     drift: Mapping[str, float] = field(default_factory=dict)
     max_drift: float | None = None
     command: str = ""
-    bounds: RiskBounds | None = None
+    bounds: RiskBounds | str = "the training data was not given."
 
 
-def measure(
-    model: LinearModel, data: Dataset, metric: str, convention: str, executor: Executor
-) -> PerQuery:
-    """The metric of a report, and NDCG at CUTOFFS, of every query."""
-    names = [get_measure(metric).name, *(f"ndcg@{k}" for k in CUTOFFS)]
-    found = evaluate(model, data, list(dict.fromkeys(names)), convention, executor=executor)
-    return found.per_query
+def measures_of(metric: str) -> list[str]:
+    """What a report measures: its metric, and NDCG at CUTOFFS."""
+    return list(dict.fromkeys([get_measure(metric).name, *(f"ndcg@{k}" for k in CUTOFFS)]))
 
 
-def feature_scales(model: LinearModel, data: Dataset) -> Array:
-    """(n_features,) standard deviation of each of the model's features."""
-    columns = data.columns_of(model.feature_names)
-    return np.array(fit_standard(data).scale)[columns]
+def feature_scales(model: LinearModel, data: Dataset, executor: Executor) -> Array:
+    """(n_features,) standard deviation of each of the model's features, scaled as it does."""
+    columns, missing = locate_features(model.feature_names, model.transforms, data)
+    blocks = map_blocks(
+        _scaled_moments, data, executor, missing, columns=columns, name="scales of features"
+    )
+    return np.array(standard_of(blocks, sparse=data.is_sparse).scale)
+
+
+def _scaled_moments(block: QueryBlock, transforms: Transforms) -> FeatureMoments:
+    for transform in transforms:
+        block = transform.apply(block)
+    return feature_moments(block)
 
 
 def describe(
@@ -142,38 +155,51 @@ def describe(
     executor
         Where it is computed.
     """
-    rival = None if champion is None else measure(champion, judged, metric, convention, executor)
-    training, bounds = None, None
-    if train is not None and train.has_documents:
-        try:
-            bounds = risk_bounds(model, train, convention=convention, executor=executor)
-        except DataError:  # of weighted queries, or grades below 0, there are none
-            bounds = None
-    if train is not None:
-        training = study_training(
-            model,
-            train,
-            judged,
-            metric=metric,
-            convention=convention,
-            lambdas=lambdas,
-            executor=executor,
-        )
-    return Content(
+
+    def measured(measured_model: LinearModel) -> PerQuery:
+        names = measures_of(metric)
+        return evaluate(measured_model, judged, names, convention, executor=executor).per_query
+
+    content = Content(
         model=model,
         metric=get_measure(metric).name,
         convention=get_convention(convention).name,
-        challenger=measure(model, judged, metric, convention, executor),
-        champion=rival,
-        scales=feature_scales(model, judged),
-        training=training,
-        bounds=bounds,
+        challenger=measured(model),
+        champion=None if champion is None else measured(champion),
+        scales=feature_scales(model, judged, executor),
         facts={
             "judged documents": f"{judged.n_documents:,}",
             "judged queries": f"{judged.n_queries:,}",
             "judged data": judged.fingerprint,
         },
     )
+    if train is None:
+        return content
+    training = study_training(
+        model,
+        train,
+        judged,
+        metric=metric,
+        convention=convention,
+        lambdas=lambdas,
+        executor=executor,
+    )
+    return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+
+
+def bounds_of(
+    model: LinearModel, train: Dataset, convention: str, executor: Executor
+) -> RiskBounds | str:
+    """Risk bounds from the training data; or in words why there are none."""
+    if not train.has_documents:
+        return (
+            "the model was trained on statistics of queries, and bounds need their documents. "
+            "`dranking bounds MODEL DATA` computes them from the data."
+        )
+    try:
+        return risk_bounds(model, train, convention=convention, executor=executor)
+    except DataError as error:  # of weighted queries, grades below 0 or not whole
+        return str(error)
 
 
 def study_training(
@@ -188,11 +214,14 @@ def study_training(
 ) -> Training | None:
     """Train the model's kind again: at other sizes, at other lambdas, and without folds.
 
-    None if the kind is not greedy RankRLS or RankRLS.
+    None if the kind is not greedy RankRLS or RankRLS, or the model has another scaling than the
+    training data here, so that their weights do not compare.
     """
     kind = KINDS.get(str(model.provenance.get("ranker")))
     parameters = model.provenance.get("parameters", {})
-    if kind is None or "regularization" not in parameters:
+    features = train.columns_of(model.feature_names)
+    same_scaling = tuple(t.restricted(features) for t in train.transforms) == model.transforms
+    if kind is None or "regularization" not in parameters or not same_scaling:
         return None
     value = float(parameters["regularization"])
     family, is_greedy = FAMILIES[kind], kind == "greedy-rankrls"
@@ -209,7 +238,6 @@ def study_training(
         criterion = Criterion(get_measure(metric).name, get_convention(convention))
         sizes = grid_points(own, validation_sums(own, train, judged, criterion, executor))
         stability = _stability(train, value, size, executor)
-    features = train.columns_of(model.feature_names)
     weights = np.array([_weights_of(path, features) for path in paths])
     return Training(sizes, around, weights, stability)
 

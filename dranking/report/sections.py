@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dranking.bounds.report import RiskBounds
-from dranking.rankers.training import CurvePoint, plot_learning_curve
-from dranking.report.content import (
-    CUTOFFS,
-    Content,
-    differences,
-    number,
-    selection_order,
-)
-from dranking.report.figures import (
-    draw_cutoffs,
-    draw_differences,
-    draw_drift,
-    draw_regularisation,
-    draw_sizes,
-    draw_stability,
-    draw_weights,
-)
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.bilinear_model import BilinearModel
+from dranking.report import model_sections as of_model
+from dranking.report.content import CUTOFFS, Content, differences, number
+from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift
 from dranking.report.page import Drawing, Page, Section, Table
 from dranking.tuning.curves import measure_label
 
 N_REGRESSIONS = 15
 N_BARS = 30
+SHIFTS = {"large (above 0.25)": (0.25, np.inf), "small (0.1 to 0.25)": (0.1, 0.25)}
+"""What population stability indices are commonly called."""
 
 
 def page_of(content: Content, title: str = "Ranking model") -> Page:
     """The page about a model."""
     mean = content.challenger.summary().metrics[content.metric]
+    what, size = of_model.size_of(content.model)
     facts = [
         (f"{measure_label(content.metric)}, challenger", number(mean)),
-        ("features", str(len(content.model.weights))),
+        (what, f"{size:,}"),
         ("judged queries", f"{content.challenger.n_queries:,}"),
     ]
     if content.champion is not None:
@@ -59,24 +49,22 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
 
 def sections_of(content: Content) -> Iterator[Section]:
     """The sections there is something to say in, in order."""
+    training = content.training
     if content.verdict is not None:
         yield _gate(content)
-    if content.training is not None and content.training.sizes:
-        yield _sizes(content)
-    yield _features(content)
+    if training is not None and training.sizes:
+        yield of_model.sizes(content, training)
+    yield from _weights(content)
     if content.champion is not None:
         yield _queries(content)
+    if content.segments is not None:
+        yield _segments(content)
     yield _cutoffs(content)
-    if content.training is not None:
-        yield _regularisation(content)
-        if content.training.stability:
-            yield _stability(content)
-    if content.model.provenance.get("learning_curve"):
-        yield _learning(content)
+    yield from _training(content)
     if content.drift:
         yield _drift(content)
-    if content.bounds is not None:
-        yield _bounds(content.bounds)
+    if not isinstance(content.model, BilinearModel):
+        yield of_model.bounds(content.bounds)
     yield _data(content)
     if content.command:
         yield Section(
@@ -89,6 +77,26 @@ def sections_of(content: Content) -> Iterator[Section]:
         )
 
 
+def _weights(content: Content) -> Iterator[Section]:
+    model = content.model
+    if isinstance(model, BilinearModel):
+        yield of_model.word_pairs(model)
+    elif content.scales is not None:
+        yield of_model.weights(model, content.scales)
+
+
+def _training(content: Content) -> Iterator[Section]:
+    model, training = content.model, content.training
+    if isinstance(model, BilinearModel):
+        return
+    if training is not None and content.scales is not None:
+        yield of_model.regularisation(model, training, content.scales)
+        if training.stability:
+            yield of_model.stability(training)
+    if model.provenance.get("learning_curve"):
+        yield of_model.learning(model)
+
+
 def _gate(content: Content) -> Section:
     reasons = (content.verdict or {})["reasons"]
     rows = [(r["rule"], "passed" if r["passed"] else "failed", r["text"]) for r in reasons]
@@ -96,54 +104,6 @@ def _gate(content: Content) -> Section:
         "The gate",
         ["Every rule that was judged; all must pass." if rows else "No rule was set."],
         tables=[Table(["rule", "", "found"], rows)] if rows else [],
-    )
-
-
-def _sizes(content: Content) -> Section:
-    points = content.training.sizes if content.training else ()
-    champion = None
-    if content.champion is not None:
-        champion = content.champion.summary().metrics[content.metric]
-    figure = draw_sizes(
-        [point["n_features"] for point in points],
-        np.array([point["score"] for point in points]),
-        np.array([point["standard_error"] for point in points]),
-        content.metric,
-        champion,
-    )
-    return Section(
-        "How many features",
-        drawings=[
-            Drawing(
-                figure,
-                f"{measure_label(content.metric)} on the judged queries of the models of every "
-                "size on the way to this one, with 95 % intervals over queries.",
-            )
-        ],
-    )
-
-
-def _features(content: Content) -> Section:
-    model, order = content.model, selection_order(content.model)
-    weights = np.array(model.weights)
-    standardised = weights * content.scales
-    names = [model.feature_names[i] for i in order]
-    shown = order[:N_BARS]
-    rows = [
-        (place, model.feature_names[i], float(weights[i]), float(standardised[i]))
-        for place, i in enumerate(order, start=1)
-    ]
-    how = "in the order of selection" if "selected" in model.provenance else "heaviest first"
-    return Section(
-        "What the model looks at",
-        [f"Its {len(names)} features, {how}. A score is the sum of weight times value."],
-        [
-            Drawing(
-                draw_weights([model.feature_names[i] for i in shown], standardised[shown]),
-                f"Standardised weights of the first {len(shown)} features, {how}.",
-            )
-        ],
-        [Table(["", "feature", "weight", "weight x deviation"], rows)],
     )
 
 
@@ -180,6 +140,36 @@ def _queries(content: Content) -> Section:
     )
 
 
+def _segments(content: Content) -> Section:
+    """The metric in each segment of the judged queries."""
+    labels = np.array([] if content.segments is None else content.segments.to_pylist(), object)
+    tables = {"challenger": content.challenger}
+    if content.champion is not None:
+        tables["champion"] = content.champion
+    rows = []
+    for label in [*sorted({str(each) for each in labels if each is not None}), None]:
+        inside = labels == label
+        means = [_mean(table, content.metric, inside) for table in tables.values()]
+        change = [means[0] - means[1]] if len(means) == 2 else []
+        if inside.any():
+            rows.append((label or "in no segment", int(inside.sum()), *means, *change))
+    columns = ["segment", "queries", *tables, *(["change"] if len(tables) == 2 else [])]
+    return Section(
+        "Segment by segment",
+        [f"Mean {measure_label(content.metric)} over the judged queries of each segment."],
+        tables=[Table(columns, rows)],
+    )
+
+
+def _mean(table: PerQuery, metric: str, inside: NDArray[np.bool_]) -> float:
+    """Weighted mean over the queries inside that count; NaN if there is none."""
+    values = table.values[metric]
+    weights = np.where(inside & np.isfinite(values), 1.0, 0.0)
+    if table.weights is not None:
+        weights *= table.weights
+    return float(np.average(np.nan_to_num(values), weights=weights)) if weights.any() else np.nan
+
+
 def _cutoffs(content: Content) -> Section:
     tables = {"challenger": content.challenger}
     if content.champion is not None:
@@ -196,94 +186,19 @@ def _cutoffs(content: Content) -> Section:
     )
 
 
-def _regularisation(content: Content) -> Section:
-    training = content.training
-    weights = training.weights * content.scales if training else np.empty((0, 0))
-    figure = draw_regularisation(
-        training.lambdas if training else (), weights, content.model.feature_names
-    )
-    return Section(
-        "Regularisation path",
-        drawings=[
-            Drawing(figure, "Standardised weights of the leading features at other lambdas.")
-        ],
-    )
-
-
-def _stability(content: Content) -> Section:
-    shares = dict(list((content.training.stability if content.training else {}).items())[:N_BARS])
-    return Section(
-        "Stability of the selection",
-        ["Features selected when a fifth of the training queries is left out, fold by fold."],
-        [
-            Drawing(
-                draw_stability(list(shares), list(shares.values())),
-                "Share of five folds in which each feature is selected.",
-            )
-        ],
-    )
-
-
-def _learning(content: Content) -> Section:
-    curve = [CurvePoint(**point) for point in content.model.provenance["learning_curve"]]
-    return Section(
-        "Learning curve",
-        drawings=[
-            Drawing(
-                plot_learning_curve(curve),
-                "Objective, and the validation metric where there is one, while training.",
-            )
-        ],
-    )
-
-
-def _bounds(found: RiskBounds) -> Section:
-    rows = []
-    for bound in found.bounds:
-        if bound.version == "printed":
-            continue
-        known = bound.empirical is not None
-        rows.append(
-            (
-                f"{bound.statement}, {bound.case}",
-                bound.risk,
-                bound.empirical,
-                magnitude(bound.log_value) if known else "unknown",
-                "vacuous" if bound.is_vacuous else "holds something",
-            )
-        )
-    from_sample = [name for name, value in found.known.items() if value.source == "sample"]
-    caution = (
-        f"Taken from the sample instead of known beforehand: {', '.join(from_sample)}; so these "
-        "are approximations."
-        if from_sample
-        else "All caps were given."
-    )
-    return Section(
-        "What the training error says about queries to come",
-        [
-            f"Position-sensitive bounds, each failing with probability at most {found.delta:g}. A "
-            "vacuous bound is above what the risk can ever be. " + caution
-        ],
-        tables=[Table(["bound", "of", "training risk", "bound on the risk", "verdict"], rows)],
-    )
-
-
-def magnitude(log_value: float) -> str:
-    """A positive number given by its natural logarithm, however large."""
-    if log_value < 700:
-        return f"{math.exp(log_value):.4g}"
-    return f"10^{log_value / math.log(10):.0f}"
-
-
 def _drift(content: Content) -> Section:
     moved = sorted(content.drift.items(), key=lambda item: -item[1])[:N_BARS]
     names, indices = zip(*moved, strict=True)
+    n_moved = {
+        what: sum(low < index <= high for index in content.drift.values())
+        for what, (low, high) in SHIFTS.items()
+    }
+    counts = ", ".join(f"{count} {what}" for what, count in n_moved.items())
     return Section(
         "Drift of the features",
         [
-            "How far the newest data is from what the champion was trained on: 0 is no shift, "
-            "0.1 is commonly called small, 0.25 large."
+            "How far the newest data is from what the champion was trained on, by population "
+            f"stability index. Shifts of the {len(content.drift)} features: {counts}."
         ],
         [Drawing(draw_drift(names, indices, content.max_drift), "Features that moved most.")],
     )
@@ -292,7 +207,13 @@ def _drift(content: Content) -> Section:
 def _data(content: Content) -> Section:
     rows = list(content.facts.items())
     data = content.model.provenance.get("data", {})
-    rows += [(f"training {k.removeprefix('n_')}", str(v)) for k, v in data.items()]
+    rows += [
+        (
+            f"training {name.removeprefix('n_')}",
+            f"{value:,}" if isinstance(value, int) else str(value),
+        )
+        for name, value in data.items()
+    ]
     versions = content.model.provenance.get("versions", {})
     rows += [(f"version of {name}", str(value)) for name, value in versions.items()]
     return Section("Data and versions", tables=[Table(["", ""], rows)])

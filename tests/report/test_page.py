@@ -3,18 +3,26 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dranking as dr
+from dranking.data.collection import text_collection
+from dranking.data.preferences import same_class
+from dranking.data.scaling import scaled
 from dranking.engine.executor import get_executor
+from dranking.rankers.bilinear_evaluation import evaluate_bilinear
 from dranking.rankers.linear import LinearModel
-from dranking.report.content import describe, selection_order
+from dranking.rankers.statistics import build_statistics
+from dranking.report.content import Content, describe, measures_of, selection_order
 from dranking.report.figures import draw_differences
+from dranking.report.model_sections import magnitude
 from dranking.report.page import Page, Section, Table, cell_text, render
-from dranking.report.sections import magnitude, page_of
+from dranking.report.sections import page_of
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -251,8 +259,10 @@ def test_data_that_bounds_are_not_for_has_a_page_without_them(weights, shift):
     run = get_executor("threads")
     options = {"metric": "ndcg", "convention": "standard", "executor": run}
     content = describe(model, judged, train=train, **options)
-    assert content.bounds is None
-    assert page_of(content).sections
+    assert isinstance(content.bounds, str)
+    [bounds] = [s for s in page_of(content).sections if "training error" in s.title]
+    assert bounds.paragraphs == [f"No risk bounds here: {content.bounds}"]
+    assert bounds.tables == ()
 
 
 def test_very_many_queries_make_no_larger_figure():
@@ -261,3 +271,109 @@ def test_very_many_queries_make_no_larger_figure():
     assert len(bars[0]) == len(bars[1]) == 1_000
     assert [bar.get_height() for bar in bars[1][:1] + bars[1][-1:]] == [2, -1]
     assert draw_differences(np.empty(0), "map").axes[0].patches[:] == []
+
+
+def section(page, title):
+    [found] = [section for section in page.sections if section.title == title]
+    return found
+
+
+def described(model, judged, **options):
+    options = {"metric": "ndcg@10", "convention": "standard", **options}
+    return describe(model, judged, executor=get_executor("threads"), **options)
+
+
+@pytest.mark.parametrize(
+    ("train", "why"),
+    [("none", "the training data was not given"), ("statistics", "statistics of queries")],
+)
+def test_why_there_are_no_bounds_is_said(train, why, tmp_path):
+    data = ranking(1)
+    model = dr.GreedyRankRLS(n_features=2, regularization=1.0).fit(data).to_model()
+    given = {} if train == "none" else {"train": build_statistics(data, tmp_path / "store")}
+    page = page_of(described(model, ranking(2), **given))
+    [text] = section(page, "What the training error says about queries to come").paragraphs
+    assert text.startswith("No risk bounds here: ")
+    assert why in text
+
+
+def test_segments_have_their_own_means():
+    judged = ranking(2, n_queries=4)
+    model = dr.RankRLS(1.0).fit(ranking(1)).to_model()
+    champion = model.model_copy(update={"weights": tuple(-w for w in model.weights)})
+    content = described(model, judged, champion=champion)
+    segments = pa.array(["de", "fr", "de", None])
+    rows = (
+        section(page_of(replace(content, segments=segments)), "Segment by segment").tables[0].rows
+    )
+    ours, theirs = (t.values["ndcg@10"] for t in (content.challenger, content.champion))
+    assert [row[:2] for row in rows] == [("de", 2), ("fr", 1), ("in no segment", 1)]
+    for row, queries in zip(rows, ([0, 2], [1], [3]), strict=True):
+        expected = [np.mean(ours[queries]), np.mean(theirs[queries])]
+        assert row[2:] == pytest.approx((*expected, expected[0] - expected[1]))
+
+
+def test_a_segment_without_a_query_that_counts_has_no_mean():
+    judged = dr.from_arrays(
+        np.arange(8.0, dtype=np.float32)[:, None],
+        [0, 0, 1, 0, 1, 0, 0, 1],
+        np.repeat([1, 2, 3, 4], 2),
+        query_weights=np.array([1.0, 3.0, 1.0, 0.0]),
+    )
+    model = LinearModel(feature_names=judged.feature_names, weights=(1.0,))
+    content = replace(described(model, judged), segments=pa.array(["none", "a", "a", "zero"]))
+    [a, none, zero] = section(page_of(content), "Segment by segment").tables[0].rows
+    values = content.challenger.values["ndcg@10"]
+    assert a[:2] == ("a", 2)
+    assert a[2] == pytest.approx((3 * values[1] + values[2]) / 4)
+    assert np.isnan(none[2])
+    assert np.isnan(zero[2])
+
+
+def test_drift_is_summed_up():
+    model = dr.RankRLS(1.0).fit(ranking(1)).to_model()
+    drift = {"f1": 0.02, "f2": 0.1, "f3": 0.2, "f4": 0.25, "f5": 0.3, "f6": 4.0}
+    page = page_of(replace(described(model, ranking(2)), drift=drift))
+    [text] = section(page, "Drift of the features").paragraphs
+    assert "Shifts of the 6 features: 2 large (above 0.25), 2 small (0.1 to 0.25)." in text
+
+
+@pytest.mark.parametrize("scaling", ["standard", "query-minmax"])
+def test_standardised_weights_are_of_features_as_the_model_scales_them(scaling):
+    """One more deviation of the scaled feature moves the score by so much."""
+    train, judged = ranking(1), ranking(2)
+    view = scaled(train, scaling)
+    model = dr.RankRLS(1.0).fit(view).to_model()
+    content = described(model, judged)
+    raw = np.vstack([judged.block(b).features for b in range(judged.n_blocks)]).astype(float)
+    if scaling == "standard":
+        expected = raw.std(axis=0) / np.array(model.transforms[0].scale)
+    else:
+        queries = raw.reshape(-1, 8, 6)
+        low, high = queries.min(axis=1, keepdims=True), queries.max(axis=1, keepdims=True)
+        expected = ((queries - low) / (high - low)).reshape(-1, 6).std(axis=0)
+    np.testing.assert_allclose(content.scales, expected, rtol=1e-5)
+    compared = described(model, judged, train=train)
+    assert compared.training is None, "weights of raw features do not compare with those of scaled"
+
+
+def test_a_model_of_word_pairs_has_a_page():
+    labels = ["sea", "sea", "wood", "wood"]
+    documents = text_collection(["boat sail", "wave sail", "tree leaf", "bark leaf"], labels=labels)
+    model = dr.BilinearRanker(1e-6, n_steps=500, rate=1.0).fit(documents).to_model()
+    found = evaluate_bilinear(model, documents, same_class(documents), measures=measures_of("map"))
+    content = Content(model, "map", "standard", found.per_query, found.per_query)
+    page = page_of(content)
+    assert ("word pairs", f"{model.weights.nnz}") in page.facts
+    assert [s.title for s in page.sections] == [
+        "What the model looks at",
+        "Query by query",
+        "NDCG at each depth",
+        "Data and versions",
+    ]
+    pairs = section(page, "What the model looks at").tables[0].rows
+    weights = model.weights.toarray()
+    for query_word, word, weight in pairs:
+        assert query_word != word
+        assert weight == weights[model.words.index(query_word), model.words.index(word)]
+    assert {"script", "img"}.isdisjoint(outline(page).tags)
