@@ -53,6 +53,10 @@ class TuningWarning(UserWarning):
     """Some settings of a search cannot be trained, and are not chosen."""
 
 
+class RetrainWarning(UserWarning):
+    """Something beside a retraining run has failed; the run itself has not."""
+
+
 def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:
     """The first five entries of a document that are wrong, and what is wrong with them.
 

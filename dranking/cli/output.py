@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from dranking.engine.progress import reporting
-from dranking.errors import SelectionWarning, TuningWarning
+from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
 
 LOG_SECONDS = 10.0
 
@@ -63,7 +63,7 @@ def note(message: str) -> None:
 def progress_shown() -> Iterator[None]:
     """Show the progress reported inside: bars on a terminal, JSON lines elsewhere."""
     with warnings.catch_warnings():
-        for category in (SelectionWarning, TuningWarning):
+        for category in (RetrainWarning, SelectionWarning, TuningWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = _show_warning
         if notes.is_terminal:

@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -21,14 +21,18 @@ from pydantic import (
     model_validator,
 )
 
+from dranking.data.scaling import Normalize
 from dranking.data.text_source import NullPolicy
 from dranking.errors import UsageError, problems_in
 from dranking.export.formats import Format
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
 from dranking.tuning.choice import Rule
-from dranking.tuning.families import ModelName
+from dranking.tuning.families import ModelName, tunable_of
 from dranking.tuning.numbers import grid_of, number_of
+
+BILINEAR: Final = "bilinear"
+Kind: TypeAlias = Literal[ModelName, "bilinear"]
 
 ENVIRONMENT_PREFIX = "DRANKING_RETRAIN__"
 
@@ -59,6 +63,9 @@ ConventionName: TypeAlias = Annotated[str, AfterValidator(_known_convention)]
 Grid: TypeAlias = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
 ]
+Strengths: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
+]
 Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -69,16 +76,21 @@ class DataConfig(BaseModel):
     ----------
     train
         Files, dataset directories or patterns such as ``incoming/*.txt``; each one found is a
-        part, ingested once and kept. Parts are in the order of their names.
+        part, ingested once and kept. Parts are in the order of their names. For ``bilinear``:
+        parquet tables with the columns text and label.
     holdout
         Judged queries on which challenger and champion meet; never trained on.
     validation
         Judged queries to choose hyperparameters on, if the tuning shall not cross-validate.
     window
         Newest parts to train on; all if left out.
-    null, n_features, normalize
-        As `dranking ingest` takes them. Scaling by the standard deviation of all data is not among
-        them: it would change with every night.
+    null, n_features, sparse, regroup
+        As `dranking ingest` takes them, for text.
+    normalize
+        "query-minmax" scales parts as they are ingested; "standard" is the scaling of all training
+        data of the night, which is found without reading what is ingested.
+    text
+        Of ``bilinear``: options of `TextVectorizer.fit`, such as ``{n_words = 5000}``.
     segments
         Parquet file with a column ``qid`` and one that says to which segment a query belongs.
     segment_column
@@ -92,7 +104,10 @@ class DataConfig(BaseModel):
     window: PositiveInt | None = None
     null: NullPolicy = "error"
     n_features: PositiveInt | None = None
-    normalize: Literal["none", "query-minmax"] = "none"
+    sparse: bool = False
+    regroup: bool = False
+    normalize: Normalize = "none"
+    text: dict[str, Any] = Field(default_factory=dict)
     segments: Path | None = None
     segment_column: str = "segment"
 
@@ -103,19 +118,24 @@ class ModelConfig(BaseModel):
     Attributes
     ----------
     kind
-        Which ranker.
+        Which ranker: one that `dranking tune` knows, or ``bilinear``.
     regularization
         lambda; or several to choose from, as a list or as ``"2^-5..2^5"``.
     n_features
         Of ``greedy-rankrls``: how many to select; if `tune` chooses, at most so many.
+    mu, eta0
+        Of ``lcra``: strength of the co-regularisation; of ``spd`` and ``lcra``: first step length.
+        Or several to choose from; their defaults if left out.
     parameters
-        Further parameters of the ranker.
+        Further parameters of the ranker, such as ``{loss = "ndcg"}`` of ``max-margin``.
     """
 
     model_config = _STRICT
-    kind: ModelName = "greedy-rankrls"
+    kind: Kind = "greedy-rankrls"
     regularization: Grid = (1.0,)
     n_features: PositiveInt | None = None
+    mu: Strengths | None = None
+    eta0: Grid | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -167,8 +187,8 @@ class GateConfig(BaseModel):
         Segments with fewer queries are not judged.
     max_drift
         Largest population stability index of any feature between the champion's training data and
-        the newest part; 0.25 is commonly called a large shift. Chance alone makes about 9 over the
-        documents of that part.
+        a part that it was not trained on; 0.25 is commonly called a large shift. Chance alone makes
+        about 9 over the documents of that part.
     minimum_score
         Least mean of the metric, champion or not; the largest, if it is a measure of error.
     """
@@ -199,11 +219,39 @@ class ExportConfig(BaseModel):
 
 
 class RegistryConfig(BaseModel):
-    """Where versions are kept: a directory or an object store; and how many without an alias."""
+    """Where versions are kept.
+
+    Attributes
+    ----------
+    location
+        A directory, or the URL of an object store such as ``s3://bucket/models``.
+    keep
+        Newest versions to keep; older ones are deleted, unless they have an alias. Of the folders
+        of runs as many are kept.
+    """
 
     model_config = _STRICT
     location: str
     keep: PositiveInt = 30
+
+
+class MlflowConfig(BaseModel):
+    """Where runs are logged beside the registry; a run never waits for it, nor fails by it.
+
+    Attributes
+    ----------
+    tracking_uri
+        Of the MLflow server, or ``file:`` or ``sqlite:`` and a path.
+    experiment
+        Its name there; made if there is none.
+    deadline
+        Seconds after which logging is given up, with a warning.
+    """
+
+    model_config = _STRICT
+    tracking_uri: str
+    experiment: str = "dranking"
+    deadline: Annotated[float, Field(gt=0)] = 60.0
 
 
 class RunConfig(BaseModel):
@@ -249,6 +297,7 @@ class RetrainConfig(BaseModel):
     export: ExportConfig = ExportConfig()
     registry: RegistryConfig
     run: RunConfig = RunConfig()
+    mlflow: MlflowConfig | None = None
     cluster: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -257,11 +306,11 @@ class RetrainConfig(BaseModel):
         n_ways = sum(way is not None for way in ways)
         if n_ways > 1:
             raise ValueError("give one of tune.criterion, tune.folds and data.validation")
-        if n_ways == 0 and len(self.model.regularization) > 1:
-            raise ValueError(
-                "model.regularization has several values: say how to choose, by tune.criterion, "
-                "tune.folds or data.validation"
-            )
+        if self.model.kind == BILINEAR:
+            self._check_bilinear()
+        elif self.data.text:
+            raise ValueError(f"data.text: is for {BILINEAR}, not for {self.model.kind}")
+        self._check_tunable(n_ways)
         greedy = self.model.kind == "greedy-rankrls"
         if greedy and self.model.n_features is None and n_ways == 0:
             raise ValueError("model.n_features: how many features shall be selected?")
@@ -272,6 +321,32 @@ class RetrainConfig(BaseModel):
         if self.gate.metric == SQUARED_ERROR or SQUARED_ERROR in self.run.metrics:
             raise ValueError(f"gate.metric, run.metrics: {SQUARED_ERROR} is not of rankings")
         return self
+
+    def _check_tunable(self, n_ways: int) -> None:
+        """Raise ValueError if the ranker has no such parameter, or it is not said how to choose."""
+        kind = self.model.kind
+        tunable = ("regularization",) if kind == BILINEAR else tunable_of(kind)
+        for name in ("regularization", "mu", "eta0"):
+            values = getattr(self.model, name) or ()
+            if values and name not in tunable:
+                raise ValueError(f"model.{name}: {kind} has none")
+            if n_ways == 0 and len(values) > 1:
+                raise ValueError(
+                    f"model.{name} has several values: say how to choose, by tune.criterion, "
+                    "tune.folds or data.validation"
+                )
+
+    def _check_bilinear(self) -> None:
+        """Raise ValueError for what there is of rankers on rows of features alone."""
+        if self.is_tuned:
+            raise ValueError(f"tune, data.validation: {BILINEAR} is trained with one lambda")
+        if "regularization" not in self.model.model_fields_set:
+            raise ValueError(f"model.regularization: is needed of {BILINEAR}, such as 1e-5")
+        of_rows = {"null", "n_features", "sparse", "regroup", "normalize"}
+        for name in sorted(of_rows & self.data.model_fields_set):
+            raise ValueError(f"data.{name}: is for rows of features; {BILINEAR} learns from text")
+        if self.export.formats:
+            raise ValueError(f"export.formats: hold linear models, which {BILINEAR} is not")
 
     @property
     def is_tuned(self) -> bool:
@@ -305,7 +380,10 @@ def load_config(
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from error
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); name a TOML file, such as a copy of "
+            "pipelines/configs/retrain.toml."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML ({error}).") from error
     variables = os.environ if environment is None else environment
@@ -350,6 +428,10 @@ def config_text(config: RetrainConfig) -> str:
     """What of a configuration decides the outcome, as text; places and speed do not."""
     content = config.model_dump(
         mode="json",
-        exclude={"run": {"work", "scheduler", "memory_limit", "prometheus"}, "cluster": True},
+        exclude={
+            "run": {"work", "scheduler", "memory_limit", "prometheus"},
+            "cluster": True,
+            "mlflow": True,
+        },
     )
     return json.dumps(content, sort_keys=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ SAMPLE = 100_000
 FLOOR = 1e-4  # share of an empty bin: its logarithm must be finite
 
 Array = NDArray[np.float64]
+Edges: TypeAlias = tuple[tuple[float, ...], ...]
 
 
 class Profile(BaseModel):
@@ -43,7 +44,7 @@ class Profile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     format: Literal["dranking-profile"] = "dranking-profile"
     feature_names: tuple[str, ...]
-    edges: tuple[tuple[float, ...], ...]
+    edges: Edges
     counts: tuple[tuple[int, ...], ...]
 
     def __add__(self, other: Profile) -> Profile:
@@ -54,7 +55,7 @@ class Profile(BaseModel):
         return self.model_copy(update={"counts": tuple(map(tuple, counts.tolist()))})
 
 
-def profile_edges(dataset: Dataset) -> tuple[tuple[float, ...], ...]:
+def profile_edges(dataset: Dataset) -> Edges:
     """Deciles of every feature, from at most SAMPLE documents taken at even distances.
 
     Where the least value alone fills two bins, the first edge is below it: what is less than a
@@ -83,9 +84,7 @@ def _edges(values: Array, levels: Array) -> Array:
     return edges
 
 
-def profile_of(
-    dataset: Dataset, edges: tuple[tuple[float, ...], ...], executor: Executor
-) -> Profile:
+def profile_of(dataset: Dataset, edges: Edges, executor: Executor) -> Profile:
     """Count the documents between edges, one pass over the data."""
     tiles = Tiles(dataset, executor, resident=False)
     counts = tiles.sum_blocks(_counts, np.array(edges), name="profile")

@@ -1,16 +1,13 @@
-"""What a run tells: JSON lines in its folder, and figures for Prometheus."""
+"""What a run tells while it goes on: JSON lines in its folder, and what memory it takes."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from dranking.data.atomic import AnyPath, atomic_write
 
 _CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # with slashes: the secrets of S3 have some
 _SIGNATURES = re.compile(
@@ -45,30 +42,6 @@ def redacted(text: str) -> str:
     'https://host/models?sv=2026&sig=***'
     """
     return _SIGNATURES.sub(r"\1***", _CREDENTIALS.sub("://***@", text))
-
-
-def write_prometheus(path: AnyPath, facts: Mapping[str, float], labels: Mapping[str, str]) -> None:
-    """Write gauges for the textfile collector of the node exporter.
-
-    Parameters
-    ----------
-    path
-        File to replace; its name should end in ``.prom``.
-    facts
-        Value of each gauge, by its name without the prefix ``dranking_retrain_``.
-    labels
-        Put on every gauge.
-    """
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    lines = []
-    for name, value in facts.items():
-        gauge = f"dranking_retrain_{name}"
-        lines += [f"# TYPE {gauge} gauge", f"{gauge}{{{inside}}} {value:.17g}"]
-    atomic_write(path, "\n".join(lines) + "\n", overwrite=True)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def reset_peak_memory() -> None:

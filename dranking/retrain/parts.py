@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import io
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from dranking.data.atomic import MANIFEST_NAME, atomic_write
 from dranking.data.concatenated import ConcatenatedDataset
@@ -20,6 +23,7 @@ from dranking.data.digits import digits_ranking
 from dranking.data.ingest import ingest
 from dranking.data.memory import from_arrays
 from dranking.data.open import data_form
+from dranking.data.scaling import FeatureMoments, Normalize, feature_moments, scaled, standard_of
 from dranking.data.statistics import StatisticsDataset, is_statistics
 from dranking.data.statistics_changes import expire_statistics
 from dranking.data.store import StoredDataset, write_dataset
@@ -27,7 +31,7 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
 from dranking.rankers.statistics import append_queries, build_statistics
 from dranking.retrain.config import DataConfig
-from dranking.retrain.drift import Profile, profile_edges, profile_of
+from dranking.retrain.drift import Edges, Profile, profile_edges, profile_of
 
 DIGITS = ("digits:train", "digits:test")
 """Sources that ship with scikit-learn, for trying things out."""
@@ -60,7 +64,8 @@ def find_sources(patterns: Iterable[str], data: DataConfig) -> list[Source]:
 
 def _key(name: str, data: DataConfig) -> str:
     """What names the content of a source, and how it is ingested."""
-    facts: list[object] = [name, data.null, data.n_features, data.normalize]
+    how = data.model_dump(include={"null", "n_features", "sparse", "regroup"})
+    facts: list[object] = [name, sorted(how.items()), ingested_scaling(data)]
     if name not in DIGITS:
         facts += state_of(Path(name))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
@@ -129,49 +134,100 @@ class Parts:
             parts.append(part)
         return parts
 
+    def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
+        """Parts, or their statistics, with the scaling that follows from all of them.
+
+        For standard scaling no part is read again: the moments of its blocks are kept beside it,
+        and give the scaling that all documents together give, bit for bit.
+        """
+        if self._data.normalize != "standard":
+            return data
+        moments = (block for source in sources for block in self._moments(source))
+        is_sparse = StoredDataset(self.path(sources[0])).is_sparse
+        return data.transformed([standard_of(moments, sparse=is_sparse)])
+
     def profile(self, source: Source, edges: Profile | None, executor: Executor) -> Profile:
         """The distributions of a part between the edges of another profile, or its own."""
-        name = hashlib.sha256(repr(edges and edges.edges).encode()).hexdigest()[:12]
-        file = self._root / f"{source.key}.profile-{name}.json"
+        wanted = None if edges is None else edges.edges
+        file = self._profile_file(source, wanted)
         if file.is_file():
             return Profile.model_validate_json(file.read_bytes())
         part = StoredDataset(self.path(source))
         same = edges is not None and edges.feature_names == part.feature_names
-        found = profile_of(
-            part, edges.edges if edges is not None and same else profile_edges(part), executor
-        )
-        atomic_write(file, found.model_dump_json(), overwrite=True)
+        own = edges.edges if edges is not None and same else profile_edges(part)
+        found = profile_of(part, own, executor)
+        # By its own edges, too: the next night asks for those of the champion, which has them.
+        for each in (found.edges, wanted):
+            text = found.model_dump_json()
+            atomic_write(self._profile_file(source, each), text, overwrite=True)
         return found
+
+    def _profile_file(self, source: Source, edges: Edges | None) -> Path:
+        name = hashlib.sha256(repr(edges).encode()).hexdigest()[:12]
+        return self._root / f"{source.key}.profile-{name}.json"
 
     def keep_only(self, sources: Iterable[Source]) -> None:
         """Delete the parts of other sources."""
-        kept = {source.key for source in sources}
-        for path in self._root.iterdir() if self._root.is_dir() else ():
-            if path.name.partition(".")[0] in kept or path.name.startswith("."):
-                continue
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        keep_only(self._root, sources)
+
+    def _moments(self, source: Source) -> list[FeatureMoments]:
+        """The moments of each block of a part."""
+        file = self._root / f"{source.key}.moments.npy"
+        if not file.is_file():
+            part = StoredDataset(self.path(source))
+            found = [feature_moments(part.block(block)) for block in range(part.n_blocks)]
+            rows = [[np.full(part.n_features, of.n), *of[1:]] for of in found]
+            buffer = io.BytesIO()
+            np.save(buffer, np.array(rows, dtype=np.float64), allow_pickle=False)
+            atomic_write(file, buffer.getvalue(), overwrite=True)
+        stored = np.load(file, allow_pickle=False)
+        return [FeatureMoments(int(rows[0, 0]), *rows[1:]) for rows in stored]
 
     def _ingest(self, source: Source) -> None:
         target = self.path(source)
+        normalize = ingested_scaling(self._data)
         if source.name in DIGITS:
-            judged = digits_ranking()[DIGITS.index(source.name)]
-            data = from_arrays(*judged)
+            data = scaled(from_arrays(*digits_ranking()[DIGITS.index(source.name)]), normalize)
             blocks = (data.block(b) for b in range(data.n_blocks))
-            write_dataset(blocks, target, feature_names=data.feature_names)
+            names, transforms = data.feature_names, data.transforms
+            write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
         paths = [Path(source.name)]
-        text = {"null": self._data.null, "n_features": self._data.n_features}
+        text = self._data.model_dump(include={"null", "n_features", "sparse", "regroup"})
         options = text if data_form(paths) == "text" else {}
-        ingest(paths, target, normalize=self._data.normalize, **options)  # type: ignore[arg-type]
-        if _key(source.name, self._data) != source.key:
-            shutil.rmtree(target)
-            raise TryAgainError(
-                f"{source.name}: has changed since the run began; run again, without --resume, "
-                "when it is written."
-            )
+        ingest(paths, target, normalize=normalize, **options)
+        check_unchanged(source, self._data, target)
+
+
+def ingested_scaling(data: DataConfig) -> Normalize:
+    """The scaling of parts as they are stored: one of all data changes with every night."""
+    return "none" if data.normalize == "standard" else data.normalize
+
+
+def check_unchanged(source: Source, data: DataConfig, stored: Path) -> None:
+    """Raise TryAgainError, and remove what was stored, if a source is no longer what it was."""
+    if _key(source.name, data) == source.key:
+        return
+    if stored.is_dir():
+        shutil.rmtree(stored)
+    else:
+        stored.unlink()
+    raise TryAgainError(
+        f"{source.name}: has changed since the run began; run again, without --resume, when it is "
+        "written."
+    )
+
+
+def keep_only(root: Path, sources: Iterable[Source]) -> None:
+    """Delete what a directory has stored of other sources."""
+    kept = {source.key for source in sources}
+    for path in root.iterdir() if root.is_dir() else ():
+        if path.name.partition(".")[0] in kept or path.name.startswith("."):
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def sync_statistics(

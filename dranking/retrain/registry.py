@@ -4,7 +4,8 @@ Layout::
 
     manifest.json            what this is
     aliases.json             champion, challenger, previous -> version: one file, changed in one go
-    versions/000001/         manifest.json (lineage, metrics, checksums), model.json,
+    versions/000001/         manifest.json (lineage, metrics, checksums), model.json (or, of a
+                             bilinear model, the folder model/),
                              per_query.parquet, report.html, exports/...
 
 A version never changes once it is there.
@@ -34,6 +35,8 @@ Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 ALIASES_NAME = "aliases.json"
 MODEL_NAME = "model.json"
+MODEL_FOLDER = "model"
+MODELS = (MODEL_NAME, MODEL_FOLDER)
 VERSIONS = "versions"
 M = TypeVar("M", bound=BaseModel)
 _NUMBER = re.compile("[0-9]{6,}")
@@ -172,6 +175,24 @@ class Registry:
             )
         return content
 
+    def copy(self, version: str, model: str, folder: Path) -> bool:
+        """Copy the model of a version into a folder, verified; whether it has one of this name.
+
+        Parameters
+        ----------
+        version
+            Which.
+        model
+            `MODEL_NAME` or `MODEL_FOLDER`.
+        folder
+            A local one.
+        """
+        names = [name for name in self.manifest(version).checksums if _is_of(name, model)]
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(self.read(version, name))
+        return bool(names)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep others from changing the registry; raises TryAgainError if somebody does."""
@@ -197,7 +218,7 @@ class Registry:
         Parameters
         ----------
         source
-            Folder with ``model.json`` and whatever belongs to it.
+            Folder with ``model.json`` or ``model/`` and whatever belongs to it.
         run_id, lineage, metrics
             See `VersionManifest`.
 
@@ -205,8 +226,9 @@ class Registry:
         -------
         The version.
         """
-        if not (source / MODEL_NAME).is_file():
-            raise UsageError(f"{source}: has no {MODEL_NAME}; a version needs one.")
+        checksums = _checksums(source)
+        if not any(_is_of(name, model) for name in checksums for model in MODELS):
+            raise UsageError(f"{source}: has no {' or '.join(MODELS)}; a version needs a model.")
         if self.is_new:
             self._write(MANIFEST_NAME, RegistryManifest())
         version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
@@ -216,7 +238,7 @@ class Registry:
             run_id=run_id,
             lineage=dict(lineage or {}),
             metrics=dict(metrics or {}),
-            checksums=_checksums(source),
+            checksums=checksums,
         )
         self.storage.add_folder(source, f"{VERSIONS}/{version}", _text(manifest).encode())
         self.nominate(version)
@@ -309,3 +331,8 @@ def _checksums(source: Path) -> dict[str, str]:
         file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in files
     }
+
+
+def _is_of(name: str, model: str) -> bool:
+    """Whether a file is the model of this name, or in its folder."""
+    return name == model or name.startswith(f"{model}/")

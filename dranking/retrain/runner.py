@@ -6,10 +6,10 @@ import hashlib
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,15 @@ import dranking
 from dranking.data.atomic import atomic_write
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
-from dranking.errors import DrankingError, TryAgainError, UsageError
+from dranking.errors import DrankingError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain.config import RetrainConfig, config_digest, config_text
-from dranking.retrain.events import (
-    EventLog,
-    peak_memory,
-    redacted,
-    reset_peak_memory,
-    write_prometheus,
-)
+from dranking.retrain.events import EventLog, peak_memory, redacted, reset_peak_memory
+from dranking.retrain.gauges import check_gauges, write_gauges
 from dranking.retrain.parts import Source, find_sources, state_of
-from dranking.retrain.stages import STAGES, Facts, Run
+from dranking.retrain.registry import Registry
+from dranking.retrain.run import Facts, Run, rival_of
+from dranking.retrain.stages import STAGES
+from dranking.retrain.tracking import check_tracking, track
 
 UNFINISHED_NAME = "unfinished.json"
 
@@ -44,6 +42,11 @@ class Outcome:
         Whether the gate let the challenger pass.
     stages
         Facts of every stage.
+    costs
+        Of every stage, when it ran: seconds, processor_seconds of this process, and peak_bytes of
+        its memory.
+    aliases
+        Which version is champion, challenger and previous champion now.
     done, skipped
         Stages that ran now, and those that had before.
     """
@@ -51,18 +54,27 @@ class Outcome:
     run_id: str
     accepted: bool
     stages: dict[str, Facts]
+    costs: dict[str, dict[str, float]]
+    aliases: dict[str, str | None]
     done: tuple[str, ...]
     skipped: tuple[str, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing was done: an earlier run had the same configuration, data and code."""
+        return not self.done
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists, for JSON."""
         return {
             "run_id": self.run_id,
+            "unchanged": self.is_unchanged,
             "accepted": self.accepted,
             "version": self.stages["publish"]["version"],
-            "aliases": self.stages["publish"]["aliases"],
+            "aliases": self.aliases,
             "metrics": self.stages["evaluate"]["metrics"],
             "reasons": self.stages["gate"]["reasons"],
+            "stages": self.costs,
             "done": list(self.done),
             "skipped": list(self.skipped),
         }
@@ -115,13 +127,22 @@ def retrain(
     Raises
     ------
     UsageError
-        If the configuration is wrong, or there is nothing to resume.
+        If the configuration is wrong, the file for Prometheus cannot be written, or there is
+        nothing to resume.
     DataError
         If data is wrong or not there. The champion stays.
     TryAgainError
         If another run is going on with this registry or working directory.
+
+    Warns
+    -----
+    RetrainWarning
+        If something beside the run failed once its version was stored: figures for Prometheus,
+        logging to MLflow, the deletion of old folders.
     """
     with _alone(config.run.work):
+        check_gauges(config.run.prometheus)
+        check_tracking(config.mlflow)
         plan = plan_run(config, resume=resume, force=force, from_stage=from_stage)
         with open_executor(
             config.run.scheduler, config.cluster, memory_limit=config.run.memory_limit
@@ -146,8 +167,8 @@ def plan_run(
     else:
         sources = _sources(config)
         run_id = _run_id(config, sources)
-    wanted = {from_stage, *(STAGES if force else ())}
     stages = tuple(STAGES)
+    wanted = {from_stage, *(stages if force else ())}
     first = next(
         (
             number
@@ -156,15 +177,26 @@ def plan_run(
         ),
         len(stages),
     )
+    measured = stages.index("evaluate")
+    if measured < first < len(stages) and _champion_changed(config, run_id):
+        first = measured
     return Plan(run_id, sources, stages[first:])
+
+
+def _champion_changed(config: RetrainConfig, run_id: str) -> bool:
+    """Whether what a run was measured against is no longer the champion."""
+    facts = json.loads(_marker(config, run_id, "evaluate").read_bytes())["facts"]
+    return bool(facts["against"] != rival_of(Registry(config.registry.location), run_id))
 
 
 def _run(run: Run, plan: Plan) -> Outcome:
     log = EventLog(run.folder / "log.jsonl", run.run_id)
-    stages = list(_stages_to_run(run, plan.stages))
+    stages = plan.stages
     skipped = tuple(stage for stage in STAGES if stage not in stages)
+    costs: dict[str, dict[str, float]] = {}
     for stage in skipped:
-        run.facts[stage] = json.loads(_marker(run.config, run.run_id, stage).read_bytes())["facts"]
+        marker = json.loads(_marker(run.config, run.run_id, stage).read_bytes())
+        run.facts[stage], costs[stage] = marker["facts"], marker["cost"]
     for stage in stages:
         _marker(run.config, run.run_id, stage).unlink(missing_ok=True)
     if stages:
@@ -173,18 +205,42 @@ def _run(run: Run, plan: Plan) -> Outcome:
     for number, stage in enumerate(stages, start=1):
         report(f"retrain: {stage}", number, len(stages))
         try:
-            _run_stage(run, stage, log)
+            costs[stage] = _run_stage(run, stage, log)
         except BaseException as error:
             what = str(error) if isinstance(error, DrankingError) else type(error).__name__
-            log.write(stage, "failed", error=what)
-            _write_gauges(run, succeeded=False)
+            with _only_warned("the failure could not be noted"):
+                log.write(stage, "failed", error=what)
+                write_gauges(run, costs, succeeded=False)
             raise
-    (run.work / UNFINISHED_NAME).unlink(missing_ok=True)
-    _forget_old_runs(run)
-    outcome = Outcome(run.run_id, run.facts["gate"]["accepted"], run.facts, tuple(stages), skipped)
-    log.write(None, "end", accepted=outcome.accepted, version=run.facts["publish"]["version"])
-    _write_gauges(run, succeeded=True)
+    aliases = run.registry.aliases.model_dump()
+    accepted = run.facts["gate"]["accepted"]
+    outcome = Outcome(run.run_id, accepted, run.facts, costs, aliases, stages, skipped)
+    _look_back(run, outcome, log)
     return outcome
+
+
+def _look_back(run: Run, outcome: Outcome, log: EventLog) -> None:
+    """What follows a run; the version is stored, so nothing of this may turn it into a failure."""
+    with _only_warned("the end of the run could not be noted"):
+        (run.work / UNFINISHED_NAME).unlink(missing_ok=True)
+        version = run.facts["publish"]["version"]
+        log.write(None, "end", accepted=outcome.accepted, version=version)
+    with _only_warned("folders of old runs could not be deleted"):
+        _forget_old_runs(run)
+    with _only_warned("figures for Prometheus could not be written"):
+        write_gauges(run, outcome.costs, succeeded=True)
+    if outcome.done:
+        with _only_warned("the run could not be logged to MLflow"):
+            track(run, outcome.as_json())
+
+
+@contextmanager
+def _only_warned(what: str) -> Iterator[None]:
+    """Let a failure of something beside the run be a warning."""
+    try:
+        yield
+    except (OSError, DrankingError) as error:
+        warnings.warn(redacted(f"{what}: {error}"), RetrainWarning, stacklevel=2)
 
 
 def _forget_old_runs(run: Run) -> None:
@@ -195,28 +251,22 @@ def _forget_old_runs(run: Run) -> None:
             shutil.rmtree(folder)
 
 
-def _run_stage(run: Run, stage: str, log: EventLog) -> None:
-    """Run a stage and leave its marker."""
+def _run_stage(run: Run, stage: str, log: EventLog) -> dict[str, float]:
+    """Run a stage and leave its marker; what it has cost."""
     log.write(stage, "start")
     reset_peak_memory()
-    start = time.perf_counter()
+    start, start_processor = time.perf_counter(), time.process_time()
     facts = STAGES[stage](run)
-    cost = {"seconds": time.perf_counter() - start, "peak_bytes": peak_memory()}
+    cost = {
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": time.process_time() - start_processor,
+        "peak_bytes": peak_memory(),
+    }
     run.facts[stage] = facts
-    marker = {"run_id": run.run_id, "stage": stage, **cost, "facts": facts}
+    marker = {"run_id": run.run_id, "stage": stage, "cost": cost, "facts": facts}
     atomic_write(_marker(run.config, run.run_id, stage), json.dumps(marker), overwrite=True)
     log.write(stage, "done", **cost, facts=facts)
-
-
-def _stages_to_run(run: Run, planned: Sequence[str]) -> Sequence[str]:
-    """The stages planned, and those whose outcome depends on a champion that is no longer one."""
-    if "publish" not in planned or "evaluate" in planned:
-        return planned
-    marker = json.loads(_marker(run.config, run.run_id, "evaluate").read_bytes())
-    if marker["facts"]["against"] == run.rival:
-        return planned
-    stages = list(STAGES)
-    return stages[stages.index("evaluate") :]
+    return cost
 
 
 def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
@@ -284,30 +334,17 @@ def _alone(work: Path) -> Iterator[None]:
     """Keep other runs out of a working directory."""
     from filelock import FileLock, Timeout
 
-    work.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(work / ".lock")
     try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(work / ".lock")
         lock.acquire(timeout=0)
     except Timeout as error:
         raise TryAgainError(
             f"{work}: another run is going on; run again when it is done."
         ) from error
+    except OSError as error:
+        raise UsageError(f"run.work: {work} cannot be used ({error.strerror}).") from error
     try:
         yield
     finally:
         lock.release()
-
-
-def _write_gauges(run: Run, *, succeeded: bool) -> None:
-    """Figures for Prometheus, if they are wanted."""
-    file = run.config.run.prometheus
-    if file is None:
-        return
-    gauges = {"success": float(succeeded), "timestamp_seconds": datetime.now(UTC).timestamp()}
-    if succeeded:
-        gauges["accepted"] = float(run.facts["gate"]["accepted"])
-        gauges["features"] = float(run.facts["fit"]["n_features"])
-        for name, value in run.facts["evaluate"]["metrics"]["challenger"].items():
-            if value is not None:
-                gauges[f"metric_{name.replace('@', '_at_')}"] = value
-    write_prometheus(file, gauges, {"registry": redacted(str(run.registry))})

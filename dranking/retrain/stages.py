@@ -5,10 +5,11 @@ A stage may be killed anywhere and run again: it writes whole files or none.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import platform
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,222 +21,87 @@ import pyarrow.parquet as pq
 
 import dranking
 from dranking.data.atomic import atomic_write
-from dranking.data.dataset import Dataset
-from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
-from dranking.export.formats import SUFFIXES, export_model, save_export
-from dranking.metrics.per_query import read_per_query, write_per_query
-from dranking.rankers.linear import LinearModel, load_model
-from dranking.report.content import describe
+from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
-from dranking.retrain.config import RetrainConfig, config_digest
-from dranking.retrain.drift import Profile, population_stability
+from dranking.retrain.config import BILINEAR, config_digest
 from dranking.retrain.gate import judge
-from dranking.retrain.parts import Parts, Source, joined, sync_statistics
-from dranking.retrain.registry import MODEL_NAME, Registry
-from dranking.tuning.evaluation import evaluate as measure
-from dranking.tuning.families import family_of
-from dranking.tuning.search import tune as search
-from dranking.tuning.settings import Setting
+from dranking.retrain.linear_night import LinearNight
+from dranking.retrain.run import Facts, Night, Run
+from dranking.retrain.text_night import TextNight
 
-Facts: TypeAlias = dict[str, Any]
-
-ON_STATISTICS = ("greedy-rankrls", "rankrls")
-"""Rankers that train on a statistics store, so that a night needs no old data."""
-
-PROFILE_NAME = "profile.json"
 PER_QUERY_NAME = "per_query.parquet"
 GATE_NAME = "gate.json"
 REPORT_NAME = "report.html"
+PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
+"""Of which a version records what was installed."""
 
 
-class Run:
-    """What the stages of one run share.
-
-    Attributes
-    ----------
-    config, run_id
-        What was asked, and the name of the run.
-    sources
-        Training sources in the window, holdout and validation ones, by these names.
-    folder
-        The run's own directory.
-    parts, registry, executor
-        Data, versions, and where work is done.
-    facts
-        What each stage that is done has left.
-    """
-
-    def __init__(
-        self,
-        config: RetrainConfig,
-        run_id: str,
-        sources: Mapping[str, Sequence[Source]],
-        executor: Executor,
-    ) -> None:
-        self.config = config
-        self.run_id = run_id
-        self.sources = sources
-        self.work = config.run.work
-        self.folder = self.work / "runs" / run_id
-        self.parts = Parts(self.work / "parts", config.data)
-        self.registry = Registry(config.registry.location)
-        self.executor = executor
-        self.facts: dict[str, Facts] = {}
-
-    @property
-    def version(self) -> Path:
-        """The files that will be the registry's version."""
-        return self.folder / "version"
-
-    @property
-    def model(self) -> LinearModel:
-        """The challenger."""
-        return load_model(self.version / MODEL_NAME)
-
-    @property
-    def rival(self) -> str | None:
-        """Version that the challenger must beat: the champion.
-
-        Where that is what this very run has promoted, and it runs again, the one before.
-        """
-        aliases = self.registry.aliases
-        if aliases.champion is None:
-            return None
-        own = self.registry.manifest(aliases.champion).run_id == self.run_id
-        return aliases.previous if own else aliases.champion
-
-    def data(self, name: str) -> Dataset:
-        """The data of some sources."""
-        return joined(self.parts.open(self.sources[name]))
-
-    @property
-    def training_data(self) -> Dataset:
-        """What rankers train on: statistics where they suffice.
-
-        Runs share one store. Another may have changed it since this one's statistics were made.
-        """
-        parts = self.parts.open(self.sources["train"])
-        if self.facts["statistics"]["used"]:
-            return sync_statistics(self.work / "statistics", parts, self.executor)[0]
-        return joined(parts)
+def night_of(run: Run) -> Night:
+    """How the stages treat the kind of ranker that a run trains."""
+    return TextNight(run) if run.config.model.kind == BILINEAR else LinearNight(run)
 
 
 def validate(run: Run) -> Facts:
     """Find out what can be found out before any work."""
-    family_of(run.config.model.kind, run.config.model.parameters)
+    night_of(run).check()
     return {name: [source.name for source in found] for name, found in run.sources.items()}
 
 
 def ingest(run: Run) -> Facts:
     """Ingest sources that are new."""
-    new = [s.name for found in run.sources.values() for s in found if s not in run.parts]
-    facts: Facts = {"new": new}
-    for name in run.sources:
-        data = run.data(name)
-        if data.n_unlabelled == data.n_documents:
-            raise DataError(f"the {name} data has no labelled document.")
-        facts[name] = {
-            "fingerprint": data.fingerprint,
-            "n_documents": data.n_documents,
-            "n_queries": data.n_queries,
-            "n_features": data.n_features,
-        }
-    return facts
+    return night_of(run).ingest()
 
 
 def statistics(run: Run) -> Facts:
-    """Bring statistics and distributions up to date, reading new parts alone."""
-    facts: Facts = {"used": _on_statistics(run.config)}
-    if facts["used"]:
-        parts = run.parts.open(run.sources["train"])
-        store, facts["n_parts_read"] = sync_statistics(run.work / "statistics", parts, run.executor)
-        facts |= {"n_bytes": store.manifest.n_bytes, "n_data_bytes": store.manifest.n_data_bytes}
-    first, *others = run.sources["train"]
-    total = run.parts.profile(first, _champion_profile(run), run.executor)
-    for source in others:
-        total += run.parts.profile(source, total, run.executor)
-    atomic_write(run.version / PROFILE_NAME, total.model_dump_json(), overwrite=True)
-    return facts
+    """Bring what is derived from the training data up to date, reading new parts alone."""
+    return night_of(run).statistics()
 
 
 def tune(run: Run) -> Facts:
     """Choose hyperparameters; trains with them too."""
-    config = run.config
-    if not config.is_tuned:
-        return {"chosen": None}
-    criterion = config.tune.criterion
-    result = search(
-        run.training_data,
-        regularizations=config.model.regularization,
-        parameters=config.model.parameters,
-        model=config.model.kind,
-        max_features=config.model.n_features,
-        validation=None if config.data.validation is None else run.data("validation"),
-        folds=config.tune.folds,
-        leave_query_out=criterion is not None,
-        measure=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
-        convention=config.tune.convention,
-        rule=config.tune.rule,
-        feature_penalty=config.tune.feature_penalty,
-        seed=config.tune.seed,
-        executor=run.executor,
-    )
-    result.model.save(run.folder / "tuned.json", overwrite=True)
-    found = result.as_json()
-    atomic_write(run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
-    return {"chosen": found["best"], "n_tried": len(found["grid"])}
+    return night_of(run).tune()
 
 
 def fit(run: Run) -> Facts:
     """Train the challenger, or take the model that the tuning has trained with what it chose."""
-    config = run.config
-    if run.facts["tune"]["chosen"] is not None:
-        model = load_model(run.folder / "tuned.json")
-    else:
-        data = run.training_data
-        setting = Setting(regularization=config.model.regularization[0])
-        size = config.model.n_features or data.n_features
-        family = family_of(config.model.kind, config.model.parameters)
-        model, _ = family.fit(data, setting, size, run.executor)
-    model.save(run.version / MODEL_NAME, overwrite=True)
-    return {"n_features": len(model.weights)}
+    return night_of(run).fit()
 
 
 def evaluate(run: Run) -> Facts:
     """Measure challenger and champion on the data held out, and how far the data has moved."""
-    config = run.config
-    rival = run.rival
-    models = {"challenger": run.model}
+    config, night, rival = run.config, night_of(run), run.rival
+    models = {"challenger": night.load(run.version)}
     if rival is not None:
-        models["champion"] = _stored_model(run.registry, rival)
+        models["champion"] = _stored_model(run, rival)
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
     means: dict[str, dict[str, float | None]] = {}
+    n_queries = 0
     for name, model in models.items():
-        found = measure(
-            model, run.data("holdout"), measures, config.gate.convention, executor=run.executor
-        )
-        write_per_query(_per_query_file(run, name), found.per_query, overwrite=True)
-        means[name] = {m: _finite(value) for m, value in found.metrics.items()}
+        found = night.measure(model, measures)
+        write_per_query(_per_query_file(run, name), found, overwrite=True)
+        means[name] = {m: _finite(value) for m, value in found.summary().metrics.items()}
+        n_queries = found.n_queries
     return {
         "against": rival,
         "convention": config.gate.convention,
-        "n_queries": found.n_queries,
+        "n_queries": n_queries,
         "metrics": means,
-        "drift": _drift(run),
+        "drift": night.drift(),
     }
 
 
 def gate(run: Run) -> Facts:
     """Judge the challenger."""
+    challenger = read_per_query(_per_query_file(run, "challenger"))
     against = run.facts["evaluate"]["against"]
     verdict = judge(
         run.config.gate,
-        read_per_query(_per_query_file(run, "challenger")),
+        challenger,
         None if against is None else read_per_query(_per_query_file(run, "champion")),
-        n_features=len(run.model.weights),
-        segments=_segments(run),
+        n_features=run.facts["fit"]["n_features"],
+        segments=_segments(run, challenger),
         drift=run.facts["evaluate"]["drift"],
     )
     facts = verdict.as_json()
@@ -245,17 +111,12 @@ def gate(run: Run) -> Facts:
 
 def export(run: Run) -> Facts:
     """Write the model as engines want it, and the report."""
-    config = run.config.export
-    names = {k: v for k, v in config.feature_names.items() if k in run.model.feature_names}
-    files = []
-    for form in config.formats:
-        content = export_model(run.model, form, name=config.name, feature_names=names)
-        files.append(f"exports/{form}{SUFFIXES[form]}")
-        save_export(run.version / files[-1], content, overwrite=True)
-    if config.report:
-        files.append(REPORT_NAME)
-        atomic_write(run.version / REPORT_NAME, _report(run), overwrite=True)
-    return {"files": files}
+    files = {f"exports/{name}": content for name, content in night_of(run).exports().items()}
+    if run.config.export.report:
+        files[REPORT_NAME] = _report(run)
+    for name, content in files.items():
+        atomic_write(run.version / name, content, overwrite=True)
+    return {"files": list(files)}
 
 
 def publish(run: Run) -> Facts:
@@ -281,7 +142,7 @@ def publish(run: Run) -> Facts:
             registry.promote(version)
         deleted = registry.prune(run.config.registry.keep)
         aliases = registry.aliases.model_dump()
-    run.parts.keep_only([source for found in run.sources.values() for source in found])
+    night_of(run).keep_only()
     return {"version": version, "aliases": aliases, "deleted": deleted}
 
 
@@ -293,45 +154,26 @@ STAGES: dict[str, Stage] = {
 }
 
 
-def _on_statistics(config: RetrainConfig) -> bool:
-    """Whether the statistics suffice: the ranker takes them, and so does its tuning."""
-    chosen_without = config.tune.criterion == "lqo-squared_error" or not config.is_tuned
-    return config.model.kind in ON_STATISTICS and chosen_without
-
-
 def _per_query_file(run: Run, name: str) -> Path:
     if name == "challenger":
         return run.version / PER_QUERY_NAME
     return run.folder / f"{name}.parquet"
 
 
-def _champion_profile(run: Run) -> Profile | None:
-    """Distributions that the champion was trained on, if it has kept them."""
-    rival = run.rival
-    if rival is None or PROFILE_NAME not in run.registry.manifest(rival).checksums:
-        return None
-    return Profile.model_validate_json(run.registry.read(rival, PROFILE_NAME))
-
-
-def _drift(run: Run) -> dict[str, float]:
-    """How far the newest part is from what the champion was trained on; empty if not known."""
-    champion = _champion_profile(run)
-    if champion is None:
-        return {}
-    newest = run.parts.profile(run.sources["train"][-1], champion, run.executor)
-    if champion.feature_names != newest.feature_names:
-        return {}
-    return population_stability(champion, newest)
-
-
-def _stored_model(registry: Registry, version: str) -> LinearModel:
+def _stored_model(run: Run, version: str) -> Any:
+    """The model of a version of the registry."""
+    night = night_of(run)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, MODEL_NAME)
-        file.write_bytes(registry.read(version, MODEL_NAME))
-        return load_model(file)
+        if not run.registry.copy(version, night.model_name, Path(folder)):
+            raise DataError(
+                f"{run.registry}: the champion, version {version}, is no model of rankers such as "
+                f"{run.config.model.kind}, so they cannot be compared; give each of both a "
+                "registry of its own."
+            )
+        return night.load(Path(folder))
 
 
-def _segments(run: Run) -> pa.Array | None:
+def _segments(run: Run, held_out: PerQuery) -> pa.Array | None:
     """The segment of each query held out."""
     data = run.config.data
     if data.segments is None:
@@ -344,27 +186,20 @@ def _segments(run: Run) -> pa.Array | None:
         raise DataError(
             f"{data.segments}: needs the columns qid and {data.segment_column} ({error})."
         ) from error
-    queries = run.data("holdout").query_ids().cast(pa.string())
-    return segments.take(pc.index_in(queries, known))
+    return segments.take(pc.index_in(held_out.query_ids.cast(pa.string()), known))
 
 
 def _report(run: Run) -> str:
     """The page about the challenger."""
-    config, against = run.config, run.facts["evaluate"]["against"]
-    content = describe(
-        run.model,
-        run.data("holdout"),
-        champion=None if against is None else _stored_model(run.registry, against),
-        train=run.training_data,
-        metric=config.gate.metric,
-        convention=config.gate.convention,
-        lambdas=config.model.regularization,
-        executor=run.executor,
+    config, night, against = run.config, night_of(run), run.facts["evaluate"]["against"]
+    content = night.describe(
+        night.load(run.version), None if against is None else _stored_model(run, against)
     )
     parts = [source.name for source in run.sources["train"]]
     content = replace(
         content,
         verdict=run.facts["gate"],
+        segments=_segments(run, content.challenger),
         drift=run.facts["evaluate"]["drift"],
         max_drift=config.gate.max_drift,
         facts={
@@ -382,6 +217,7 @@ def _lineage(run: Run) -> Facts:
     return {
         "data": {name: run.facts["ingest"][name] for name in run.sources},
         "sources": run.facts["validate"],
+        "parts": [source.key for source in run.sources["train"]],
         "configuration": config_digest(run.config),
         "model": run.config.model.model_dump(mode="json"),
         "chosen": run.facts["tune"]["chosen"],
@@ -389,8 +225,9 @@ def _lineage(run: Run) -> Facts:
         "accepted": run.facts["gate"]["accepted"],
         "environment": {
             "dranking": dranking.__version__,
-            "numpy": np.__version__,
             "python": platform.python_version(),
+            "platform": platform.platform(),
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
         },
     }
 

@@ -3,10 +3,17 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from dranking.errors import TryAgainError
+from dranking.retrain.config import load_config
+from dranking.retrain.registry import Registry
+from dranking.retrain.runner import retrain
+from dranking.retrain.stages import STAGES
 from pipelines.retrain import main
 from tests.retrain.stream import Stream
 
@@ -58,7 +65,7 @@ def test_a_dry_run_writes_nothing(dranking, stream):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["absent.toml"], 2, "cannot be read"),
+        (["absent.toml"], 2, "cannot be read (No such file or directory); name a TOML file"),
         (["retrain.toml", "--set", "gate.metrik=map"], 2, "gate.metrik"),
         (["retrain.toml", "--from", "bake"], 2, "there is no stage 'bake'"),
         (["retrain.toml", "--from", "fit", "--force"], 2, "one of --force and --from"),
@@ -90,6 +97,83 @@ def test_the_script_does_the_same(stream, capsys):
     assert main(["retrain.toml", "--set", "gate.max_features=1"]) == 4
     assert main(["absent.toml"]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_run_without_anything_new_says_so(dranking, stream):
+    code, out, _ = dranking("retrain", "retrain.toml")
+    assert (code, "version 000001, promoted" in out, "unchanged" in out) == (0, True, False)
+    code, out, _ = dranking("retrain", "retrain.toml")
+    assert code == 0
+    assert "unchanged, nothing was done" in out
+    assert "the champion is 000001" in out
+    code, out, _ = dranking("retrain", "retrain.toml", "--json")
+    assert json.loads(out)["unchanged"] is True
+
+
+def test_who_is_champion_is_said_as_it_is_now(dranking, stream):
+    dranking("retrain", "retrain.toml")
+    stream.night(2)
+    dranking("retrain", "retrain.toml", "--set", "gate.minimum_effect=-1")
+    assert dranking("registry", "rollback", "registry")[0] == 0
+    arguments = ["retrain", "retrain.toml", "--set", "gate.minimum_effect=-1"]
+    code, out, _ = dranking(*arguments, "--json")
+    assert (code, json.loads(out)["aliases"]["champion"]) == (0, "000001")
+    assert "the champion is 000001" in dranking(*arguments)[1]
+
+
+def test_a_plan_is_printed(dranking, stream):
+    code, out, err = dranking("retrain", "retrain.toml", "--dry-run")
+    assert (code, err) == (0, "")
+    assert "validate, ingest, statistics, tune" in out
+    assert "night-01.txt" in out
+    dranking("retrain", "retrain.toml")
+    assert "all is done already" in dranking("retrain", "retrain.toml", "--dry-run")[1]
+
+
+def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeypatch):
+
+    for night in (1, 2):
+        stream.night(night)
+        dranking("retrain", "retrain.toml", "--set", "gate.minimum_effect=-1")
+
+    def failing(found):
+        raise TryAgainError("the disk is away")
+
+    stream.night(3)
+    with monkeypatch.context() as patch:
+        patch.setitem(STAGES, "export", failing)
+        assert dranking("retrain", "retrain.toml")[0] == 75
+
+    def planned():
+        return json.loads(dranking("retrain", "retrain.toml", "--dry-run", "--json")[1])["stages"]
+
+    assert planned() == ["export", "publish"]
+    Registry("registry").promote("1")
+    assert planned() == ["evaluate", "gate", "export", "publish"]
+
+
+def test_two_runs_at_once_are_one_that_exits_75(dranking, stream, monkeypatch):
+    inside, go_on, fit = Event(), Event(), STAGES["fit"]
+
+    def waiting(found):
+        inside.set()
+        assert go_on.wait(60)
+        return fit(found)
+
+    monkeypatch.setitem(STAGES, "fit", waiting)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(retrain, load_config("retrain.toml", (), {}))
+        try:
+            assert inside.wait(60)
+            here = dranking("retrain", "retrain.toml")
+            elsewhere = dranking("retrain", "retrain.toml", "--set", "run.work=w2")
+        finally:
+            go_on.set()
+        assert first.result(60).accepted
+    assert here[:2] == elsewhere[:2] == (75, "")
+    assert "another run is going on" in here[2]
+    assert "another process is changing it" in elsewhere[2]
+    assert Registry("registry").versions == ["000001"]
 
 
 @pytest.mark.slow

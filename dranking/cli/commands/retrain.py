@@ -33,7 +33,8 @@ def retrain(
     """Train a challenger on the data there is now, and promote it if the gate lets it pass.
 
     Stages: validate, ingest, statistics, tune, fit, evaluate, gate, export, publish. Those done
-    for the same configuration, data and code are skipped. Exit code 4 means rejected.
+    for the same configuration, data and code are skipped. Exit code 4 means rejected, also where
+    that was found by an earlier run and nothing has changed since.
     """
     from dranking.retrain.config import load_config
     from dranking.retrain.runner import plan_run
@@ -48,9 +49,7 @@ def retrain(
         if as_json:
             print_json(plan)
         else:
-            note(f"run {plan['run_id']}: {', '.join(plan['stages']) or 'nothing'} to do")
-            for name, sources in plan["sources"].items():
-                note(f"{name}: {', '.join(sources)}")
+            _print_plan(plan)
         return
     with progress_shown():
         outcome = run(checked, **wanted).as_json()
@@ -63,10 +62,23 @@ def retrain(
         raise RejectedError(f"rejected, the champion stays: {failed}.")
 
 
+def _print_plan(plan: dict[str, Any]) -> None:
+    title = f"run {plan['run_id']}: " + ("to do" if plan["stages"] else "all is done already")
+    rows = [("stages", ", ".join(plan["stages"]) or "none")]
+    rows += [(name, "\n".join(sources)) for name, sources in plan["sources"].items()]
+    print_table(title, ["", "what"], rows)
+
+
 def _print(outcome: dict[str, Any]) -> None:
+    verdict = "promoted" if outcome["accepted"] else "rejected"
+    if outcome["unchanged"]:
+        champion = outcome["aliases"]["champion"] or "none"
+        verdict = (
+            f"unchanged, nothing was done: data, configuration and code are those of the run that "
+            f"was {verdict}; the champion is {champion}"
+        )
     print_table(
-        f"run {outcome['run_id']}: version {outcome['version']}, "
-        + ("promoted" if outcome["accepted"] else "rejected"),
+        f"run {outcome['run_id']}: version {outcome['version']}, {verdict}",
         ["rule", "", "found"],
         [(r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]],
     )

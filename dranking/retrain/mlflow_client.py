@@ -1,0 +1,34 @@
+"""Logs one run to MLflow: the process that `dranking.retrain.tracking` starts and waits for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def log_run(order: Mapping[str, Any]) -> None:
+    """Log what `tracking.track` has ordered; anything that MLflow raises passes."""
+    import mlflow
+
+    mlflow.set_tracking_uri(order["tracking_uri"])
+    mlflow.set_experiment(order["experiment"])
+    with mlflow.start_run(run_name=order["name"], tags=order["tags"]):
+        mlflow.log_params(order["params"])
+        mlflow.log_metrics(order["metrics"])
+        mlflow.log_artifacts(order["folder"])
+
+
+def main() -> int:
+    """Log the run that stdin holds as JSON; 1 with a line on stderr if that fails."""
+    try:
+        log_run(json.load(sys.stdin))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+"""Nights of the bilinear ranker: texts of two subjects, whose words are never the same ones."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dranking.data.collection import text_collection
+from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.rankers.bilinear_model import load_bilinear_model
+from dranking.retrain import text_night
+from dranking.retrain.config import load_config
+from dranking.retrain.registry import MODEL_FOLDER, Registry
+from dranking.retrain.runner import retrain
+from dranking.retrain.text_night import labelled_alike
+from tests.reference.metrics import average_precision
+
+SUBJECTS = {"sea": "boat sail wave tide harbour anchor", "wood": "tree leaf bark root moss acorn"}
+
+
+def write_texts(path, seed, n=24, words_of=SUBJECTS):
+    """Three words of a subject each: texts of one subject seldom share a word."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(list(words_of), n)
+    texts = [" ".join(rng.choice(words_of[label].split(), 3, replace=False)) for label in labels]
+    ids = [f"{seed}-{row}" for row in range(n)]
+    pq.write_table(pa.table({"id": ids, "text": texts, "label": labels}), path)
+
+
+class Texts:
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "incoming").mkdir()
+        write_texts(folder / "holdout.parquet", seed=99, n=40)
+
+    def night(self, night, **options):
+        write_texts(self.folder / "incoming" / f"{night}.parquet", night, **options)
+
+    def run(self, *settings, **options):
+        path = self.folder / "retrain.toml"
+        path.write_text(
+            f"""
+            [data]
+            train = "{self.folder}/incoming/*.parquet"
+            holdout = "{self.folder}/holdout.parquet"
+            [model]
+            kind = "bilinear"
+            regularization = 1e-4
+            parameters = {{n_steps = 3000, rate = 2.0, n_epochs = 2}}
+            [gate]
+            metric = "map"
+            resamples = 100
+            minimum_effect = -0.1
+            lower_bound = -0.2
+            [registry]
+            location = "{self.folder}/registry"
+            [run]
+            work = "{self.folder}/work"
+            metrics = ["map"]
+            """
+        )
+        return retrain(load_config(path, settings, {}), **options)
+
+    @property
+    def registry(self):
+        return Registry(self.folder / "registry")
+
+
+@pytest.fixture
+def texts(tmp_path):
+    return Texts(tmp_path)
+
+
+def test_two_nights(texts, tmp_path):
+    texts.night(1)
+    first = texts.run()
+    assert first.accepted
+    checksums = set(texts.registry.manifest("000001").checksums)
+    assert {"model/manifest.json", "model/data.npy", "per_query.parquet", "report.html"} < checksums
+    assert first.stages["evaluate"]["metrics"]["challenger"]["map"] > 0.7  # cosine has less
+    texts.night(2)
+    second = texts.run()
+    assert second.stages["evaluate"]["against"] == "000001"
+    assert second.stages["ingest"]["train"]["n_documents"] == 48
+    assert [part.rpartition("/")[2] for part in second.stages["ingest"]["new"]] == ["2.parquet"]
+    assert texts.registry.aliases.champion == "000002"
+    assert texts.run().is_unchanged
+    page = texts.registry.read("000002", "report.html").decode()
+    assert "word of the query" in page
+    assert "Segment by segment" not in page
+    assert "No risk bounds" not in page
+
+
+def test_the_model_is_that_of_all_texts_and_is_measured_as_average_precision_says(texts, tmp_path):
+    for night in (1, 2):
+        texts.night(night)
+    outcome = texts.run("data.text={n_words=9}", "gate.convention=letor4")
+    assert texts.registry.copy("000001", MODEL_FOLDER, tmp_path)
+    model = load_bilinear_model(tmp_path / MODEL_FOLDER)
+    rows = [
+        pq.read_table(texts.folder / "incoming" / f"{night}.parquet").to_pylist()
+        for night in (1, 2)
+    ]
+    found = text_collection([row["text"] for night in rows for row in night], n_words=9)
+    assert model.words == found.words
+    assert len(model.words) == 9
+
+    held_out = pq.read_table(texts.folder / "holdout.parquet").to_pylist()
+    scores = model.scores([r["text"] for r in held_out], [r["text"] for r in held_out])
+    precisions = []
+    for query, of_query in enumerate(scores):
+        others = [i for i in range(len(held_out)) if i != query]
+        others.sort(key=lambda i: -of_query[i])  # ties in the order of the file
+        relevance = [int(held_out[i]["label"] == held_out[query]["label"]) for i in others]
+        precisions.append(average_precision(relevance, "letor4"))
+    found = outcome.stages["evaluate"]["metrics"]["challenger"]["map"]
+    assert found == pytest.approx(np.mean(precisions), abs=1e-6)
+
+
+def test_models_of_other_words_are_measured_on_the_same_queries(texts):
+    """Texts without a word of the one model are queries all the same: both rank everything."""
+    texts.night(1, words_of={"sea": "boat sail wave", "wood": "tree leaf bark"})
+    texts.run()
+    texts.night(2)
+    outcome = texts.run()
+    assert outcome.stages["evaluate"]["n_queries"] == 40
+    assert "champion" in outcome.stages["evaluate"]["metrics"]
+
+
+def test_labels_alone_say_who_is_a_query():
+    documents = text_collection(["boat", "", "tree", "leaf"], labels=["a", "a", "b", "c"])
+    assert labelled_alike(documents).classes.tolist() == [0, 0, -1, -1]
+    assert labelled_alike(documents).n_left_out == 2
+
+
+def test_segments_are_of_texts_by_their_ids(texts):
+    ids = pq.read_table(texts.folder / "holdout.parquet")["id"].to_pylist()
+    table = pa.table({"qid": ids, "segment": ["even", "odd"] * 20})
+    pq.write_table(table, texts.folder / "segments.parquet")
+    segments = [f"data.segments={texts.folder}/segments.parquet", "gate.max_segment_loss=1"]
+    texts.night(1)
+    texts.run(*segments)
+    texts.night(2)
+    outcome = texts.run(*segments)
+    rules = [r["rule"] for r in outcome.as_json()["reasons"]]
+    assert rules.count("max_segment_loss") == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["data.normalize=none"], "data.normalize: is for rows of features"),
+        (["tune.folds=3"], "bilinear is trained with one lambda"),
+        (["model.regularization=[1, 2]"], "has several values"),
+        (["export.formats=['solr']"], "hold linear models"),
+        (["model.n_features=3"], "model.n_features: bilinear has all features"),
+        (["model.parameters={checkpoint='x'}"], "model.parameters: bilinear takes no checkpoint"),
+        (["data.text={words=5}"], "data.text: bilinear takes no words; choose from lowercase"),
+    ],
+)
+def test_what_it_does_not_take_is_refused(texts, settings, message):
+    texts.night(1)
+    with pytest.raises(UsageError, match=message):
+        texts.run(*settings)
+    assert texts.registry.is_new
+
+
+def test_lambda_must_be_said(texts):
+    texts.night(1)
+    texts.run()
+    path = texts.folder / "retrain.toml"
+    path.write_text(path.read_text().replace("regularization = 1e-4", ""))
+    with pytest.raises(UsageError, match=r"model\.regularization: is needed of bilinear"):
+        load_config(path, (), {})
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"text": ["a b"]}, "has no column label; texts with labels are wanted"),
+        ({"words": ["a b"]}, "has no column text and no column label"),
+        ({"text": [], "label": []}, "the train data has no text"),
+        ({"text": ["boat", None], "label": ["a", "a"]}, "text 1 .* is None, no string"),
+        ({"text": ["boat", "sail"], "label": ["a", None]}, "1 documents have no label"),
+    ],
+)
+def test_wrong_tables_are_named(texts, columns, message):
+    types = {name: pa.array(values, pa.string()) for name, values in columns.items()}
+    pq.write_table(pa.table(types), texts.folder / "incoming" / "1.parquet")
+    with pytest.raises(DataError, match=message):
+        texts.run()
+
+
+def test_what_is_no_table_is_named(texts):
+    (texts.folder / "incoming" / "1.parquet").write_text("boat")
+    with pytest.raises(DataError, match=r"1\.parquet: no parquet table of texts"):
+        texts.run()
+
+
+def test_nothing_to_rank_is_said(texts):
+    texts.night(1)
+    table = pa.table({"text": ["boat", "tree"], "label": ["a", "b"]})
+    pq.write_table(table, texts.folder / "holdout.parquet")
+    with pytest.raises(DataError, match="no two texts have the same label"):
+        texts.run()
+
+
+def test_a_table_that_changes_while_it_is_copied_is_copied_again(texts, monkeypatch):
+    texts.night(1)
+    copy = text_night.shutil.copyfile
+
+    def growing(source, target):
+        copy(source, target)
+        if source.endswith("1.parquet"):
+            texts.night(1, n=30)
+
+    monkeypatch.setattr(text_night.shutil, "copyfile", growing)
+    with pytest.raises(TryAgainError, match=r"1\.parquet: has changed since the run began"):
+        texts.run()
+    monkeypatch.undo()
+    assert texts.run().stages["ingest"]["train"]["n_documents"] == 30
+
+
+def test_old_copies_are_deleted_and_kept_ones_are_what_was_there(texts):
+    for night in (1, 2, 3):
+        texts.night(night)
+        texts.run("data.window=2", "gate.minimum_effect=-1", "gate.lower_bound=-1")
+    copies = {
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (texts.folder / "work" / "parts").glob("*.parquet")
+    }
+    sources = [texts.folder / "incoming" / f"{night}.parquet" for night in (2, 3)]
+    sources.append(texts.folder / "holdout.parquet")
+    assert copies == {hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
+
+
+def test_a_registry_holds_models_that_can_be_compared(texts, tmp_path):
+    from tests.retrain.stream import Stream
+
+    stream = Stream(tmp_path / "rows")
+    stream.night(1)
+    rows = load_config(stream.config(), [f"registry.location={tmp_path}/registry"], {})
+    retrain(rows)
+    texts.night(1)
+    with pytest.raises(DataError, match="000001, is no model of rankers such as bilinear"):
+        texts.run()
