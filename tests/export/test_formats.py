@@ -261,3 +261,14 @@ def test_deeply_nested_files_are_no_models(form, tmp_path):
         (tmp_path / "m.json").write_text(content)
         with pytest.raises(DataError, match=r"not JSON|not a linear model"):
             import_model(tmp_path / "m.json", form)
+
+
+@given(model=models())
+def test_pyvespa_writes_the_same_rank_profile(model):
+    """Vespa's own client, given the expression, writes the profile that the export is."""
+    package = pytest.importorskip("vespa.package", reason="needs pyvespa")
+    text = export_model(model, "vespa", name="linear")
+    expression = text.split("expression {")[1].split("}")[0].strip()
+    profile = package.RankProfile("linear", first_phase=expression, inherits="default")
+    schema = package.Schema("doc", package.Document(), rank_profiles=[profile])
+    assert " ".join(text.split()) in " ".join(schema.schema_to_text.split())
