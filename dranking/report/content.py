@@ -194,7 +194,7 @@ def bounds_of(
     if not train.has_documents:
         return (
             "the model was trained on statistics of queries, and bounds need their documents. "
-            "`dranking bounds MODEL DATA` computes them from the data."
+            "The command dranking bounds computes them from the data."
         )
     try:
         return risk_bounds(model, train, convention=convention, executor=executor)

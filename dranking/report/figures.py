@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 OURS, THEIRS, BAD = "#2f5d8a", "#8a8f98", "#b3261e"
+WIDTH = 5.8  # inches: letters can be read where a phone shows all of it
 MAX_BARS = 1000  # of sorted queries: more cannot be told apart
 MAX_LABEL = 40
 NORMAL_975 = 1.96  # half-width of a 95 % interval in standard errors
@@ -65,7 +66,7 @@ def draw_weights(names: Sequence[str], weights: Array) -> Figure:
 
 def draw_differences(differences: Array, metric: str) -> Figure:
     """How much better every query is, sorted; of very many, so many at even distances."""
-    figure, axes = _axes(height=2.8)
+    figure, axes = _axes(height=2.5)
     n_bars = min(len(differences), MAX_BARS)
     places = np.linspace(0, max(len(differences) - 1, 0), n_bars).round().astype(int)
     ordered = np.sort(differences)[::-1][places]
@@ -79,7 +80,7 @@ def draw_differences(differences: Array, metric: str) -> Figure:
 
 def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -> Figure:
     """NDCG@k against k, a line for each model."""
-    figure, axes = _axes(height=2.8)
+    figure, axes = _axes(height=2.5)
     for (name, values), colour in zip(lines.items(), (OURS, THEIRS), strict=False):
         axes.plot(cutoffs, values, marker="o", markersize=4, color=colour, label=name)
     axes.set_xlabel("k")
@@ -97,14 +98,16 @@ def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequenc
     leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:8]
     for place, feature in enumerate(leading):
         colour = colormaps["viridis"](0.05 + 0.85 * place / max(1, len(leading) - 1))
-        name = plain_label(names[feature])
-        axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=name)
+        label = plain_label(names[feature])
+        axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=label)
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(lambdas), [lambda_label(value) for value in lambdas])
     axes.set_xlabel(r"$\lambda$")
     axes.set_ylabel("standardised weight")
     axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    longest = max((len(names[feature]) for feature in leading), default=0)
+    columns = 4 if longest <= MAX_LABEL // 4 else 1 + (longest <= MAX_LABEL // 2)
+    figure.legend(frameon=False, loc="outside lower center", ncols=columns)
     return figure
 
 
@@ -133,10 +136,10 @@ def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | No
     return figure
 
 
-def _axes(height: float = 3.4) -> tuple[Figure, Any]:
+def _axes(height: float = 3.0) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.4, max(1.4, height)), layout="constrained")
+    figure = Figure(figsize=(WIDTH, max(1.4, height)), layout="constrained")
     axes = figure.subplots()
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -116,7 +116,9 @@ def learning(model: LinearModel) -> Section:
     """How a stochastic training went."""
     curve = [CurvePoint(**point) for point in model.provenance["learning_curve"]]
     caption = "Objective, and the validation metric where there is one, while training."
-    return Section("Learning curve", drawings=[Drawing(plot_learning_curve(curve), caption)])
+    return Section(
+        "Learning curve", drawings=[Drawing(plot_learning_curve(curve, against="n_steps"), caption)]
+    )
 
 
 def bounds(found: RiskBounds | str) -> Section:

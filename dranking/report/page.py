@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 import zlib
@@ -12,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+DECIMALS = 4
+TINY, HUGE = 1e-5, 1e6
+"""Sizes beyond which numbers of a column are not written with the same decimals."""
+LONG = 24  # characters without a space
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell_text, "svg": inline_svg, "is_number": _is_number}
+    environment.filters |= {"cells": cells, "svg": inline_svg, "look": look}
     return environment.get_template("page.html").render(page=page)
 
 
@@ -112,6 +119,8 @@ def inline_svg(drawing: Drawing) -> Any:
     ):
         # Names in scripts that the font lacks: boxes in the figure, letters in the table.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        drawing.figure.draw_without_rendering()
+        drawing.figure.set_layout_engine("none")  # laid out once: again would move things a little
         drawing.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
@@ -130,15 +139,46 @@ def _private_ids(svg: str, prefix: str) -> str:
     return re.sub(r'href="#', f'href="#{prefix}', svg)
 
 
-def cell_text(value: Any) -> str:
-    """A cell as text: four significant digits, thousands apart, a dash for nothing."""
-    if value is None:
+def cells(table: Table) -> list[list[tuple[str, str]]]:
+    """The cells of a table: texts, those of a column with the same decimals, and their looks."""
+    columns = [list(column) for column in zip(*table.rows, strict=True)]
+    texts = [
+        [cell_text(value, places) for value in column]
+        for column, places in zip(columns, map(decimals, columns), strict=True)
+    ]
+    looks = [[look(value) for value in column] for column in columns]
+    return [
+        list(zip(of_row, looks_of_row, strict=True))
+        for of_row, looks_of_row in zip(
+            zip(*texts, strict=True), zip(*looks, strict=True), strict=True
+        )
+    ]
+
+
+def decimals(column: Sequence[Any]) -> int | None:
+    """Decimals that tell the numbers of a column apart; None if it has tiny or huge ones."""
+    sizes = [abs(v) for v in column if isinstance(v, float) and math.isfinite(v) and v != 0]
+    if sizes and (min(sizes) < TINY or max(sizes) >= HUGE):
+        return None
+    return max(DECIMALS, 1 - math.floor(math.log10(min(sizes, default=1.0))))
+
+
+def cell_text(value: Any, places: int | None = None) -> str:
+    """A cell as text: so many decimals or four digits, thousands apart, a dash for nothing."""
+    if value is None or value != value:
         return "\N{EN DASH}"
     if isinstance(value, float):
-        if value != value:
-            return "\N{EN DASH}"
-        return f"{value:.4g}"
+        return f"{value:.4g}" if places is None else f"{value:.{places}f}"
     return f"{value:,}" if _is_number(value) else str(value)
+
+
+def look(value: Any) -> str:
+    """The class of a cell: numbers stand to the right, verdicts in colour, digests may break."""
+    if _is_number(value):
+        return "number"
+    if value in ("passed", "failed"):
+        return "good" if value == "passed" else "bad"
+    return "long" if isinstance(value, str) and len(value) > LONG and " " not in value else ""
 
 
 def _is_number(value: Any) -> bool:

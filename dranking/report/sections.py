@@ -16,7 +16,7 @@ from dranking.report.page import Drawing, Page, Section, Table
 from dranking.tuning.curves import measure_label
 
 N_REGRESSIONS = 15
-N_BARS = 30
+N_BARS = 15
 SHIFTS = {"large (above 0.25)": (0.25, np.inf), "small (0.1 to 0.25)": (0.1, 0.25)}
 """What population stability indices are commonly called."""
 
@@ -134,9 +134,7 @@ def _queries(content: Content) -> Section:
                 f"Improvement of {measure_label(content.metric)} on the champion, query by query.",
             )
         ],
-        [Table(["worst regressions: query", "challenger", "champion", "improvement"], rows)]
-        if rows
-        else [],
+        [Table(["worst queries", "challenger", "champion", "change"], rows)] if rows else [],
     )
 
 

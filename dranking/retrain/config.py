@@ -241,7 +241,7 @@ class MlflowConfig(BaseModel):
     Attributes
     ----------
     tracking_uri
-        Of the MLflow server, or ``file:`` or ``sqlite:`` and a path.
+        Of the MLflow server, or of a database such as ``sqlite:///mlflow.db``.
     experiment
         Its name there; made if there is none.
     deadline

@@ -77,10 +77,10 @@ def _print(outcome: dict[str, Any]) -> None:
             f"unchanged, nothing was done: data, configuration and code are those of the run that "
             f"was {verdict}; the champion is {champion}"
         )
-    print_table(
-        f"run {outcome['run_id']}: version {outcome['version']}, {verdict}",
-        ["rule", "", "found"],
-        [(r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]],
-    )
+    reasons = [
+        (r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]
+    ] or [("none", "passed", "the first of its kind has no champion to beat")]
+    title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
+    print_table(title, ["rule", "", "found"], reasons)
     for name, metrics in outcome["metrics"].items():
         note(f"{name}: " + ", ".join(f"{m} {format_value(v)}" for m, v in metrics.items()))
