@@ -6,13 +6,14 @@ same, slowly.
 """
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
+
+Something = TypeVar("Something")
 
 CACHE_LINE = 8
 """Float64 numbers that one prefetch brings."""
@@ -23,8 +24,8 @@ def fma(a: float, b: float, c: float) -> float:
     return float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 
 
-def prefetch(row: NDArray[np.float64], i: int) -> None:
-    """Start to bring `row[i]` and its cache line near; needs no reading, and never fails."""
+def prefetch(row: NDArray[Any], i: int) -> None:
+    """Start to bring the i-th element of an array and its cache line near; never fails."""
 
 
 def count_ones(bits: int) -> int:
@@ -40,6 +41,15 @@ def lowest_one(bits: int) -> int:
 def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
     """Copy n elements within an array, which must have them; the stretches may overlap."""
     array[target : target + n] = array[source : source + n].copy()
+
+
+def borrowed(arrays: Something) -> Something:
+    """An array, or (nested) tuples of arrays, without counting references to them.
+
+    Whoever calls a kernel holds its arrays while it runs. A small function that takes some of them
+    would count references to each, atomically: with tens of them that is most of its time.
+    """
+    return arrays
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -118,3 +128,27 @@ def _shift(context: Any, array: Any, source: Any, target: Any, n: Any) -> Any:
 @overload(shift, strict=False)  # type: ignore[untyped-decorator]
 def _overload_shift(array: Any, source: Any, target: Any, n: Any) -> Any:
     return lambda array, source, target, n: _shift(array, source, target, n)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _borrowed(context: Any, arrays: Any) -> Any:
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            array = cgutils.create_struct_proxy(kind)(context, builder, value)
+            array.meminfo = cgutils.get_null_value(array.meminfo.type)
+            return array._getvalue()
+        if isinstance(kind, types.containers.BaseTuple):
+            items = cgutils.unpack_tuple(builder, value, len(kind))
+            kinds = zip(kind, items, strict=True)
+            return context.make_tuple(builder, kind, [strip(context, builder, *k) for k in kinds])
+        return value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return strip(context, builder, signature.args[0], arguments[0])
+
+    return arrays(arrays), generate
+
+
+@overload(borrowed, strict=False)  # type: ignore[untyped-decorator]
+def _overload_borrowed(arrays: Any) -> Any:
+    return lambda arrays: _borrowed(arrays)

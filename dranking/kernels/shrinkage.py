@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
-from dranking.kernels.sparse_weights import RELEASED, Table, columns_of, compact
+from dranking.kernels.compile import inlined, kernel
+from dranking.kernels.sparse_rows import RELEASED, Table, columns_of, compact
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,16 +59,17 @@ class Shrinkage(NamedTuple):
     seen: Ints
 
 
-@kernel
+@inlined
 def soft_threshold(values: Any, threshold: float) -> None:
     """Bring values nearer to zero by a threshold, and those within it to zero."""
-    threshold = values.dtype.type(threshold)
-    zero = values.dtype.type(0.0)
+    # By one subtraction, of the threshold or of the value itself: rounded as the plain formula.
+    upper = values.dtype.type(threshold)
+    lower = -upper
     for i in range(len(values)):
-        values[i] = max(values[i] - threshold, zero) + min(values[i] + threshold, zero)
+        values[i] -= max(lower, min(upper, values[i]))
 
 
-@kernel
+@inlined
 def zeros(values: Any) -> int:
     """How many values are zero."""
     n = np.int32(0)
@@ -77,7 +78,7 @@ def zeros(values: Any) -> int:
     return int(n)
 
 
-@kernel
+@inlined
 def row_values(table: Table, row: int) -> Any:
     """The values of a row, as a view."""
     start = table.pool.start[row]
@@ -116,20 +117,22 @@ def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array
             values[i] *= scales[of_entry[i]]
 
 
-@kernel
+@inlined
 def catch_up(
     table: Table, groups: Groups, row_group: int, shrinkage: Shrinkage, n_shrinks: int, grows: bool
 ) -> None:
     """Shrink a row group by the thresholds it missed; release zeros unless the support is given."""
-    missed = shrinkage.thresholds[shrinkage.seen[row_group] : n_shrinks]
+    thresholds, seen = shrinkage.thresholds, shrinkage.seen[row_group]
     shrinkage.seen[row_group] = n_shrinks
     if groups.by_norm:
-        shrink_norms(table, groups, row_group, missed)
-    for row in groups.rows[groups.ptr[row_group] : groups.ptr[row_group + 1]]:
+        shrink_norms(table, groups, row_group, thresholds[seen:n_shrinks])
+    for i in range(groups.ptr[row_group], groups.ptr[row_group + 1]):
+        row = groups.rows[i]
+        values = row_values(table, row)
         if not groups.by_norm:
-            for threshold in missed:
-                soft_threshold(row_values(table, row), threshold)
-        if grows and zeros(row_values(table, row)) * RELEASED > table.pool.used[row]:
+            for k in range(seen, n_shrinks):
+                soft_threshold(values, thresholds[k])
+        if grows and zeros(values) * RELEASED > len(values):
             compact(table, row)
 
 

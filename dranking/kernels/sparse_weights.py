@@ -1,19 +1,6 @@
-"""A matrix that stays sparse while entries are added to it, and is quick to look up.
+"""A matrix that stays sparse while entries are added to it; `sparse_rows` says how it is stored."""
 
-A row holds its values in the order of their columns; bitmaps say which columns these are. 64
-columns are a *strip*, 64 strips a *band*. Every row has a bitmap for each band, of the strips
-that hold entries, and one for each of those strips, of the columns; beside each is how many
-strips or entries come before. So an entry is found by counting bits in two words, whether or not
-it is there, and without a loop or a guess of the processor. New entries are merged into a row
-from its end, which moves each value at most once.
-
-An entry takes its value and a share of 12 bytes for its strip: 6 to 8 bytes in float32 where a
-twentieth of the entries or more are there, and never more than 16 and the slack of the row. Rows
-lie in arrays that they share, the *pools*; a row that outgrows its slots moves to the end of the
-pool, and the holes that remain are closed when the pool is full and a quarter of it unused.
-"""
-
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,268 +8,90 @@ from scipy import sparse
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.machine import count_ones, lowest_one, shift
+from dranking.kernels.sparse_rows import (
+    SLACK,
+    STRIP,
+    Ints,
+    Pool,
+    Table,
+    Values,
+    columns_of,
+    compact,
+    count_entries,
+    count_strips,
+    find_in,
+    settle,
+    strip_of,
+)
 
-Ints = NDArray[np.int64]
-Values = Any
-"""float32 or float64 array."""
-
-STRIP = 64
-"""Columns of a strip, and strips of a band."""
-
-SLACK = 8
-"""A row gets an eighth of slots more than it uses when it moves, and so does a full pool."""
-
-RELEASED = 5
-"""Zeros are released once they are a fifth of the entries of a row: 1.25 stored per nonzero."""
-
-
-class Pool(NamedTuple):
-    """Where rows lie in arrays that they share.
-
-    Attributes
-    ----------
-    start, capacity, used
-        (n_rows,) first slot of each row, slots that it has, and slots that it uses.
-    end
-        (1,) slots given to rows so far; those behind are free.
-    """
-
-    start: Ints
-    capacity: Ints
-    used: Ints
-    end: Ints
-
-
-class Table(NamedTuple):
-    """The arrays of a matrix.
-
-    Attributes
-    ----------
-    bands, strips_before
-        (n_rows, n_bands) int64 bitmap of strips, and int32 number of strips in earlier bands.
-    strip_pool, strips, entries_before
-        Strips of each row, ascending, and an empty one at the end: bitmap of columns, and number
-        of entries in earlier strips of the row.
-    pool, values
-        Entries of each row, columns ascending: float32 or float64.
-    """
-
-    bands: Ints
-    strips_before: NDArray[np.int32]
-    strip_pool: Pool
-    strips: Ints
-    entries_before: NDArray[np.int32]
-    pool: Pool
-    values: Values
-
-
-class New(NamedTuple):
-    """Entries that a row is to get: columns ascending, their places in it, values."""
-
-    columns: NDArray[np.int32]
-    ranks: Ints
-    values: NDArray[np.float64]
+UNUSED = 3
+"""Holes of a full pool are closed where a third of it is unused."""
 
 
 @kernel
-def below(bit: int) -> int:
-    """The bitmap of all bits lower than one."""
-    return int((np.int64(1) << np.int64(bit)) - np.int64(1))
-
-
-@kernel
-def find(table: Table, row: int, column: int) -> int:
-    """How many entries of a row come before that of a column; ``-1 -`` that if it has none."""
-    band, strip_bit, bit = column >> 12, (column >> 6) & 63, column & 63
-    strips = table.bands[row, band]
-    strip = table.strip_pool.start[row] + table.strips_before[row, band]
-    strip += count_ones(strips & below(strip_bit))
-    # All ones if the strip is there, else none: no branch, which would be guessed wrong.
-    columns = table.strips[strip] & -((strips >> strip_bit) & 1)
-    rank = table.entries_before[strip] + count_ones(columns & below(bit))
-    return int(rank ^ (((columns >> bit) & 1) - 1))
-
-
-@kernel
-def wanted(count: int) -> int:
-    """Slots that a row of so many gets when it moves."""
-    return count + count // SLACK + 4
-
-
-@kernel
-def room_for(pool: Pool, row: int, n_new: int) -> int:
-    """Slots at the end of the pool that a row needs to get so many more; 0 if it has room."""
-    n = pool.used[row] + n_new
-    return wanted(n) if n > pool.capacity[row] else 0
-
-
-@kernel
-def has_room(table: Table, n_entries: int, n_strips: int) -> bool:
-    """Whether so many slots are free at the ends of the pools."""
-    # A value is read, and not used, behind the last entry of a row.
-    entries_fit = table.pool.end[0] + n_entries < len(table.values)
-    return bool(entries_fit and table.strip_pool.end[0] + n_strips <= len(table.strips))
-
-
-@kernel
-def moved(pool: Pool, row: int, n_new: int) -> int:
-    """Give a row room for more slots, maybe elsewhere; return where it was."""
-    start = int(pool.start[row])
-    slots = room_for(pool, row, n_new)
-    if slots > 0:
-        pool.start[row], pool.capacity[row] = pool.end[0], slots
-        pool.end[0] += slots
-    return start
-
-
-@kernel
-def insert(table: Table, row: int, new: New, n: int) -> None:
-    """Merge n new entries into a row; there must be room for them, as `room_for` says."""
-    insert_strips(table, row, new, n)
-    values, count = table.values, table.pool.used[row]
-    source, target = moved(table.pool, row, n), table.pool.start[row]
-    end = count
-    for i in range(n - 1, -1, -1):
-        rank = new.ranks[i]
-        shift(values, source + rank, target + rank + i + 1, end - rank)
-        values[target + rank + i] = new.values[i]
-        end = rank
-    if source != target:
-        shift(values, source, target, end)
-    table.pool.used[row] = count + n
-    for i in range(n):
-        strip = strip_of(table, row, new.columns[i])
-        table.strips[strip] |= np.int64(1) << np.int64(new.columns[i] & 63)
-    count_entries(table, row)
-
-
-@kernel
-def strip_of(table: Table, row: int, column: int) -> int:
-    """The slot of a strip, or that of the next one if it is not there."""
-    before = count_ones(table.bands[row, column >> 12] & below((column >> 6) & 63))
-    return int(table.strip_pool.start[row] + table.strips_before[row, column >> 12] + before)
-
-
-@kernel
-def insert_strips(table: Table, row: int, new: New, n: int) -> None:
-    """Give a row the strips that new entries need, still empty."""
-    places = np.empty(n, dtype=np.int64)
-    n_new, last = 0, -1
-    first = table.strip_pool.start[row]
-    for i in range(n):
-        number = new.columns[i] >> 6
-        if number != last and (table.bands[row, number >> 6] >> (number & 63)) & 1 == 0:
-            places[n_new] = strip_of(table, row, new.columns[i]) - first
-            n_new += 1
-        last = number
-    if n_new == 0:
-        return
-    pool, strips, end = table.strip_pool, table.strips, table.strip_pool.used[row]
-    source, target = moved(pool, row, n_new), pool.start[row]
-    pool.used[row] = end + n_new
-    for i in range(n_new - 1, -1, -1):
-        shift(strips, source + places[i], target + places[i] + i + 1, end - places[i])
-        strips[target + places[i] + i] = 0
-        end = places[i]
-    if source != target:
-        shift(strips, source, target, end)
-    for i in range(n):
-        number = new.columns[i] >> 6
-        table.bands[row, number >> 6] |= np.int64(1) << np.int64(number & 63)
-    count_strips(table, row)
-
-
-@kernel
-def count_strips(table: Table, row: int) -> None:
-    """Set how many strips come before each band."""
-    n = 0
-    for band in range(table.bands.shape[1]):
-        table.strips_before[row, band] = n
-        n += count_ones(table.bands[row, band])
-
-
-@kernel
-def count_entries(table: Table, row: int) -> None:
-    """Set how many entries come before each strip."""
-    n, first = 0, table.strip_pool.start[row]
-    for strip in range(first, first + table.strip_pool.used[row]):
-        table.entries_before[strip] = n
-        n += count_ones(table.strips[strip])
-
-
-@kernel
-def compact(table: Table, row: int) -> None:
-    """Release the zeros of a row, and the strips that held nothing else."""
-    values, start = table.values, table.pool.start[row]
-    strip = kept_strip = table.strip_pool.start[row]
-    source = target = start
-    for band in range(table.bands.shape[1]):
-        strips = table.bands[row, band]
-        kept_strips = np.int64(0)
-        while strips != 0:
-            columns = table.strips[strip]
-            kept = np.int64(0)
-            while columns != 0:
-                value = values[source]
-                values[target] = value
-                # Written over by the next one if it is zero.
-                is_kept = np.int64(value != 0.0)
-                kept |= columns & -columns & -is_kept
-                target += is_kept
-                source += 1
-                columns &= columns - 1
-            table.strips[kept_strip] = kept
-            has_any = kept != 0
-            kept_strips |= np.int64(has_any) << lowest_one(strips)
-            kept_strip += has_any
-            strip += 1
-            strips &= strips - 1
-        table.bands[row, band] = kept_strips
-    table.strips[kept_strip] = 0
-    table.strip_pool.used[row] = kept_strip + 1 - table.strip_pool.start[row]
-    table.pool.used[row] = target - start
-    count_strips(table, row)
-    count_entries(table, row)
-
-
-@kernel
-def columns_of(table: Table, row: int, columns: NDArray[np.int32]) -> int:
-    """Write the columns of a row's entries, ascending; return how many they are."""
-    n, strip = 0, table.strip_pool.start[row]
-    for band in range(table.bands.shape[1]):
-        strips = table.bands[row, band]
-        while strips != 0:
-            first = (band << 12) + (lowest_one(strips) << 6)
-            bits = table.strips[strip]
-            while bits != 0:
-                columns[n] = first + lowest_one(bits)
-                n += 1
-                bits &= bits - 1
-            strip += 1
-            strips &= strips - 1
-    return n
+def release(table: Table) -> None:
+    """Release all zeros."""
+    for row in range(table.bands.shape[0]):
+        compact(table, row)
 
 
 @kernel
 def fill(table: Table, indptr: Ints, indices: NDArray[np.int32], data: Values) -> None:
-    """Store the rows of a CSR matrix with sorted columns in an empty table with room for them."""
-    longest = np.max(indptr[1:] - indptr[:-1]) if len(indptr) > 1 else 0
-    ranks = np.zeros(longest, dtype=np.int64)
+    """Store the rows of a CSR matrix in an empty table, whose pools have room for them."""
+    place, bands, before, values = table.place, table.bands, table.strips_before, table.values
+    strips, entries_before = table.strips, table.entries_before
     for row in range(len(indptr) - 1):
         first, last = indptr[row], indptr[row + 1]
-        new = New(indices[first:last], ranks, data[first:last])
-        insert(table, row, new, last - first)
+        for p in range(first, last):
+            number = place[indices[p]] >> 6
+            bands[row, number >> 6] |= np.int64(1) << np.int64(number & 63)
+        count_strips(table, row)
+        n_strips = 1
+        for band in range(bands.shape[1]):
+            n_strips += count_ones(bands[row, band])
+        settle(table.strip_pool, row, n_strips)
+        settle(table.pool, row, last - first)
+        for p in range(first, last):
+            column = place[indices[p]]
+            strips[strip_of(table, row, column)] |= np.int64(1) << np.int64(column & 63)
+        count_entries(table, row)
+        start, first_strip = table.pool.start[row], table.strip_pool.start[row]
+        for p in range(first, last):
+            column = place[indices[p]]
+            rank = find_in(bands, before, strips, entries_before, first_strip, row, column)
+            values[start + rank] = data[p]
 
 
 @kernel
-def drain(table: Table, indptr: Ints, indices: NDArray[np.int32], data: Values) -> None:
-    """Write the entries of a table into the arrays of a CSR matrix of as many."""
+def drain(
+    table: Table,
+    order: NDArray[np.int32],
+    indptr: Ints,
+    indices: NDArray[np.int32],
+    data: Values,
+) -> None:
+    """Write the entries of a table into the arrays of a CSR matrix of as many, columns ascending.
+
+    The order (n_columns,) has the columns by their numbers in the table.
+    """
+    columns, n = np.empty_like(order), 0
+    values, marks = np.zeros(len(order), dtype=data.dtype), np.zeros(len(order) // 64 + 1, np.int64)
     indptr[0] = 0
     for row in range(len(indptr) - 1):
-        n = columns_of(table, row, indices[indptr[row] :])
         start = table.pool.start[row]
-        data[indptr[row] : indptr[row] + n] = table.values[start : start + n]
-        indptr[row + 1] = indptr[row] + n
+        for i in range(columns_of(table, row, columns)):
+            column = order[columns[i]]
+            values[column] = table.values[start + i]
+            marks[column >> 6] |= np.int64(1) << np.int64(column & 63)
+        for strip in range(len(marks)):
+            bits = marks[strip]
+            while bits != 0:
+                indices[n] = (strip << 6) + lowest_one(bits)
+                data[n] = values[indices[n]]
+                n += 1
+                bits &= bits - 1
+            marks[strip] = 0
+        indptr[row + 1] = n
 
 
 @kernel
@@ -293,10 +102,10 @@ def slide(array: Any, order: Ints, source: Ints, target: Ints, count: Ints) -> N
             shift(array, source[row], target[row], count[row])
 
 
-def empty_pool(n_rows: int, count: int) -> Pool:
-    """Rows without slots, which use `count` of them."""
-    zeros = np.zeros(n_rows, dtype=np.int64)
-    return Pool(zeros, zeros.copy(), np.full(n_rows, count), np.zeros(1, dtype=np.int64))
+def empty_pool(n_rows: int) -> Pool:
+    """Rows without slots."""
+    start, capacity, used = np.zeros((3, n_rows), dtype=np.int64)
+    return Pool(start, capacity, used, np.zeros(1, dtype=np.int64))
 
 
 class SparseWeights:
@@ -308,28 +117,33 @@ class SparseWeights:
         (n_rows, n_columns) sparse, to start from; its stored entries are stored here too.
     dtype
         float32 or float64.
+    order
+        (n_columns,) in which columns lie in memory: those first that are looked up most.
     """
 
-    def __init__(self, matrix: Any, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, matrix: Any, dtype: DTypeLike = np.float32, order: NDArray[np.int32] | None = None
+    ) -> None:
         matrix = sparse.csr_array(matrix)
         matrix.sum_duplicates()
         self.shape: tuple[int, int] = matrix.shape
         n_rows, n_bands = self.shape[0], -(-self.shape[1] // STRIP**2)
         indptr = matrix.indptr.astype(np.int64)
         counts = np.diff(indptr)
-        n_slots = int(np.sum(counts + counts // SLACK + 4))
         n_strips = np.minimum(counts, -(-self.shape[1] // STRIP)) + 1
-        strips = empty_pool(n_rows, 1)
-        strips.start[:] = np.cumsum(n_strips) - n_strips
-        strips.capacity[:] = n_strips
-        strips.end[0] = n_strips.sum()
+        # As many as `wanted` says.
+        n_slots, n_strip_slots = (int((n + n // SLACK + 4).sum()) for n in (counts, n_strips))
+        self.order = np.arange(self.shape[1], dtype=np.int32) if order is None else order
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(self.shape[1], dtype=np.int32)
         self._table = Table(
+            place,
             np.zeros((n_rows, n_bands), dtype=np.int64),
             np.zeros((n_rows, n_bands), dtype=np.int32),
-            strips,
-            np.zeros(int(strips.end[0]), dtype=np.int64),
-            np.zeros(int(strips.end[0]), dtype=np.int32),
-            empty_pool(n_rows, 0),
+            empty_pool(n_rows),
+            np.zeros(n_strip_slots, dtype=np.int64),
+            np.zeros(n_strip_slots, dtype=np.int32),
+            empty_pool(n_rows),
             np.zeros(n_slots + 1, dtype=dtype),
         )
         data = matrix.data.astype(dtype, copy=False)
@@ -350,7 +164,7 @@ class SparseWeights:
     def nbytes(self) -> int:
         """Bytes of all arrays, free slots and holes included."""
         t = self._table
-        arrays = (t.bands, t.strips_before, t.strips, t.entries_before, t.values)
+        arrays = (t.place, t.bands, t.strips_before, t.strips, t.entries_before, t.values)
         return sum(array.nbytes for array in (*arrays, *t.pool, *t.strip_pool))
 
     def make_room(self, n_entries: int, n_strips: int) -> None:
@@ -366,8 +180,7 @@ class SparseWeights:
 
     def release(self) -> None:
         """Release all zeros."""
-        for row in range(self.shape[0]):
-            compact(self._table, row)
+        release(self._table)
 
     def trim(self) -> None:
         """Give back the slots that no row uses."""
@@ -386,7 +199,7 @@ class SparseWeights:
         indptr = np.empty(self.shape[0] + 1, dtype=np.int64)
         indices = np.empty(n, dtype=np.int32)
         data = np.empty(n, dtype=self._table.values.dtype)
-        drain(self._table, indptr, indices, data)
+        drain(self._table, self.order, indptr, indices, data)
         if n <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)  # scipy widens the indices to the type of indptr
         matrix = sparse.csr_array((data, indices, indptr), shape=self.shape)
@@ -396,8 +209,8 @@ class SparseWeights:
 
 def lengthen(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> None:
     """Have so many slots free at the end of the arrays of a pool."""
-    if (pool.end[0] - pool.used.sum()) * (SLACK // 2) > pool.end[0]:
-        close_holes(pool, pool.used + pool.used // (2 * SLACK), *arrays)
+    if (pool.end[0] - pool.used.sum()) * UNUSED > pool.end[0]:
+        close_holes(pool, pool.used + pool.used // SLACK, *arrays)
     end = int(pool.end[0])
     if end + n_slots > len(arrays[0]):
         for array in arrays:

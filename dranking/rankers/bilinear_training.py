@@ -14,12 +14,13 @@ from scipy import sparse
 
 from dranking.data.array_files import read_arrays, write_arrays
 from dranking.data.atomic import AnyPath
+from dranking.data.collection import Collection
 from dranking.data.preferences import Preferences
 from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
 from dranking.engine.tree import tree_sum
 from dranking.errors import DataError, UsageError
-from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, margins_of
+from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, frequent_first, margins_of
 from dranking.kernels.shrinkage import Groups
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.rankers.jobs import check_same_job
@@ -112,10 +113,10 @@ class BilinearState:
 
 
 class TrainingData(NamedTuple):
-    """Vectors of queries and documents (`csr_array`), and preferences over them."""
+    """Queries and documents, and preferences over them."""
 
-    queries: Any
-    documents: Any
+    queries: Collection
+    documents: Collection
     preferences: Preferences
 
 
@@ -254,8 +255,8 @@ def train_shard(
         What the tuples are drawn from.
     """
     sampler = tuple_sampler(data.preferences, *shard)
-    queries, documents = as_csr(data.queries), as_csr(data.documents)
-    trained = SparseWeights(weights)
+    queries, documents = as_csr(data.queries.vectors), as_csr(data.documents.vectors)
+    trained = SparseWeights(weights, order=frequent_first(documents, weights.shape[1]))
     run = BilinearRun(trained, steps, groups, t)
     rng = np.random.default_rng((*key, shard[0]))
     for first in range(0, n_steps, DRAWN_AT_ONCE):
@@ -290,7 +291,7 @@ def tuple_error(data: TrainingData, weights: Any, seed: int) -> float:
     """Share of drawn tuples in the wrong order, ``q' W d+ <= q' W d-``."""
     sampler: TupleSampler = tuple_sampler(data.preferences)
     tuples = sampler.draw(np.random.default_rng(seed), VALIDATION_TUPLES)
-    queries, documents = as_csr(data.queries), as_csr(data.documents)
+    queries, documents = as_csr(data.queries.vectors), as_csr(data.documents.vectors)
     return float(np.mean(margins_of(SparseWeights(weights), queries, documents, tuples) <= 0.0))
 
 

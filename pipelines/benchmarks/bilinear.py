@@ -18,7 +18,7 @@ from scipy import sparse
 from dranking.data.collection import Collection, collection
 from dranking.data.preferences import SameClass, same_class
 from dranking.errors import DataError
-from dranking.kernels.bilinear import BilinearRun, Csr, Steps, Tuples, as_csr
+from dranking.kernels.bilinear import BilinearRun, Csr, Steps, Tuples, as_csr, frequent_first
 from dranking.kernels.compile import kernel
 from dranking.kernels.differences import subtract_sparse
 from dranking.kernels.shrinkage import entrywise
@@ -47,7 +47,7 @@ class Steppers:
         self._documents = as_csr(documents.vectors)
         n_words = documents.n_words
         start = sparse.eye_array(n_words, format="csr", dtype=np.float32)
-        self.weights = SparseWeights(start)
+        self.weights = SparseWeights(start, order=frequent_first(self._documents, n_words))
         self._run = BilinearRun(self.weights, STEPS, entrywise(n_words))
         self._run.take(self._documents, self._documents, self._draw(0, WARM_UP))
         self._round = {"ours": 0, "peer": 0}

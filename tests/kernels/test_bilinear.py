@@ -23,8 +23,8 @@ def tuples(rng, n, n_queries, n_documents):
     return Tuples(rng.integers(n_queries, size=n), *rng.integers(n_documents, size=(2, n)))
 
 
-def train(start, queries, documents, batches, steps, groups=None, dtype=np.float64):
-    weights = SparseWeights(start, dtype)
+def train(start, queries, documents, batches, steps, groups=None, dtype=np.float64, order=None):
+    weights = SparseWeights(start, dtype, order)
     run = BilinearRun(weights, steps, groups or entrywise(start.shape[0]))
     for batch in batches:
         run.take(as_csr(queries), as_csr(documents), batch)
@@ -45,24 +45,27 @@ def listed(batches):
     constant=st.booleans(),
 )
 def test_lazy_equals_eager_to_the_bit(seed, shape, n_steps, lam, period, constant):
+    """In whatever order columns lie: it is the order in which the plain loops go through them."""
     rng = np.random.default_rng(seed)
     queries, documents = rows(rng, 7, shape[0]), rows(rng, 9, shape[1])
     start = rng.normal(size=shape) * (rng.random(shape) < 0.3)
     batches = [tuples(rng, n, 7, 9) for n in n_steps]
     steps = Steps(0.7, constant, lam, period, grows=True)
-    W = start.tolist()
+    order = rng.permutation(shape[1]).astype(np.int32)
+    W = start[:, order].tolist()
     wanted_loss = reference.train(
         W,
         queries.toarray().astype(float).tolist(),
-        documents.toarray().astype(float).tolist(),
+        documents.toarray()[:, order].astype(float).tolist(),
         listed(batches),
         C=0.7,
         constant=constant,
         lam=lam,
         period=period,
     )
-    weights, run = train(sparse.csr_array(start), queries, documents, batches, steps)
-    np.testing.assert_array_equal(weights.to_csr().toarray(), W)
+    start = sparse.csr_array(start)
+    weights, run = train(start, queries, documents, batches, steps, order=order)
+    np.testing.assert_array_equal(weights.to_csr().toarray()[:, order], W)
     assert run.loss == wanted_loss
 
 
@@ -115,6 +118,7 @@ def test_norms_of_blocks_are_shrunk(seed, lam, n):
         batches,
         Steps(0.7, False, lam, 4, grows=True),
         normwise(row_groups, column_groups),
+        order=rng.permutation(5).astype(np.int32),
     )
     np.testing.assert_allclose(weights.to_csr().toarray(), W, rtol=1e-10, atol=1e-12)
 
@@ -144,6 +148,11 @@ def test_memory_follows_the_nonzeros(n_columns):
     assert weights.n_stored == n
     assert weights.nbytes <= 20 * weights.n_stored + 200 * 60
     assert weights.peak_bytes >= weights.nbytes
+
+
+def test_what_most_documents_have_lies_first():
+    documents = sparse.csr_array(np.array([[0, 1, 0, 2], [0, 1, 3, 0], [0, 1, 1, 0]], np.float32))
+    assert kernels.frequent_first(as_csr(documents), 5).tolist() == [1, 2, 3, 0, 4]
 
 
 def test_zeros_are_released_while_steps_are_taken():

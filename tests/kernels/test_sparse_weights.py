@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.kernels.sparse_weights import (
-    New,
-    SparseWeights,
-    compact,
-    find,
-    has_room,
-    insert,
-    room_for,
-)
+from dranking.kernels.sparse_rows import New, compact, find, has_room, insert, room_for
+from dranking.kernels.sparse_weights import SparseWeights
 
 
 @given(
@@ -25,7 +18,9 @@ from dranking.kernels.sparse_weights import (
 def test_there_and_back(seed, shape, density):
     rng = np.random.default_rng(seed)
     matrix = sparse.random_array(shape, density=density, format="csr", rng=rng)
-    back = SparseWeights(matrix, np.float64).to_csr()
+    order = rng.permutation(shape[1]).astype(np.int32)
+    back = SparseWeights(matrix, np.float64, order).to_csr()
+    assert back.has_sorted_indices
     assert (back.indptr == matrix.indptr).all()
     np.testing.assert_array_equal(back.toarray(), matrix.toarray())
 
@@ -42,7 +37,8 @@ def add(weights, row, columns):
     new = [(column, ~rank, 1.0) for column, rank in zip(columns, ranks, strict=True) if rank < 0]
     of_dtype = zip(zip(*new, strict=True), (np.int32, np.int64, np.float64), strict=True)
     if new:
-        arrays = New(*(np.array(values, dtype=dtype) for values, dtype in of_dtype))
+        arrays = [np.array(values, dtype=dtype) for values, dtype in of_dtype]
+        arrays = New(*arrays, np.empty(len(new), dtype=np.int64))
         insert(weights.table, row, arrays, len(new))
 
 
