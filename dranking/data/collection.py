@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.array_files import read_arrays, write_arrays
-from dranking.data.atomic import AnyPath
+from dranking.data.array_files import file_checksum, read_arrays, write_arrays
+from dranking.data.atomic import MANIFEST_NAME, AnyPath, restore_interrupted
 from dranking.data.ids import as_ids
 from dranking.data.text import TextVectorizer
 from dranking.errors import DataError
 
 KIND = "collection"
+
+
+class Stored(NamedTuple):
+    """The directory of a collection, and the checksum of its manifest."""
+
+    path: Path
+    checksum: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +47,8 @@ class Collection:
         What the columns are, or None where they have no names.
     vectorizer
         What made vectors of text, or None.
+    stored
+        Where it was loaded from, or None. Such a collection travels to workers by its name.
     """
 
     vectors: Any
@@ -47,6 +57,12 @@ class Collection:
     class_names: tuple[str, ...] = ()
     words: tuple[str, ...] | None = None
     vectorizer: TextVectorizer | None = None
+    stored: Stored | None = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.stored is None:
+            return super().__reduce_ex__(protocol)
+        return load_again, (self.stored,)
 
     @property
     def n_documents(self) -> int:
@@ -71,6 +87,21 @@ class Collection:
         own = self.ids if wanted.type == self.ids.type else self.ids.cast(pa.string())
         return np.asarray(pc.index_in(wanted, value_set=own).fill_null(-1), dtype=np.int64)
 
+    def has_words_of(self, other: Collection) -> bool:
+        """Whether columns mean the same, as far as they have names."""
+        named = self.words is not None and other.words is not None
+        return self.n_words == other.n_words and (not named or self.words == other.words)
+
+    def take(self, rows: NDArray[np.int64]) -> Collection:
+        """Some of the documents, (n,) rows in the order given; all that is known of them."""
+        return replace(
+            self,
+            stored=None,
+            vectors=self.vectors[rows],
+            ids=self.ids.take(pa.array(rows)),
+            classes=None if self.classes is None else self.classes[rows],
+        )
+
     def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
         """Write a directory: manifest, and the arrays as .npy files.
 
@@ -80,13 +111,13 @@ class Collection:
             If the path exists and `overwrite` is false, or it is not the project's.
         """
         arrays = {name: getattr(self.vectors, name) for name in ("indptr", "indices", "data")}
+        arrays |= _id_arrays(self.ids)
         if self.classes is not None:
             arrays["classes"] = self.classes
         if self.vectorizer is not None:
             arrays["idf"] = self.vectorizer.idf
         facts = {
             "n_words": self.n_words,
-            "ids": self.ids.to_pylist(),
             "class_names": self.class_names,
             "words": self.words,
             "vectorizer": None if self.vectorizer is None else dict(self.vectorizer.options),
@@ -188,6 +219,7 @@ def load_collection(path: AnyPath) -> Collection:
     DataError
         If it is not there, no collection, or damaged.
     """
+    stored = _stored(path)
     facts, arrays = read_arrays(path, KIND)
     try:
         shape = (len(arrays["indptr"]) - 1, int(facts["n_words"]))
@@ -200,9 +232,19 @@ def load_collection(path: AnyPath) -> Collection:
             vectorizer = TextVectorizer(words, np.array(arrays["idf"]), facts["vectorizer"])
         classes = np.array(arrays["classes"]) if "classes" in arrays else None
         names = tuple(facts["class_names"])
-        return Collection(vectors, as_ids(facts["ids"], "ids"), classes, names, words, vectorizer)
+        ids = _ids_from(arrays)
+        return Collection(vectors, ids, classes, names, words, vectorizer, stored)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); make it anew.") from error
+
+
+def load_again(stored: Stored) -> Collection:
+    """Read a collection that was loaded before, maybe elsewhere; DataError if it was replaced."""
+    if _stored(stored.path) != stored:
+        raise DataError(
+            f"{stored.path}: was replaced since it was opened. Start the computation again."
+        )
+    return load_collection(stored.path)
 
 
 def check_same_words(queries: Collection, documents: Collection) -> None:
@@ -222,6 +264,30 @@ def check_same_words(queries: Collection, documents: Collection) -> None:
                     "their dictionaries are not the same. Vectorise both with one vectorizer, or "
                     "start from zero."
                 )
+
+
+def _id_arrays(ids: pa.Array) -> dict[str, NDArray[Any]]:
+    """Ids as arrays: the manifest of millions of documents would be large."""
+    if pa.types.is_int64(ids.type):
+        return {"ids": ids.to_numpy()}
+    texts = [text.encode() for text in ids.to_pylist()]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return {"id_text": np.frombuffer(b"".join(texts), dtype=np.uint8), "id_ends": ends}
+
+
+def _ids_from(arrays: Mapping[str, NDArray[Any]]) -> pa.Array:
+    if "ids" in arrays:
+        return pa.array(arrays["ids"])
+    ends, text = (np.array(arrays[name]) for name in ("id_ends", "id_text"))
+    buffers = pa.py_buffer(ends), pa.py_buffer(text)
+    return pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers).cast(pa.string())
+
+
+def _stored(path: AnyPath) -> Stored:
+    root = Path(path).absolute()
+    restore_interrupted(root)
+    file = root / MANIFEST_NAME
+    return Stored(root, file_checksum(file) if file.exists() else "")
 
 
 def _checked(vectors: Any) -> Any:

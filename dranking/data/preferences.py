@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +14,9 @@ from dranking.data.collection import Collection
 from dranking.errors import DataError
 
 Ints = NDArray[np.int64]
+
+TUPLES_AT_ONCE = 2**20
+"""Rows of a table of tuples that are in memory with their ids."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,18 +163,54 @@ def tabled(
     DataError
         If no tuple is of queries and documents that are there and not empty.
     """
-    query = queries.rows_of(query_ids)
-    better, worse = documents.rows_of(preferred), documents.rows_of(other)
-    used = _known(queries, query) & _known(documents, better) & _known(documents, worse)
-    used &= better != worse
-    if not used.any():
+    return _tabled(queries, documents, [(query_ids, preferred, other)])
+
+
+def _tabled(queries: Collection, documents: Collection, parts: Iterable[Sequence[Any]]) -> Tabled:
+    """The same of a table in parts."""
+    found, n_tuples = [np.empty((3, 0), dtype=np.int64)], 0
+    for query_ids, preferred, other in parts:
+        query = queries.rows_of(query_ids)
+        better, worse = documents.rows_of(preferred), documents.rows_of(other)
+        used = _known(queries, query) & _known(documents, better) & _known(documents, worse)
+        used &= better != worse
+        found.append(np.stack([query, better, worse])[:, used])
+        n_tuples += len(used)
+    rows = np.concatenate(found, axis=1)
+    if not rows.size:
         raise DataError(
-            f"none of {len(used)} tuples is of queries and documents that are there. Do the ids "
+            f"none of {n_tuples} tuples is of queries and documents that are there. Do the ids "
             "of the table match those of the collections?"
         )
-    order = np.argsort(query[used], kind="stable")
-    query, better, worse = query[used][order], better[used][order], worse[used][order]
-    return Tabled(query, better, worse, int((~used).sum()))
+    query, better, worse = rows[:, np.argsort(rows[0], kind="stable")]
+    return Tabled(query, better, worse, n_tuples - rows.shape[1])
+
+
+def check_rows(preferences: Preferences, queries: Collection, documents: Collection) -> None:
+    """Raise DataError unless preferences are of rows that these collections have."""
+    if isinstance(preferences, SameClass):
+        if queries is not documents:
+            raise DataError("queries need judgments (qrels) or a table of tuples.")
+        if len(preferences.classes) != documents.n_documents:
+            raise DataError(
+                f"the preferences are of {len(preferences.classes):,} documents, but there are "
+                f"{documents.n_documents:,}: they were made of another collection."
+            )
+        return
+    named = [preferences.query]
+    named += (
+        [preferences.document]
+        if isinstance(preferences, Judged)
+        else [preferences.better, preferences.worse]
+    )
+    sides = (("queries", queries), ("documents", documents), ("documents", documents))
+    for rows, (side, there) in zip(named, sides, strict=False):
+        wrong = rows[(rows < 0) | (rows >= there.n_documents)]
+        if len(wrong):
+            raise DataError(
+                f"the preferences name row {wrong[0]} of the {side}, but there are "
+                f"{there.n_documents:,}: they were made of other collections."
+            )
 
 
 def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> Judged:
@@ -214,10 +254,10 @@ def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> Ta
             raise DataError(
                 f"{path}: has no column {', '.join(missing)}; wanted: {', '.join(names)}."
             )
-        table = file.read(columns=names)
+        batches = file.iter_batches(TUPLES_AT_ONCE, columns=names)
+        return _tabled(queries, documents, ([batch[name] for name in names] for batch in batches))
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{path}: no parquet table that can be read ({error}).") from error
-    return tabled(queries, documents, *(table[name].combine_chunks() for name in names))
 
 
 def _judgment(line: str, place: str) -> tuple[str, str, float]:

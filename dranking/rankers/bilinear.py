@@ -17,7 +17,7 @@ import dranking
 from dranking.data.atomic import AnyPath
 from dranking.data.chunks import checksum
 from dranking.data.collection import Collection, check_same_words
-from dranking.data.preferences import Preferences, same_class
+from dranking.data.preferences import Preferences, check_rows, same_class
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DataError, UsageError
 from dranking.kernels.bilinear import Steps
@@ -167,13 +167,13 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         UsageError
             If a parameter is wrong, or the checkpoint is of another training.
         DataError
-            If the words of queries and documents differ with an identity start, or there are no
-            preferences.
+            If the words of queries and documents differ with an identity start, those of validation
+            documents differ from both, or preferences are none or of other collections.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
         data = self._data(sides, preferences)
-        held_out = self._held_out(validation)
+        held_out = self._held_out(sides, validation)
         store = BilinearCheckpoint(self.checkpoint, self._job(data, held_out))
         state = store.load() or BilinearState(self._first_weights(sides))
         runner = get_executor(executor)
@@ -188,7 +188,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             if state.stage == "train":
                 state = refit_from(state)
             state = self._run(state, data, held_out, runner, store)
-        return self._finish(state, sides)
+        return self._finish(state, sides, data.preferences)
 
     def partial_fit(
         self,
@@ -221,7 +221,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         state = ranker._run(
             state, data, None, get_executor(executor), store, first_epoch=state.epoch
         )
-        return self._finish(state, sides)
+        return self._finish(state, sides, data.preferences)
 
     def predict(self, queries: Any, documents: Any) -> NDArray[np.float32]:
         """Scores of all documents for each query, (n_queries, n_documents); see `BilinearModel`."""
@@ -245,7 +245,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 "n_steps": last.n_steps,
                 "loss": last.loss,
                 "density": last.density,
-                "data": {"n_queries": queries.n_documents, "n_documents": documents.n_documents},
+                "data": {
+                    "n_queries": queries.n_documents,
+                    "n_documents": documents.n_documents,
+                    "n_left_out": self._n_left_out,
+                },
                 "versions": {
                     "dranking": dranking.__version__,
                     "numpy": np.__version__,
@@ -278,8 +282,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         )
         return run_epochs(state, data, held_out, plan, executor, store)
 
-    def _finish(self, state: BilinearState, sides: Sides) -> Self:
-        self._state, self._sides = state, sides
+    def _finish(self, state: BilinearState, sides: Sides, preferences: Preferences) -> Self:
+        self._state, self._sides, self._n_left_out = state, sides, preferences.n_left_out
         weights = state.weights.copy()
         weights.eliminate_zeros()
         self.weights_ = weights
@@ -340,13 +344,22 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             if sides.queries is not sides.documents:
                 raise DataError("queries need judgments (qrels) or a table of tuples.")
             preferences = same_class(sides.documents)
-        return TrainingData(sides.queries.vectors, sides.documents.vectors, preferences)
+        check_rows(preferences, *sides)
+        return TrainingData(*sides, preferences)
 
-    def _held_out(self, validation: tuple[Collection, Preferences] | None) -> TrainingData | None:
+    def _held_out(
+        self, sides: Sides, validation: tuple[Collection, Preferences] | None
+    ) -> TrainingData | None:
         if validation is None:
             return None
         documents, preferences = validation
-        return TrainingData(documents.vectors, documents.vectors, preferences)
+        if any(not documents.has_words_of(side) for side in sides):
+            raise DataError(
+                "the words of the validation documents are not those of the training: vectorise "
+                "both with one vectorizer."
+            )
+        check_rows(preferences, documents, documents)
+        return TrainingData(documents, documents, preferences)
 
     def _job(self, data: TrainingData, held_out: TrainingData | None) -> dict[str, Any]:
         # Not the refit: it begins where a training without it ends.
@@ -393,7 +406,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
 def _fingerprint(data: TrainingData) -> str:
     """Digest of vectors and preferences."""
     queries, documents, preferences = data
-    arrays = [getattr(m, n) for m in (queries, documents) for n in ("indptr", "indices", "data")]
+    matrices = queries.vectors, documents.vectors
+    arrays = [getattr(m, n) for m in matrices for n in ("indptr", "indices", "data")]
     arrays += [v for v in vars(preferences).values() if isinstance(v, np.ndarray)]
     return "".join(_digest(array) for array in arrays)
 

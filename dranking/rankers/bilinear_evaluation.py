@@ -99,7 +99,7 @@ def ranked_blocks(
         raise UsageError("a table of tuples has no rankings to evaluate; give classes or qrels.")
     for first in range(0, len(rows), QUERIES_AT_ONCE):
         part = rows[first : first + QUERIES_AT_ONCE]
-        scores = model.scores(_rows(asked, part), documents)
+        scores = model.scores(asked.take(part), documents)
         if isinstance(preferences, SameClass):
             candidates = [rows[rows != row] for row in part]
             relevance = [
@@ -133,7 +133,7 @@ def best_blocks(
     n = min(n, documents.n_documents - (queries is None))
     for first in range(0, asked.n_documents, QUERIES_AT_ONCE):
         part = np.arange(first, min(first + QUERIES_AT_ONCE, asked.n_documents))
-        scores = model.scores(_rows(asked, part), documents)
+        scores = model.scores(asked.take(part), documents)
         if queries is None:
             scores[np.arange(len(part)), part] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
@@ -164,8 +164,3 @@ def order_errors(block: QueryBlock, scores: NDArray[np.float64]) -> NDArray[np.f
         if n_pairs:
             errors[query] = wrong / n_pairs
     return errors
-
-
-def _rows(queries: Collection, rows: NDArray[np.int64]) -> Collection:
-    """Some queries of a collection."""
-    return Collection(queries.vectors[rows], queries.ids.take(pa.array(rows)), words=queries.words)

@@ -70,8 +70,8 @@ class BilinearModel:
         Raises
         ------
         DataError
-            If vectors are of another length, their words are others, or there is no vectorizer
-            for texts.
+            If vectors are of another length or not finite, their words are others, or there is no
+            vectorizer for texts.
         """
         q, d = self._vectors(queries, of_queries=True), self._vectors(documents, of_queries=False)
         # Dense but for W: its rows add up to more entries than are zero.
@@ -187,6 +187,8 @@ class BilinearModel:
             vectors = given.vectors
         elif sparse.issparse(given):
             vectors = sparse.csr_array(given, dtype=np.float32)
+            if not np.isfinite(vectors.data).all():
+                raise DataError(f"the vectors of {side} have values that are NaN or infinite.")
         elif vectorizer is None:
             raise DataError(f"the model has no vectorizer for the text of {side}; pass vectors.")
         else:

@@ -255,3 +255,36 @@ def test_wrong_parameters(parameters, message):
 def test_an_unfitted_ranker_says_so():
     with pytest.raises(NotFittedError, match="call fit first"):
         BilinearRanker().to_model()
+
+
+def test_what_does_not_belong_together_is_refused():
+    documents, fewer = topics(), topics(20)
+    with pytest.raises(DataError, match="are of 20 documents, but there are 60"):
+        BilinearRanker().fit(documents, same_class(fewer))
+    table = tabled(documents, documents, [0, 3], [1, 50], [2, 4])
+    with pytest.raises(DataError, match="name row 50 of the documents, but there are 20"):
+        BilinearRanker().fit(fewer, table)
+    judgments = judged(documents, documents, [40, 40], [1, 2], [0, 1])
+    with pytest.raises(DataError, match="name row 40 of the queries, but there are 20"):
+        BilinearRanker().fit(fewer, judgments)
+    with pytest.raises(DataError, match="queries need judgments"):
+        BilinearRanker().fit(documents, same_class(documents), queries=fewer)
+    others = topics(n_words=14)
+    with pytest.raises(DataError, match="words of the validation documents are not those"):
+        BilinearRanker().fit(documents, validation=(others, same_class(others)))
+    with pytest.raises(DataError, match="are of 60 documents, but there are 20"):
+        BilinearRanker().fit(documents, validation=(fewer, same_class(documents)))
+
+
+def test_empty_documents_and_those_alone_in_their_class_are_counted_and_never_drawn():
+    vectors = topics().vectors.toarray() + 0.01
+    classes = np.arange(60) % 3
+    vectors[[4, 9]] = 0.0
+    classes[30] = 7
+    documents = collection(vectors, labels=classes)
+    preferences = same_class(documents)
+    assert preferences.n_left_out == 3
+    drawn = np.unique(tuple_sampler(preferences).draw(np.random.default_rng(0), 5_000))
+    assert drawn.tolist() == [row for row in range(60) if row not in {4, 9, 30}]
+    ranker = BilinearRanker(rate=0.7, n_steps=200).fit(documents)
+    assert ranker.to_model().provenance["data"]["n_left_out"] == 3

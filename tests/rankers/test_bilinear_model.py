@@ -86,6 +86,8 @@ def test_what_does_not_fit_is_refused():
     other = collection(np.eye(4), words=["a", "b", "c", "d"])
     with pytest.raises(DataError, match="the queries have other words"):
         model().scores(other, sparse.csr_array((1, 4)))
+    with pytest.raises(DataError, match="vectors of documents have values that are NaN"):
+        model().scores(sparse.eye_array(1, 4), sparse.csr_array([[0.0, np.nan, 0.0, 0.0]]))
     with pytest.raises(DataError, match="no vectorizer for the text of queries"):
         model().scores(["cat"], sparse.csr_array((1, 4)))
     with pytest.raises(UsageError, match="no names"):

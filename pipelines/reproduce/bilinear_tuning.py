@@ -1,0 +1,115 @@
+"""Choice of C and lambda for the reproduction of the bilinear paper, on training documents alone.
+
+    python -m pipelines.reproduce.bilinear_tuning DATA_FOLDER --corpus mnist --rate 20 40 80
+        --regularization 5e-6 1e-5 [--steps 100000] [--json]
+
+Some of the training documents, drawn at random, are held out; the rest is trained on, sparse and
+then refitted, once for each pair of the grid. Held-out documents rank each other. Test documents
+are not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.data.collection import Collection
+from dranking.data.preferences import same_class
+from dranking.errors import DrankingError
+from dranking.rankers.bilinear import BilinearRanker
+from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+from pipelines.reproduce.bilinear import N_EPOCHS, Setting
+from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
+
+HELD_OUT = 2_000
+"""Documents held out."""
+
+
+class Trial(NamedTuple):
+    """What a pair of the grid comes to on held-out documents, before and after the refit."""
+
+    rate: float
+    regularization: float
+    density: float
+    sparse_map: float
+    sparse_error: float
+    map: float
+    error: float
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse, try every pair, print them, the best first."""
+    options = parse(arguments)
+    corpus = {"20ng": newsgroups, "mnist": mnist}[options.corpus](options.data)
+    parts = held_out(corpus.train)
+    trials = []
+    with progress_shown():
+        for rate, lam in product(options.rate, options.regularization):
+            trials.append(tried(parts, Setting(rate, lam), options.steps))
+            note(f"{options.corpus}: {trials[-1]}")
+    trials.sort(key=lambda trial: trial.error)
+    if options.json:
+        print_json({"corpus": options.corpus, "trials": [trial._asdict() for trial in trials]})
+    else:
+        print_table(f"{options.corpus}, {HELD_OUT:,} held out", list(Trial._fields), trials)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder of the corpora")
+    parser.add_argument("--corpus", choices=["20ng", "mnist"], required=True)
+    parser.add_argument("--rate", type=float, nargs="+", required=True, help="values of C")
+    parser.add_argument(
+        "--regularization", type=float, nargs="+", required=True, help="values of lambda"
+    )
+    parser.add_argument("--steps", type=int, default=100_000, help="of each training (100,000)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args(arguments)
+
+
+def held_out(documents: Collection) -> Corpus:
+    """Documents divided into those to train on and those held out."""
+    order = np.random.default_rng(0).permutation(documents.n_documents)
+    n = min(HELD_OUT, documents.n_documents // 2)
+    return Corpus(documents.take(np.sort(order[n:])), documents.take(np.sort(order[:n])))
+
+
+def tried(parts: Corpus, setting: Setting, n_steps: int) -> Trial:
+    """Train and refit with one setting."""
+    with TemporaryDirectory() as folder:
+        options = {
+            "rate": setting.rate,
+            "n_steps": n_steps,
+            "n_epochs": N_EPOCHS,
+            "checkpoint": Path(folder, "sparse"),
+        }
+        both = [
+            BilinearRanker(setting.regularization, refit=refit, **options)
+            for refit in (False, True)
+        ]
+        (density, *sparse), (_, *refitted) = [results(ranker, parts) for ranker in both]
+    return Trial(*setting, density, *sparse, *refitted)
+
+
+def results(ranker: BilinearRanker, parts: Corpus) -> tuple[float, float, float]:
+    """Density, and MAP and error on what was held out."""
+    model = ranker.fit(parts.train).to_model()
+    result = evaluate_bilinear(model, parts.test, same_class(parts.test))
+    return model.density, result.metrics["map"], result.error
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DrankingError as error:
+        note(f"error: {error}")
+        sys.exit(error.exit_code)
