@@ -15,6 +15,8 @@ from dranking.data.dataset import Dataset
 from dranking.data.ids import as_ids, row_place
 from dranking.data.names import default_feature_names
 from dranking.data.values import as_float32, feature_error
+from dranking.engine.dask_executor import DaskExecutor
+from dranking.engine.executor import get_executor
 from dranking.errors import DataError, UsageError
 
 
@@ -140,10 +142,10 @@ def _is_dense_dask_array(X: Any) -> bool:
 
 def _as_float32_array(X: Any, qid: Any) -> NDArray[np.float32]:
     """A dask array of numbers; `qid` is for the message where one is not a float32."""
-    from dask import compute, delayed
+    from dask import delayed
 
     parts = _persisted(X.rechunk({1: -1}).to_delayed().ravel())
-    n_documents = sum(compute(*(delayed(len)(part) for part in parts)))
+    n_documents = sum(_all_computed([delayed(len)(part) for part in parts]))
     array = np.empty((n_documents, X.shape[1]), dtype=np.float32)
     start = 0
     for part in _taken(parts):
@@ -184,11 +186,21 @@ def _taken(parts: list[Any]) -> Iterator[Any]:
     """Results of delayed values in order, each given up here when it is taken."""
     parts.reverse()
     while parts:
-        yield parts.pop().compute()
+        yield _computed(parts.pop())
 
 
 def _computed(value: Any) -> Any:
-    return value.compute() if _is_dask(value) else value
+    return _all_computed([value])[0] if _is_dask(value) else value
+
+
+def _all_computed(values: list[Any]) -> Any:
+    """Dask collections computed: on a cluster with the deadlines of its executor."""
+    from dask import compute
+
+    executor = get_executor()
+    if isinstance(executor, DaskExecutor):
+        return executor.gather(executor.client.compute(values))
+    return compute(*values)
 
 
 def _features(block: QueryBlock) -> Any:

@@ -6,30 +6,53 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dranking.engine.deadlines import setting
 from dranking.engine.lineage import Lineage
-from dranking.engine.memory import MEMORY_SHARE, available_memory
+from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
+from dranking.engine.watch import Watch
 from dranking.errors import TryAgainError
 
 CLOSED = ("closing", "closed")
 """States of a client from which it does not come back."""
 
+OUT_OF_MEMORY = "worker-restart-memory"
+"""Under this Dask's scheduler notes that a worker was killed for the memory it took."""
+
 
 class DaskExecutor:
-    """The workers of a Dask cluster, through a `distributed.Client`."""
+    """The workers of a Dask cluster, through a `distributed.Client`.
+
+    Raises
+    ------
+    TryAgainError
+        If the cluster does not answer, or has no workers.
+    """
 
     in_process = False
     memory_limit: int | None = None
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._address = client.scheduler.address
         self._lineage = Lineage()
-        threads = sorted(client.nthreads().items())
-        self._slots = [address for address, n in threads for _ in range(n)]
-        self.n_slots = max(1, len(self._slots))
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
+        self._watch = Watch(client, f"-{self._run}-")
+        self._deaths: dict[str, int] = {}
+        threads = sorted(self._watch.ask(client.scheduler.ncores).items())
+        if not threads:
+            raise TryAgainError(f"the Dask cluster of {client} has no workers.")
+        self._slots = [address for address, n in threads for _ in range(n)]
+        self.n_slots = len(self._slots)
+
+    @property
+    def client(self) -> Any:
+        """The client."""
+        return self._client
+
+    def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What an asynchronous method of the client or its scheduler returns: `Watch.ask`."""
+        return self._watch.ask(method, *args, **kwargs)
 
     @property
     def memory_bytes(self) -> int:
@@ -39,7 +62,7 @@ class DaskExecutor:
         """
         if self.memory_limit is not None:
             return self.memory_limit
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers = self._watch.workers()
         limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
         unlimited = {
             worker["host"]: address
@@ -47,7 +70,10 @@ class DaskExecutor:
             if not worker["memory_limit"]
         }
         if unlimited:
-            answers = self._client.run(available_memory, workers=list(unlimited.values()))
+            addresses = list(unlimited.values())
+            answers = self._watch.ask(
+                self._client.run, available_memory, workers=addresses, asynchronous=True
+            )
             limits += sum(answers.values())
         return int(MEMORY_SHARE * limits)
 
@@ -67,8 +93,8 @@ class DaskExecutor:
         import dask
         from distributed import Future
 
-        if self._client.status in CLOSED:
-            raise self._lost()
+        if self._client.status != "running":
+            raise self._watch.lost()
         key = f"{name}-{self._run}-{next(self._numbers)}"
         # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
         # they can be sent again when a worker is lost.
@@ -87,38 +113,71 @@ class DaskExecutor:
     def gather(self, tasks: Sequence[Any]) -> list[Any]:
         """Wait for tasks and return their results in order; after an error none is started.
 
+        Workers may be lost meanwhile, and join. What was computed on a lost one is computed again;
+        one that neither dies nor answers is given up after a while, see `deadlines`.
+
         Raises
         ------
         TryAgainError
-            If the scheduler is lost, or workers die of a task.
+            If the scheduler is lost, there are no workers, none makes any progress, or they die of
+            a task.
         """
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
+        tasks = list(tasks)
+        while True:
+            try:
+                results: list[Any] = self._watch.wait(
+                    self._client.gather,
+                    tasks,
+                    asynchronous=True,
+                    n_left=lambda: len(self._lineage.unfinished(tasks)),
+                )
+                return results
+            except KilledWorker as error:
+                self._retry(tasks, error)
+            except (CancelledError, CommClosedError) as error:
+                raise self._watch.lost() from error
+            except BaseException as error:
+                self.cancel(tasks)
+                if self._client.status != "running":
+                    raise self._watch.lost() from error
+                raise
+
+    def _retry(self, tasks: Sequence[Any], error: Any) -> None:
+        """Run once more what its workers died of, unless for lack of memory, or too often.
+
+        Dask gives a task up after a few workers, whatever they died of.
+        """
+        key, worker = str(error.task), error.last_worker.address
+        self._deaths[key] = 1 + self._deaths.get(key, error.allowed_failures)
+        died = f"{self._deaths[key]} workers died while running {key.rsplit('-', 2)[0]!r}"
         try:
-            results: list[Any] = self._client.gather(list(tasks))
-        except (CancelledError, CommClosedError) as error:
-            raise self._lost() from error
-        except KilledWorker as error:
-            self.cancel(tasks)
-            raise TryAgainError(
-                f"{error.allowed_failures + 1} workers died while running "
-                f"{str(error.task).rsplit('-', 2)[0]!r}, most often for lack of memory. Give the "
-                "workers more of it, or the job a smaller memory limit, and run again."
-            ) from error
-        except BaseException:
+            if self._ran_out_of_memory(worker):
+                raise TryAgainError(
+                    f"{died}, the last for lack of memory: its limit is "
+                    f"{format_bytes(error.last_worker.memory_limit)}. Give the workers more of it, "
+                    "or the job a smaller memory limit, and run again."
+                )
+            if self._deaths[key] > setting("lost-workers"):
+                raise TryAgainError(
+                    f"{died} (dranking.lost-workers); their logs say of what. Most often it is "
+                    "memory: give the workers more, or the job a smaller memory limit."
+                )
+            failed = [task for task in tasks if task.status == "error"]
+            self._watch.ask(self._client.retry, failed, asynchronous=True)
+        except TryAgainError:
             self.cancel(tasks)
             raise
-        return results
+
+    def _ran_out_of_memory(self, worker: str) -> bool:
+        """Whether a worker was stopped because of the memory that it took."""
+        events = self._watch.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
+        return worker in self._watch.full or worker in {event["worker"] for _, event in events}
 
     def cancel(self, tasks: Sequence[Any]) -> None:
         """Give up on tasks and on those that they wait for; what is running comes to nothing."""
         unfinished = self._lineage.unfinished(tasks)
         if unfinished and self._client.status not in CLOSED:
             self._client.cancel(unfinished)
-
-    def _lost(self) -> TryAgainError:
-        return TryAgainError(
-            f"the Dask scheduler at {self._address} was lost or restarted; run again when it is "
-            "back."
-        )

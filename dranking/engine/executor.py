@@ -148,8 +148,6 @@ def _dask_executor(client: Any) -> DaskExecutor:
         raise UsageError(f"{client} is asynchronous; pass a client made without asynchronous=True.")
     if client.status in CLOSED:
         raise TryAgainError(f"{client} is closed; pass one that is connected.")
-    if not client.nthreads():
-        raise TryAgainError(f"the Dask cluster of {client} has no workers.")
     return DaskExecutor(client)
 
 

@@ -171,7 +171,7 @@ def run_epochs(
         If there are more shards than queries with tuples, or the training diverges.
     """
     shares = query_shares(data.preferences, plan.shards)
-    held = executor.submit(TrainingData, *data, name="data")
+    held = executor.submit(TrainingData, *data, name="load")
     ends = [0, *epoch_ends(-(-plan.n_steps // plan.shards), plan.n_epochs, plan.steps.period)]
     for epoch in range(state.epoch - plan.first_epoch, len(ends) - 1):
         started = time.perf_counter()
@@ -213,7 +213,7 @@ def run_epoch(
             state.t,
             n_steps,
             key,
-            name="bilinear",
+            name="bilinear-epoch",
         )
         for shard in range(plan.shards)
     ]
