@@ -27,6 +27,12 @@ Scheduler: TypeAlias = Annotated[
         "Python file with make_cluster(options)."
     ),
 ]
+PerformanceReport: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html", help="Write Dask's report of how the job went on the cluster."
+    ),
+]
 Regularization: TypeAlias = Annotated[
     float,
     typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),

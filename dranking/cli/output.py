@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -74,19 +75,37 @@ def progress_shown() -> Iterator[None]:
                 yield
 
 
+class _Pace:
+    """How fast stages go, from their first report on: a resumed job finds some of them done."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[int, float]] = {}
+
+    def seconds_left(self, stage: str, done: int, total: int | None) -> float | None:
+        """Until a stage ends, at the pace so far; None where that is not known."""
+        now = time.monotonic()
+        first, begun = self._first.setdefault(stage, (done, now))
+        if total is None or done <= first:
+            return None
+        return (now - begun) * (total - done) / (done - first)
+
+
 class _LogLines:
     """Progress as JSON lines on stderr, now and then of each stage: a short job has none."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._last: dict[str, float] = {}
+        self._pace = _Pace()
 
     def __call__(self, stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
         now = time.monotonic()
+        left = self._pace.seconds_left(stage, done, total)
         passed = now - self._last.get(stage, self._begun)
         if passed >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
             self._last[stage] = now
-            line = {"stage": stage, "done": done, "total": total, **facts}
+            seconds = {} if left is None else {"seconds_left": round(left, 1)}
+            line = {"stage": stage, "done": done, "total": total, **facts, **seconds}
             notes.print(json.dumps(line), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -97,18 +116,31 @@ def _bars() -> Iterator[Any]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
         TextColumn("{task.fields[facts]}", style="dim"),
     )
     with Progress(*columns, console=notes, transient=True) as progress:
         bars: dict[str, Any] = {}
+        pace = _Pace()
 
         def show(stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
             if stage not in bars:
-                bars[stage] = progress.add_task(stage, total=total, facts="")
-            text = " ".join(f"{name} {value}" for name, value in facts.items())
-            progress.update(bars[stage], completed=done, total=total, facts=text)
+                bars[stage] = progress.add_task(stage, total=total, facts="", left="")
+            left = pace.seconds_left(stage, done, total)
+            text = "" if left is None else f"{timedelta(seconds=round(left))} left"
+            shown = " ".join(_fact(name, value) for name, value in facts.items())
+            progress.update(bars[stage], completed=done, total=total, facts=shown, left=text)
 
         yield show
+
+
+def _fact(name: str, value: Any) -> str:
+    """A fact of progress as bars show it."""
+    from dranking.engine.memory import format_bytes
+
+    if name.startswith("bytes_"):
+        return f"{format_bytes(value)} {name.removeprefix('bytes_')}"
+    return f"{name} {value}"
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -10,7 +10,7 @@ McDonald, Hall, Mann: Distributed training strategies for the structured percept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
@@ -58,8 +58,12 @@ class Source(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """Memory that its blocks take."""
+        return self.bytes_of(range(self.dataset.n_blocks))
+
+    def bytes_of(self, blocks: Iterable[int]) -> int:
+        """Memory that some of them take."""
         value = BYTES_PER_VALUE[self.dataset.is_sparse]
-        return value * sum(block.n_values for block in self.dataset.blocks)
+        return value * sum(self.dataset.blocks[block].n_values for block in blocks)
 
     @property
     def is_small(self) -> bool:
@@ -102,12 +106,15 @@ class Shards:
     ----------
     shares
         (n_shards,) of the mass of the first source; sums to 1.
+    bytes_read
+        From storage so far, decoded.
     """
 
     def __init__(
         self, sources: Sequence[Source], n_shards: int, executor: Executor, *, resident: bool
     ) -> None:
         self._executor, self._resident = executor, resident
+        self.bytes_read = 0
         self._sources = list(sources)
         n_shards = min(n_shards, int(np.count_nonzero(sources[0].mass)))
         self._blocks = [_divide(source.mass, n_shards) for source in sources]
@@ -153,6 +160,9 @@ class Shards:
         for shard, steps in enumerate(self.steps_of_shards(n_steps).tolist()):
             visits = [self._visits(i, shard, rounds[i], steps, key) for i in used]
             data = [self._data[i][shard] for i in used]
+            for i, place, visited in zip(used, data, visits, strict=True):
+                if isinstance(place, Stream):
+                    self.bytes_read += self._sources[i].bytes_of(block for block, _ in visited)
             tasks.append(
                 self._executor.submit(_run_shard, function, visits, *data, *args, name=name)
             )
@@ -171,6 +181,8 @@ class Shards:
             given = {int(b): dataset.block(int(b)) for b in blocks}
             return self._executor.submit(_prepare_all, given, prepare, name="load")
         if dataset.in_memory or self._resident:
+            if not dataset.in_memory:
+                self.bytes_read += source.bytes_of(blocks.tolist())
             return self._executor.submit(_load, dataset, blocks.tolist(), prepare, name="load")
         return Stream(dataset, prepare)
 

@@ -52,6 +52,16 @@ class BlockSource:
         """All of them."""
         return [self.read(index).labelled() for index in range(self.start, self.end)]
 
+    @property
+    def n_bytes(self) -> int:
+        """What reading all of it makes in memory."""
+        n_values = sum(b.n_values for b in self.dataset.blocks[self.start : self.end])
+        if self.dataset.is_sparse:
+            return 8 * n_values
+        if self.columns is not None:
+            n_values = n_values * len(self.columns) // self.dataset.n_features
+        return 4 * n_values
+
     def with_columns(self, columns: Columns) -> BlockSource:
         """With more columns behind those read anyway."""
         own = () if self.columns is None else self.columns

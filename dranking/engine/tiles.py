@@ -93,6 +93,8 @@ class Tiles:
         (n_feature_blocks + 1,) where each feature block begins, and the last one ends.
     traffic
         What tiles and the driver sent each other so far, by the name of the task or sum.
+    bytes_read
+        From storage so far, decoded.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Tiles:
         self.executor = executor
         self.borders = feature_borders(dataset.n_features, n_feature_blocks)
         self.traffic: dict[str, Traffic] = {}
+        self.bytes_read = 0
         self._ranges = tile_ranges(dataset, executor.n_slots, n_feature_blocks)
         places = product(range(len(self._ranges)), range(n_feature_blocks))
         self._tiles = [self._tile(number, *place) for number, place in enumerate(places)]
@@ -120,6 +123,12 @@ class Tiles:
         """Into how many parts the features are split."""
         return len(self.borders) - 1
 
+    @property
+    def moved(self) -> dict[str, int]:
+        """Bytes read from storage, and sent for all purposes, so far: facts of progress."""
+        sent = sum(each.n_bytes for each in self.traffic.values())
+        return {"bytes_read": self.bytes_read, "bytes_sent": sent}
+
     def _tile(self, number: int, query_range: int, feature_block: int) -> Tile:
         columns, slot = None, None
         if self.n_feature_blocks > 1:
@@ -132,6 +141,7 @@ class Tiles:
     def _load(self, tile: Tile) -> Task:
         """Read a tile where it will stay: from storage, or from the blocks of this process."""
         source = tile.source
+        self._count_read([source])
         if self.dataset.in_memory and not self.executor.in_process:
             return self.executor.submit(_given, source.load(), name="load", slot=tile.slot)
         return self.executor.submit(source.load, name="load", slot=tile.slot)
@@ -251,6 +261,7 @@ class Tiles:
         What single blocks give is not kept, so it may be large. `values` are the same for all
         blocks; pass large ones as tasks.
         """
+        self._count_read(self._data)
         tasks = [
             self.executor.submit(_sum_of_values, function, data, *values, name=name)
             for data in self._data
@@ -296,6 +307,7 @@ class Tiles:
         arguments = [[self._argument(value, tile) for value in values] for tile in tiles]
         sent = sum(n_bytes_of(v.value) for row in arguments for v in row if isinstance(v, Literal))
         self._count(name, len(tiles), sent)
+        self._count_read([value for row in arguments for value in row])
         return [
             self.executor.submit(_map_values, function, *row, name=name, slot=tile.slot)
             for tile, row in zip(tiles, arguments, strict=True)
@@ -310,6 +322,11 @@ class Tiles:
         if isinstance(value, Shared):
             return value.tasks[tile.query_range]
         return value[tile.number]
+
+    def _count_read(self, given: Sequence[Any]) -> None:
+        """Count what tasks read from storage, by what they are given."""
+        if not self.dataset.in_memory:
+            self.bytes_read += sum(v.n_bytes for v in given if isinstance(v, BlockSource))
 
     def _count_shared(self, name: str, n_bytes: int) -> None:
         """Count what goes from one feature block to all others."""

@@ -88,6 +88,11 @@ class PairwiseObjective:
                 "no two documents of a query differ in relevance: there is no pair to learn from."
             )
 
+    @property
+    def moved(self) -> dict[str, int]:
+        """Bytes read and sent so far; see `Tiles.moved`."""
+        return self._tiles.moved
+
     def hinge(self, weights: Array) -> float:
         """The objective with the plain hinge."""
         return self.hinge_risk(weights)[0] + 0.5 * self.regularization * float(weights @ weights)
@@ -174,7 +179,7 @@ def minimise(
         jac=True,
         hessp=multiply,
         method="trust-ncg",
-        callback=lambda _: report("newton", next(steps), None),
+        callback=lambda _: report("newton", next(steps), None, **objective.moved),
         options={
             "gtol": tol,
             "maxiter": max_iter,

@@ -220,6 +220,8 @@ class Selection:
         Passes over the data.
     n_feature_blocks
         Into how many parts the features were split.
+    bytes_read
+        From storage, decoded.
     traffic
         What tiles and the driver sent each other, by its purpose.
     """
@@ -227,4 +229,5 @@ class Selection:
     paths: list[SelectionPath]
     n_passes: int
     n_feature_blocks: int
+    bytes_read: int
     traffic: dict[str, Traffic]

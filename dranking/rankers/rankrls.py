@@ -175,7 +175,7 @@ class CgSolver:
         def count(_: Array) -> None:
             nonlocal n_steps
             n_steps += 1
-            report("conjugate gradients", n_steps, None)
+            report("conjugate gradients", n_steps, None, passes=n_steps, **self._tiles.moved)
 
         weights, failed = cg(
             LinearOperator((n, n), matvec=multiply, dtype=np.float64),

@@ -120,7 +120,7 @@ def select_paths(
             saved.save(rounds)
             done, total = max(one.progress for one in searches)
             passes = n_passes + gram.n_passes
-            report("select", done, total, passes=passes, lambdas=len(searches))
+            report("select", done, total, passes=passes, lambdas=len(searches), **tiles.moved)
         n_passes += gram.n_passes
         for one in searches:
             path = one.result
@@ -128,7 +128,7 @@ def select_paths(
                 path.held_out = one.measure_held_out(measure)
                 n_passes += 1
             paths.append(path)
-    return Selection(paths, n_passes, plan.n_feature_blocks, tiles.traffic)
+    return Selection(paths, n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
 
 
 def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]) -> None:

@@ -186,7 +186,9 @@ class StochasticRanker(LinearRanker):
             training = validated.recorded(training, model, executor)
             stored.save(training)
             objective = training.curve[-1].objective
-            report("training", training.epoch - start.epoch, n_epochs, objective=objective)
+            facts = {"steps": training.n_steps, "bytes_read": plan.shards.bytes_read}
+            done = training.epoch - start.epoch
+            report("training", done, n_epochs, objective=objective, **facts)
         n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
         return self._finish(problem, training, plan.shards, n_draws)
 
@@ -219,7 +221,7 @@ class StochasticRanker(LinearRanker):
             weights,
             training.t,
             training.epoch,
-            name="epoch",
+            name=f"{type(self).__name__.lower()}-epoch",
         )
         self._check_finite(results, training)
         shares = plan.shards.shares

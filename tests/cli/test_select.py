@@ -168,3 +168,15 @@ def test_a_search_that_cannot_be(dranking, letor, tmp_path):
     )  # fmt: skip
     assert code == 2
     assert "rescore goes with search='forward' alone" in " ".join(err.split())
+
+
+def test_a_performance_report_is_of_a_cluster(dranking: Call, letor: Write, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, _, err = dranking(
+        "select", letor(), "--n-features", 2, "-o", tmp_path / "m.json",
+        "--performance-report", page,
+    )  # fmt: skip
+    assert code == 2
+    assert "name a --scheduler" in err
+    assert not page.exists()
+    assert not (tmp_path / "m.json").exists()

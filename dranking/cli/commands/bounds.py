@@ -10,8 +10,9 @@ import typer
 
 from dranking.cli.commands.judging import Model
 from dranking.cli.groups import grouped
-from dranking.cli.options import Convention, Data, Json, Scheduler, names_in
-from dranking.cli.output import console, print_json, print_table, progress_shown
+from dranking.cli.options import Convention, Data, Json, PerformanceReport, Scheduler, names_in
+from dranking.cli.output import console, print_json, print_table
+from dranking.cli.running import running
 from dranking.errors import UsageError
 
 
@@ -49,6 +50,7 @@ def bounds(
         bool, typer.Option("--as-printed", help="The paper's statements without corrections.")
     ] = False,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     as_json: Json = False,
 ) -> None:
     """Bound the risk of a model on queries to come, from the DATA it was trained on.
@@ -58,10 +60,9 @@ def bounds(
     """
     from dranking.bounds.report import risk_bounds
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.linear import load_model
 
-    with progress_shown(), open_executor(scheduler) as executor:
+    with running(scheduler, performance_report) as executor:
         report = risk_bounds(
             load_model(model),
             open_dataset(data),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,12 +20,17 @@ from dranking.cli.options import (
     Metrics,
     Output,
     Overwrite,
+    PerformanceReport,
     Scheduler,
     names_in,
 )
-from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
+from dranking.cli.output import format_value, note, print_json, print_table
+from dranking.cli.running import running
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
+
+if TYPE_CHECKING:
+    from dranking.engine.executor import Executor
 
 Queries = Annotated[
     Path | None,
@@ -48,12 +53,12 @@ def evaluate(
         typer.Option(help="Bilinear models: judgments; the documents' labels if left out."),
     ] = None,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Measure how well a model ranks judged data."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.metrics.per_query import write_per_query
     from dranking.rankers.linear import load_model
     from dranking.rankers.models import is_bilinear
@@ -67,7 +72,7 @@ def evaluate(
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
         return
-    with progress_shown(), open_executor(scheduler) as executor:
+    with running(scheduler, performance_report, overwrite) as executor:
         result = measure(
             load_model(model),
             open_dataset(data),
@@ -95,13 +100,13 @@ def predict(
         int, typer.Option(min=1, help="Bilinear models: documents written for each query.")
     ] = 1_000,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Score documents: parquet where the output ends in .parquet, else a TREC run file."""
     from dranking.data.open import open_dataset
     from dranking.data.runs import write_predictions_parquet, write_trec_run
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.linear import load_model
     from dranking.rankers.models import is_bilinear
 
@@ -112,7 +117,7 @@ def predict(
             print_json(facts)
         return
     form = "parquet" if output.suffix == ".parquet" else "trec"
-    with progress_shown(), open_executor(scheduler) as executor:
+    with running(scheduler, performance_report, overwrite) as executor:
         dataset = open_dataset(data)
         scored = load_model(model).predict_blocks(dataset, executor=executor)
         if form == "parquet":
@@ -143,13 +148,14 @@ def compare(
     resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     as_json: Json = False,
 ) -> None:
     """Compare two models query by query: A minus B, with intervals and tests."""
     from dranking.metrics.compare import compare as compare_values
 
-    with progress_shown():
-        tables = [_per_query(path, data, metrics, convention, scheduler) for path in (a, b)]
+    with running(scheduler, performance_report) as executor:
+        tables = [_per_query(path, data, metrics, convention, executor) for path in (a, b)]
     result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
@@ -170,10 +176,11 @@ def compare(
     print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", columns, rows)
 
 
-def _per_query(path: Path, data: Path | None, metrics: str, convention: str, scheduler: str) -> Any:
+def _per_query(
+    path: Path, data: Path | None, metrics: str, convention: str, executor: Executor
+) -> Any:
     """Values of each query: read from parquet, or of a model on the data."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.metrics.per_query import read_per_query
     from dranking.rankers.linear import load_model
     from dranking.tuning.evaluation import evaluate as measure
@@ -182,7 +189,6 @@ def _per_query(path: Path, data: Path | None, metrics: str, convention: str, sch
         return read_per_query(path)
     if data is None:
         raise UsageError(f"{path} is a model: name the judged data to compare on, A B DATA.")
-    with open_executor(scheduler) as executor:
-        model, dataset = load_model(path), open_dataset(data)
-        names = names_in(metrics)
-        return measure(model, dataset, names, convention, executor=executor).per_query
+    model, dataset = load_model(path), open_dataset(data)
+    names = names_in(metrics)
+    return measure(model, dataset, names, convention, executor=executor).per_query

@@ -7,8 +7,17 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.options import Convention, Data, Json, Output, Overwrite, Scheduler
-from dranking.cli.output import note, print_json, progress_shown
+from dranking.cli.options import (
+    Convention,
+    Data,
+    Json,
+    Output,
+    Overwrite,
+    PerformanceReport,
+    Scheduler,
+)
+from dranking.cli.output import note, print_json
+from dranking.cli.running import running
 from dranking.data.atomic import atomic_write, check_output_file
 
 
@@ -28,19 +37,19 @@ def report(
     convention: Convention = "standard",
     title: Annotated[str, typer.Option(help="Of the page.")] = "Ranking model",
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page: figures, weights, wins and losses on judged data."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.linear import load_model
     from dranking.report.content import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
     check_output_file(output, overwrite)
-    with progress_shown(), open_executor(scheduler) as executor:
+    with running(scheduler, performance_report, overwrite) as executor:
         content = describe(
             load_model(model),
             open_dataset(data),

@@ -14,10 +14,12 @@ from dranking.cli.options import (
     MemoryLimit,
     Output,
     Overwrite,
+    PerformanceReport,
     Regularization,
     Scheduler,
 )
-from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.output import note, print_json, print_table
+from dranking.cli.running import running
 from dranking.cli.selection_options import Candidates, Scoring, Spending
 from dranking.data.atomic import check_output_file
 
@@ -51,17 +53,17 @@ def select(
         typer.Option(help="Keep the search here after each round, and go on from it."),
     ] = None,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.greedy import GreedyRankRLS
 
     check_output_file(output, overwrite)
     searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)
-    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,

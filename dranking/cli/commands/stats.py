@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, Scheduler, names_in
-from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.options import (
+    Data,
+    Json,
+    MemoryLimit,
+    Output,
+    Overwrite,
+    PerformanceReport,
+    Scheduler,
+    names_in,
+)
+from dranking.cli.output import note, print_json, print_table
+from dranking.cli.running import running
 from dranking.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -39,15 +49,15 @@ def build(
     times: Times = None,
     memory_limit: MemoryLimit = None,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Build the statistics store of a data set, in one pass over it."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.statistics import build_statistics
 
-    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         store = build_statistics(
             source,
@@ -67,14 +77,14 @@ def append(
     times: Times = None,
     memory_limit: MemoryLimit = None,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data; the data of those in the store is not needed."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.statistics import append_queries
 
-    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+    with running(scheduler, performance_report, memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         grown = append_queries(store, source, times=_times(source, time, times), executor=executor)
     _show(grown, as_json)

@@ -20,10 +20,11 @@ from dranking.cli.options import (
     MemoryLimit,
     Output,
     Overwrite,
+    PerformanceReport,
     Regularizations,
     Scheduler,
 )
-from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.output import note, print_json, print_table
 from dranking.cli.pairwise_options import (
     Pairs,
     Projection,
@@ -31,6 +32,7 @@ from dranking.cli.pairwise_options import (
     Views,
     parse_views,
 )
+from dranking.cli.running import running
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
 
@@ -129,12 +131,12 @@ def tune(
     ] = None,
     memory_limit: MemoryLimit = None,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Choose lambda, the number of features, mu and eta0; write the model trained with them."""
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
 
@@ -143,7 +145,7 @@ def tune(
         metric = _left_out_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    with progress_shown(), open_executor(scheduler, memory_limit=memory_limit) as executor:
+    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
         result = search(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),

@@ -11,8 +11,9 @@ import typer
 
 from dranking.cli.groups import given, grouped
 from dranking.cli.numbers import parse_number
-from dranking.cli.options import Json, Output, Overwrite, Scheduler
-from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.options import Json, Output, Overwrite, PerformanceReport, Scheduler
+from dranking.cli.output import note, print_json, print_table
+from dranking.cli.running import running
 from dranking.data.atomic import check_output_directory
 from dranking.errors import UsageError
 
@@ -102,12 +103,12 @@ def bilinear(
     text: Text,
     estimator: Estimator,
     scheduler: Scheduler = "threads",
+    performance_report: PerformanceReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Sparse bilinear ranker: word pairs weighted by preferences."""
     from dranking.data.open_collection import open_collection
-    from dranking.engine.cluster import open_executor
     from dranking.rankers.bilinear import BilinearRanker
 
     _check_source(source)
@@ -117,7 +118,7 @@ def bilinear(
     if options.get("stop_words") == "none":
         options["stop_words"] = None
     ranker = BilinearRanker(**given(estimator))
-    with progress_shown(), open_executor(scheduler) as executor:
+    with running(scheduler, performance_report, overwrite) as executor:
         documents = open_collection(docs, **options)
         queries = None
         if source.queries is not None:

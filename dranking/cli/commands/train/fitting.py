@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, Scheduler
-from dranking.cli.output import print_json, print_table, progress_shown
+from dranking.cli.options import (
+    Data,
+    Json,
+    MemoryLimit,
+    Output,
+    Overwrite,
+    PerformanceReport,
+    Scheduler,
+)
+from dranking.cli.output import print_json, print_table
+from dranking.cli.running import running
 from dranking.data.atomic import check_output_file
 
 
@@ -20,6 +29,7 @@ class Job:
     output: Output
     memory_limit: MemoryLimit = None
     scheduler: Scheduler = "threads"
+    performance_report: PerformanceReport = None
     overwrite: Overwrite = False
     as_json: Json = False
 
@@ -39,12 +49,13 @@ def train_linear(name: str, ranker: Any, job: Job, **others: Path | None) -> Non
         Further data that `fit` takes, by keyword; None is left out.
     """
     from dranking.data.open import open_dataset
-    from dranking.engine.cluster import open_executor
 
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
     limit = job.memory_limit
-    with progress_shown(), open_executor(job.scheduler, memory_limit=limit) as executor:
+    with running(
+        job.scheduler, job.performance_report, job.overwrite, memory_limit=limit
+    ) as executor:
         opened = {key: open_dataset(path) for key, path in others.items() if path is not None}
         ranker.fit(open_dataset(job.data), **opened, executor=executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)
