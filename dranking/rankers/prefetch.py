@@ -24,6 +24,8 @@ FEWEST_ROWS, MOST_ROWS = 4, 32
 NOTICEABLE_SECONDS = 0.5
 """A pass that takes less is not worth a change, and may have loaded compiled code."""
 
+PICKS_EXPONENT = 0.6
+
 BEST_SHARE = 1.5
 """J rows fetched together serve about J^0.6 picks (3 at 4, 4 to 5 at 8, 7 at 24; MQ2008 and made
 data of 136 and 700 features, k = 15 and 40). A pass takes a + b J seconds, so a pick takes

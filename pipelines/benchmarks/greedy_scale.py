@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from pipelines.benchmarks.harness import REPEATS, Figure, main, parser
+from pipelines.benchmarks.harness import Figure, add_topics, main, parser
 from pipelines.benchmarks.scale import (
     feature_blocks,
     growth,
@@ -42,24 +42,9 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
     return [item for name in options.topics for item in TOPICS[name](options).values()]
 
 
-def topics(text: str) -> list[str]:
-    """Names of topics, comma-separated."""
-    names = text.split(",")
-    unknown = [name for name in names if name not in TOPICS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(TOPICS)}")
-    return names
-
-
 def scale_parser() -> argparse.ArgumentParser:
     """The options."""
-    options = parser(__doc__.splitlines()[0])
-    options.add_argument(
-        "--topics", type=topics, default=list(TOPICS), metavar="A,B", help="default: all"
-    )
-    options.add_argument(
-        "--rounds", type=int, default=REPEATS, help="interleaved runs (default: %(default)s)"
-    )
+    options = add_topics(parser(__doc__.splitlines()[0]), TOPICS)
     options.add_argument(
         "--rlscore", type=Path, metavar="PYTHON", help="a Python that can import rlscore"
     )

@@ -23,7 +23,7 @@ import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -298,6 +298,27 @@ def parser(description: str) -> argparse.ArgumentParser:
         default=os.environ.get("DRANKING_DATA", REPOSITORY.parent / "shared" / "data"),
         metavar="DIR",
         help="folder of the public data sets (default: DRANKING_DATA, or ../shared/data)",
+    )
+    return options
+
+
+def add_topics(
+    options: argparse.ArgumentParser, topics: Collection[str]
+) -> argparse.ArgumentParser:
+    """With the options of a benchmark of several topics: which ones, and how many rounds."""
+
+    def named(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in topics]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(topics)}")
+        return names
+
+    options.add_argument(
+        "--topics", type=named, default=list(topics), metavar="A,B", help="default: all"
+    )
+    options.add_argument(
+        "--rounds", type=int, default=REPEATS, help="interleaved runs (default: %(default)s)"
     )
     return options
 

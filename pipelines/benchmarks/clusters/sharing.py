@@ -1,0 +1,67 @@
+"""Passes over X from storage on one worker and on two.
+
+Each worker process has one core, as one that a cluster gives one core: by itself a worker reads the
+next block while it works on one, on whatever core is idle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from dranking.data.dataset import Dataset
+from dranking.engine.tiles import Tiles
+from dranking.rankers.gram import GramRows, QueryMoments
+from pipelines.benchmarks.clusters.runs import executor_of, made, worker_processes
+from pipelines.benchmarks.harness import Figure, figure, interleaved, skipped
+
+N_FEATURES = 136
+DOCUMENTS, QUICK_DOCUMENTS = 1_000_000, 100_000
+ROWS = tuple(range(8))
+AT_LEAST = 1.7
+
+
+def figures(quick: bool, rounds: int) -> dict[str, Figure]:
+    """Two workers against one."""
+    size = (QUICK_DOCUMENTS if quick else DOCUMENTS, N_FEATURES)
+    name = (
+        f"passes of {len(ROWS)} rows a second from storage, {size[0]:,} x {N_FEATURES}, "
+        "two workers over one"
+    )
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    if n_cores < 2:
+        return {name: skipped(name, "x", "it takes two cores to pin", target=AT_LEAST)}
+    try:
+        with made([size]) as [data]:
+            return {name: figure(name, ratio(data, rounds), "x", at_least=AT_LEAST)}
+    except OSError as error:
+        return {name: skipped(name, "x", str(error), target=AT_LEAST)}
+
+
+def ratio(data: Dataset, rounds: int) -> Any:
+    """Times faster."""
+    with ExitStack() as stack:
+        passes: dict[str, Callable[[], None]] = {}
+        for n_workers in (1, 2):
+            client = stack.enter_context(worker_processes(n_workers))
+            cores = sorted(os.sched_getaffinity(0))
+            for core, address in zip(cores, client.nthreads(), strict=False):
+                client.run(os.sched_setaffinity, 0, [core], workers=[address])
+            passes[str(n_workers)] = partial(one_pass, rows_from_storage(data, client))
+        seconds = interleaved(passes, rounds)
+    return seconds["1"] / seconds["2"]
+
+
+def rows_from_storage(data: Dataset, client: Any) -> GramRows:
+    """Gram rows whose passes read everything."""
+    tiles = Tiles(data, executor_of(client), resident=False)
+    return GramRows(tiles, QueryMoments(tiles), len(ROWS), keep=False)
+
+
+def one_pass(rows: GramRows) -> None:
+    """Fetch rows, and forget them."""
+    rows.fetch(ROWS)
+    rows.drop(ROWS)

@@ -1,0 +1,38 @@
+"""The engine on worker processes: overhead, cost model, sharing, memory, workers killed.
+
+    python -m pipelines.benchmarks.engine --json [--quick] [--topics overhead,kills]
+
+The data is made in the temporary folder: up to 6 GB, removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from pipelines.benchmarks.clusters import kills, large, overhead, sharing
+from pipelines.benchmarks.harness import Figure, add_topics, main, parser
+
+Topic: TypeAlias = Callable[[argparse.Namespace], Mapping[str, Figure]]
+
+TOPICS: dict[str, Topic] = {
+    "overhead": lambda run: overhead.figures(run.quick, run.rounds),
+    "sharing": lambda run: sharing.figures(run.quick, run.rounds),
+    "large": lambda run: large.figures(run.quick),
+    "kills": lambda run: kills.figures(run.quick),
+}
+
+
+def measure(options: argparse.Namespace) -> Sequence[Figure]:
+    """The topics asked for, in turn."""
+    return [item for name in options.topics for item in TOPICS[name](options).values()]
+
+
+def engine_parser() -> argparse.ArgumentParser:
+    """The options."""
+    return add_topics(parser(__doc__.splitlines()[0]), TOPICS)
+
+
+if __name__ == "__main__":
+    main(measure, engine_parser())

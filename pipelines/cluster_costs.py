@@ -1,0 +1,74 @@
+"""What a greedy selection takes on clusters of several sizes: the table of cluster/COSTS.md.
+
+python -m pipelines.cluster_costs --documents 10^9 --features 1000 --queries 10^7 --select 50 \
+    --workers 10,100,1000
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from dranking.rankers.forecast import SelectionForecast, Sketch
+from dranking.tuning.numbers import number_of
+
+KEPT = {
+    "X and rows": (True, True),
+    "rows": (False, True),
+    "neither": (False, False),
+}
+"""What stays in memory: X, the Gram rows of every query."""
+
+HEAD = (
+    "workers",
+    "kept",
+    "GB a worker",
+    "passes",
+    "TB read",
+    "messages",
+    "GB sent",
+    "s a round",
+    "of it Dask's",
+    "hours",
+)
+
+
+def table(
+    n_documents: int, n_features: int, n_queries: int, k: int, workers: Sequence[int]
+) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield f"| {' | '.join(HEAD)} |"
+    yield "|" + "---:|" * len(HEAD)
+    data = Sketch(n_documents, n_features, n_queries)
+    for n_workers in workers:
+        for kept, (resident, keep_rows) in KEPT.items():
+            costs = SelectionForecast(data, k, n_workers, resident=resident, keep_rows=keep_rows)
+            row = (
+                f"{n_workers:,}",
+                kept,
+                f"{costs.worker_bytes / 1e9:,.1f}",
+                f"{costs.n_passes}",
+                f"{costs.bytes_read / 1e12:,.0f}",
+                f"{costs.n_messages:,}",
+                f"{costs.bytes_sent / 1e9:,.1f}",
+                f"{costs.seconds_per_round:,.0f}",
+                f"{costs.dask_seconds / k:,.0f}",
+                f"{costs.seconds_per_round * k / 3600:,.1f}",
+            )
+            yield f"| {' | '.join(row)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("documents", "features", "queries", "select"):
+        parser.add_argument(f"--{name}", type=number_of, required=True, metavar="N")
+    parser.add_argument("--workers", default="10,100,1000", metavar="N,N,...")
+    given = parser.parse_args(arguments)
+    sizes = (int(getattr(given, name)) for name in ("documents", "features", "queries", "select"))
+    for line in table(*sizes, [int(w) for w in given.workers.split(",")]):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The benchmark of the engine on small data: what does not depend on its size holds."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+
+from pipelines.benchmarks import clusters, engine
+from pipelines.benchmarks.clusters import kills, large, overhead, sharing
+
+
+def quick(topic):
+    options = engine.engine_parser().parse_args(["--quick", "--rounds", "1"])
+    figures = engine.TOPICS[topic](options)
+    assert list(figures) == [item.name for item in figures.values()]
+    return figures
+
+
+def held(figures):
+    """By the beginning of its name, whether a figure holds."""
+    return {name.split(",")[0]: item.holds for name, item in figures.items()}
+
+
+def test_every_topic_is_in_the_driver():
+    modules = (
+        import_module(f"{clusters.__name__}.{m.name}") for m in iter_modules(clusters.__path__)
+    )
+    topics = {m.__name__.rpartition(".")[2] for m in modules if hasattr(m, "figures")}
+    assert topics == set(engine.TOPICS)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_both_sides_have_the_same_bits_and_move_what_the_model_says(monkeypatch):
+    monkeypatch.setattr(overhead, "QUICK_DOCUMENTS", (1_000, 9_000))
+    monkeypatch.setattr(overhead, "K", 8)
+    found = held(quick("overhead"))
+    assert found["same selection and errors in every bit"]
+    assert found["bytes moved"]
+    assert found["messages"]
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_passes_are_shared(monkeypatch):
+    monkeypatch.setattr(sharing, "QUICK_DOCUMENTS", 5_000)
+    [item] = quick("sharing").values()
+    assert item.skipped or item.value > 0
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_kills_change_nothing(monkeypatch):
+    monkeypatch.setattr(kills, "QUICK_KILLS", 1)
+    found = held(quick("kills"))
+    assert found["workers killed"]
+    assert found["same weights in every bit"]
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_memory_of_workers_is_measured(monkeypatch):
+    assert all(item.skipped for item in quick("large").values())
+    found = held(large.figures(False, 20_000))
+    assert found["peak memory of a worker"]
+    assert found["no worker was killed"]

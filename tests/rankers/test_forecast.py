@@ -1,0 +1,86 @@
+"""The cost model against what the engine counts, and its page against the model."""
+
+from pathlib import Path
+
+import pytest
+
+import dranking as dr
+from dranking.engine.executor import ThreadExecutor
+from dranking.rankers.forecast import SelectionForecast, Sketch
+from dranking.rankers.memory import Needs
+from dranking.rankers.path import SelectionRules
+from dranking.rankers.selection import select_paths
+from pipelines.cluster_costs import main
+from tests.rankers.problems import random_problem
+
+K = 7
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    data = random_problem(2, n_queries=120, n_features=20).dataset(max_documents=40)
+    path = tmp_path_factory.mktemp("forecast") / "d"
+    return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
+
+
+def selected(data, executor, prefetch, resident, keep_rows):
+    limit = Needs(data, K, executor).total(resident, keep_rows, 1)
+    rules = SelectionRules(K, prefetch=prefetch)
+    return select_paths(data, [1.0], rules, memory_limit=limit, executor=executor)
+
+
+@pytest.mark.parametrize(("resident", "keep_rows"), [(True, True), (False, True), (False, False)])
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows):
+    """With a row a pass all of it is known beforehand."""
+    found = selected(stored, ThreadExecutor(n_workers), 1, resident, keep_rows)
+    told = SelectionForecast(
+        stored, K, n_workers, prefetch=1, resident=resident, keep_rows=keep_rows
+    )
+    assert found.traffic == told.traffic
+    assert found.n_passes == told.n_passes
+    assert found.bytes_read == told.bytes_read
+
+
+def test_given_the_passes_the_rest_is_close(stored):
+    """How many rows the last passes fetch follows from the picks they serve."""
+    found = selected(stored, ThreadExecutor(2), 4, True, True)
+    told = SelectionForecast(stored, K, 2, prefetch=4, n_row_passes=found.n_passes - 1)
+    sent = sum(each.n_bytes for each in found.traffic.values())
+    assert told.bytes_sent == pytest.approx(sent, rel=0.1)
+    assert told.n_messages == sum(each.n_messages for each in found.traffic.values())
+
+
+def test_a_sketch_has_the_sizes_of_the_data():
+    data = Sketch(1_000_003, 10, 9_999)
+    assert (data.n_documents, data.n_features, data.n_queries) == (1_000_003, 10, 9_999)
+    assert max(block.n_documents for block in data.blocks) <= 8_192
+    assert data.n_blocks == 124
+    with pytest.raises(NotImplementedError):
+        data.block(0)
+
+
+def test_rows_are_fetched_for_picks_to_come():
+    assert SelectionForecast(Sketch(100, 9, 10), 5, 1, prefetch=1).rows_fetched == [1] * 5
+    several = SelectionForecast(Sketch(100, 9, 10), 9, 1, prefetch=8, n_row_passes=3)
+    assert several.rows_fetched == [8, 6, 3]
+
+
+def test_twice_the_workers_halve_the_work_and_the_memory_but_not_what_is_dasks():
+    data = Sketch(10**7, 100, 10**5)
+    few, many = (SelectionForecast(data, 10, w, resident=False) for w in (4, 8))
+    assert few.n_tiles == many.n_tiles
+    assert many.seconds_per_round - many.dask_seconds / 10 == pytest.approx(
+        (few.seconds_per_round - few.dask_seconds / 10) / 2
+    )
+    assert many.dask_seconds == few.dask_seconds
+    assert many.worker_bytes < few.worker_bytes
+
+
+def test_the_page_has_the_table_of_its_command(capsys):
+    page = (Path(__file__).parents[2] / "cluster" / "COSTS.md").read_text()
+    command = "python -m pipelines.cluster_costs "
+    [line] = (line for line in page.splitlines() if command in line)
+    main(line.partition(command)[2].split())
+    for row in capsys.readouterr().out.splitlines():
+        assert row in page.splitlines()
