@@ -6,7 +6,7 @@ What Riezler and De Bona (2009) left open. A query is m documents with features 
 of radius M = 1, and relevance that follows one direction with noise: in three levels, or, for
 theorem 3, a ranking of all documents. Samples of n queries are drawn again and again; a max-margin
 ranker is trained on each, its weights confined to the ball of radius B, and its risk is taken from
-100,000 more queries. All caps are those of the distribution, known beforehand. A bound should be at
+20,000 more queries. All caps are those of the distribution, known beforehand. A bound should be at
 least the risk in a share of 1 - delta of the samples (its *coverage*). A vacuous one always is, so
 beside it stand the bound over the risk, and the n from which on it is not vacuous.
 
@@ -46,7 +46,7 @@ DELTA = 0.05
 N_FEATURES = 5
 NOISE = 0.15
 BORDERS = (0.1, 0.35)
-N_TEST = 100_000
+N_TEST = 20_000
 LAMBDA = 1e-3
 
 SHOWN = (
@@ -74,10 +74,10 @@ SWEEPS = {
     "m": [Setup(n_documents=m) for m in (2, 3, 4, 5, 10, 20, 50)],
     "B": [Setup(norm=b) for b in (0.5, 1.0, 2.0, 4.0, 8.0)],
 }
-LARGE = 640_000
+LARGE = 160_000
 """Queries drawn for a setup at most: large samples are drawn less often."""
 
-MANY = 500_000
+MANY = 200_000
 """Documents that the risk is from, at most: of long lists there are fewer."""
 
 
@@ -156,7 +156,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=(__doc__ or "").split("\n", 1)[0],
     )
     parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
-    parser.add_argument("--repeats", type=int, default=50, help="samples of each setup")
+    parser.add_argument("--repeats", type=int, default=30, help="samples of each setup")
     parser.add_argument("--test", type=int, default=N_TEST, help="queries that the risk is from")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     return parser.parse_args(arguments)

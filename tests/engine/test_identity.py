@@ -146,19 +146,21 @@ def test_rankrls(dataset, client):
 
 
 @pytest.mark.parametrize(
-    ("loss", "solver"),
+    ("loss", "solver", "dataset"),
     [
-        ("ap", "bundle"),
-        ("ndcg", "bundle"),
-        ("pairwise", "bundle"),
-        ("pairwise", "newton"),
-        ("ndcg", "sgd"),
-        ("pairwise", "sgd"),
+        ("ap", "bundle", "memory"),
+        ("ndcg", "bundle", "sparse stored"),
+        ("pairwise", "newton", "stored"),
+        ("ndcg", "sgd", "memory"),
+        ("pairwise", "sgd", "sparse stored"),
     ],
+    indirect=["dataset"],
 )
-@pytest.mark.parametrize("dataset", ["memory", "sparse stored"], indirect=True)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_max_margin(loss, solver, dataset, client):
-    options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 1e-2}
+    """A few steps or rounds: each costs a cluster its overhead."""
+    options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 0.2}
+    options["max_iter"] = 2 if solver == "newton" else 10
     ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
     here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)
