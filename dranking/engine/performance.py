@@ -48,7 +48,7 @@ def performance_report(
             "a performance report needs bokeh where the scheduler runs: pip install bokeh."
         )
     start = time.time()
-    executor.ask(executor.client.get_task_stream, start=0, stop=0, asynchronous=True)
+    executor.ask(executor.client.scheduler.get_task_stream, start=0, stop=0)  # from now on
     yield
     page: str = executor.ask(
         executor.client.scheduler.performance_report,
