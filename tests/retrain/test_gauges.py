@@ -1,7 +1,9 @@
 """Figures for Prometheus: the text format, and that they never decide about a night."""
 
+import os
 import re
 
+import numpy as np
 import pytest
 
 from dranking.errors import RetrainWarning, TryAgainError, UsageError
@@ -55,6 +57,19 @@ def test_a_night_is_told_stage_by_stage(stream, tmp_path):
         assert seconds == outcome.costs[stage]["seconds"] >= 0
         assert found["stage_peak_bytes", f'{registry},stage="{stage}"'] > 2**20
     assert outcome.as_json()["stages"] == outcome.costs
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux counts it")
+def test_the_memory_of_a_stage_is_its_own(stream, monkeypatch):
+    validate, much = STAGES["validate"], 2**28
+
+    def greedy(found):
+        assert np.ones(much, dtype=np.uint8).sum() == much
+        return validate(found)
+
+    monkeypatch.setitem(STAGES, "validate", greedy)
+    costs = run(stream).costs
+    assert costs["validate"]["peak_bytes"] > costs["gate"]["peak_bytes"] + much / 2
 
 
 def test_a_failed_night_tells_how_far_it_came(stream, monkeypatch, tmp_path):
