@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import frozen, inlined, kernel
-from dranking.kernels.machine import borrowed, lowest_one
+from dranking.kernels.machine import borrowed, lowest_one, prefetch
 from dranking.kernels.shrinkage import Groups, Shrinkage, catch_up, sweep
 from dranking.kernels.sparse_gram import Csr
 from dranking.kernels.sparse_rows import (
@@ -93,7 +93,7 @@ class Scratch(NamedTuple):
     columns, values
         d+ - d-, columns ascending, as W numbers them.
     found
-        Where its columns are in the rows of W, as `find` says.
+        Where its columns are in the rows of W, as `find` says; at least two rows' places.
     new
         What of it a row has not.
     spread, marks
@@ -178,19 +178,28 @@ def subtract(
 
 
 @inlined
-def locate(table: Table, row: int, difference: Scratch, n: int, first: int) -> float:
-    """Find the n columns of a difference d in a row, and return `<W_row, d>`.
+def locate(table: Table, row: int, difference: Scratch, n: int, first: int) -> None:
+    """Find the n columns of a difference in a row, and start to bring their values near.
 
     Places, as `find` says, are written from the first one on.
     """
     bands, strips_before = table.bands, table.strips_before
     strips, entries_before = table.strips, table.entries_before
     values, start, first_strip = table.values, table.pool.start[row], table.strip_pool.start[row]
-    columns, changes, found = difference.columns, difference.values, difference.found
-    total = 0.0
+    columns, found = difference.columns, difference.found
     for j in range(n):
         place = find_in(bands, strips_before, strips, entries_before, first_strip, row, columns[j])
         found[np.uint64(first + j)] = place
+        prefetch(values, start + max(place, ~place))
+
+
+@inlined
+def row_dot(table: Table, row: int, difference: Scratch, n: int, first: int) -> float:
+    """`<W_row, d>` over the n entries of a difference d, whose places are from the first one on."""
+    values, start = table.values, table.pool.start[row]
+    changes, found, total = difference.values, difference.found, 0.0
+    for j in range(n):
+        place = np.int64(found[np.uint64(first + j)])
         # Of an entry that is not there the next one is read: no branch to guess wrong.
         value = np.float64(values[np.uint64(start + max(place, ~place))])
         total += (value if place >= 0 else 0.0) * changes[j]
@@ -219,21 +228,29 @@ def row_add(table: Table, row: int, c: float, difference: Scratch, n: int, first
 
 
 @inlined
-def places_kept(n_rows: int, n: int, found: Places) -> int:
-    """How many places are kept of each row of a step: n, or none if they are too many in all."""
-    return n if n_rows * n <= len(found) else 0
+def places_of(i: int, n_rows: int, n: int, found: Places) -> int:
+    """Where the n places of a step's i-th row begin: in turn in two halves if they are too many."""
+    return i * n if n_rows * n <= len(found) else i % 2 * n
 
 
 @inlined
 def margin_of(table: Table, queries: Csr, query: int, difference: Scratch, n: int) -> float:
-    """`q' W d` over the n entries of a difference d; its places in W's rows are kept."""
-    first, last = queries.indptr[query], queries.indptr[query + 1]
-    n_kept, margin = places_kept(last - first, n, difference.found), 0.0
-    for i in range(last - first):
-        if first + i + 1 < last:
+    """`q' W d` over the n entries of a difference d; its places in W's rows are kept.
+
+    One row is looked up while the values of the one before are on their way.
+    """
+    first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
+    found, margin = difference.found, 0.0
+    for i in range(n_rows + 1):
+        if i + 1 < n_rows:
             prefetch_row(table, queries.indices[first + i + 1])
-        product = locate(table, queries.indices[first + i], difference, n, i * n_kept)
-        margin += np.float64(queries.data[first + i]) * product
+        if i < n_rows:
+            row = queries.indices[first + i]
+            locate(table, row, difference, n, places_of(i, n_rows, n, found))
+        if i > 0:
+            row, before = queries.indices[first + i - 1], places_of(i - 1, n_rows, n, found)
+            product = row_dot(table, row, difference, n, before)
+            margin += np.float64(queries.data[first + i - 1]) * product
     return margin
 
 
@@ -243,12 +260,13 @@ def add_outer(
 ) -> None:
     """Add ``eta q d'`` for the difference whose margin was computed last."""
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    n_kept = places_kept(n_rows, n, difference.found)
+    are_kept = n_rows * n <= len(difference.found)
     for i in range(n_rows):
         row, c = queries.indices[first + i], eta * queries.data[first + i]
-        if n_kept == 0:
-            locate(table, row, difference, n, 0)
-        n_new = row_add(table, row, c, difference, n, i * n_kept)
+        places = places_of(i, n_rows, n, difference.found)
+        if not are_kept:
+            locate(table, row, difference, n, places)
+        n_new = row_add(table, row, c, difference, n, places)
         if grows and n_new > 0:
             insert(table, row, difference.new, n_new)
 
@@ -335,7 +353,7 @@ def scratch_for(documents: Csr, n_columns: int) -> Scratch:
     columns, new_columns = np.empty((2, longest + 1), dtype=np.int32)
     values, new_values = np.empty((2, longest + 1))
     ranks, strips = np.empty((2, longest + 1), dtype=np.int64)
-    found = np.empty(max(longest, KEPT_PLACES), dtype=np.int32)
+    found = np.empty(max(2 * longest, KEPT_PLACES), dtype=np.int32)
     new = New(new_columns, ranks, new_values, strips)
     marks = np.zeros(n_columns // STRIP + 1, dtype=np.int64)
     return Scratch(columns, values, found, new, np.zeros(n_columns), marks)

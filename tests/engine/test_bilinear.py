@@ -109,11 +109,10 @@ def train_and_die(path, epoch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epoch", [1, 4])
-def test_a_killed_training_goes_on_to_the_same_bits(expected, tmp_path, epoch):
-    """Killed amid the second epoch of the training, and of the refit."""
+def test_a_killed_training_goes_on_to_the_same_bits(expected, tmp_path):
+    """Killed amid the second epoch of the refit."""
     spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=train_and_die, args=(tmp_path / "c", epoch))
+    process = spawn.Process(target=train_and_die, args=(tmp_path / "c", 4))
     process.start()
     process.join(timeout=120)
     assert process.exitcode == -signal.SIGKILL
@@ -125,5 +124,5 @@ def test_a_killed_training_goes_on_to_the_same_bits(expected, tmp_path, epoch):
             return super().submit(function, *args, name=name, slot=slot)
 
     found = ranker(checkpoint=tmp_path / "c").fit(documents(), executor=Counting(2))
-    assert sum(epochs) == 6 - epoch
+    assert sum(epochs) == 6 - 4
     assert_same(found, expected)

@@ -8,8 +8,11 @@ import tarfile
 import numpy as np
 import pytest
 
+from dranking.data.preferences import same_class
 from dranking.rankers import bilinear_training
-from pipelines.reproduce import bilinear
+from dranking.rankers.bilinear import BilinearRanker
+from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+from pipelines.reproduce import bilinear, bilinear_tuning
 from pipelines.reproduce.bilinear import NAMES, main
 from pipelines.reproduce.bilinear_data import mnist, newsgroups
 
@@ -73,6 +76,24 @@ def test_tables_curves_and_words_are_written(data, tmp_path, capsys, monkeypatch
     assert (tmp_path / "out" / "20ng" / "related.txt").read_text().startswith("car: engine")
     main([str(data), "--corpus", "20ng", "--steps", "100", "--rows", "Identity", "Sparse-R"])
     assert "Sparse-R" in capsys.readouterr().out
+
+
+def test_c_and_lambda_are_chosen_on_training_documents(data, capsys):
+    grid = ["--rate", "1", "--regularization", "1e-2", "1e-3"]
+    bilinear_tuning.main([str(data), "--corpus", "mnist", *grid, "--steps", "100", "--json"])
+    trials = json.loads(capsys.readouterr().out)["trials"]
+    assert {trial["regularization"] for trial in trials} == {1e-2, 1e-3}
+    assert trials[0]["error"] <= trials[1]["error"]
+    parts = bilinear_tuning.held_out(mnist(data).train)
+    ids = [part.ids.to_pylist() for part in parts]
+    assert sorted(ids[0] + ids[1]) == list(range(20))
+    assert len(ids[1]) == 10
+    ranker = BilinearRanker(trials[0]["regularization"], rate=1.0, n_steps=100, n_epochs=20)
+    model = ranker.fit(parts.train).to_model()
+    wanted = evaluate_bilinear(model, parts.test, same_class(parts.test))
+    assert trials[0]["sparse_error"] == wanted.error
+    assert trials[0]["sparse_map"] == wanted.metrics["map"]
+    assert trials[0]["density"] == model.density
 
 
 def test_missing_data_is_named(tmp_path):

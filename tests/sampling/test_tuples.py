@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chisquare
 
+from dranking.data import preferences as preferences_module
 from dranking.data.collection import collection
 from dranking.data.preferences import judged, read_qrels, read_tuples, same_class, tabled
 from dranking.errors import DataError
@@ -106,6 +107,18 @@ def test_files(tmp_path):
     table = pa.table({"query": ["d3"], "preferred": ["d1"], "other": ["d2"], "more": [1]})
     pq.write_table(table, tmp_path / "tuples.parquet")
     assert set(drawn(read_tuples(tmp_path / "tuples.parquet", c, c), n=9)) == {(3, 1, 2)}
+
+
+def test_a_table_read_in_parts_is_that_table(tmp_path, monkeypatch):
+    c, rng = documents(), np.random.default_rng(0)
+    ids = [f"d{i}" for i in range(c.n_documents)] + ["x"]
+    table = {name: rng.choice(ids, size=50) for name in ("query", "preferred", "other")}
+    pq.write_table(pa.table(table), tmp_path / "tuples.parquet")
+    monkeypatch.setattr(preferences_module, "TUPLES_AT_ONCE", 7)
+    found, wanted = read_tuples(tmp_path / "tuples.parquet", c, c), tabled(c, c, *table.values())
+    assert found.n_left_out == wanted.n_left_out > 0
+    for name in ("query", "better", "worse"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
 
 
 def test_bad_files(tmp_path):
