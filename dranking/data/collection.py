@@ -105,6 +105,10 @@ class Collection:
     def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
         """Write a directory: manifest, and the arrays as .npy files.
 
+        Vectors are whole arrays, not blocks of rows: the documents of a tuple may lie anywhere, and
+        what is mapped into memory gives any row without reading, or decompressing, those around
+        it. The system takes such pages back when it needs them.
+
         Raises
         ------
         UsageError
