@@ -24,8 +24,8 @@ from dranking.kernels.sparse_rows import (
     strip_of,
 )
 
-UNUSED = 3
-"""Holes of a full pool are closed where a third of it is unused."""
+UNUSED = 2
+"""Holes of a full pool are closed where half of it is unused."""
 
 
 @kernel
