@@ -47,7 +47,9 @@ def read_costs(path: Path) -> CostFile:
     try:
         text = path.read_text(encoding="utf-8-sig")
         return _of_toml(path, text) if path.suffix == ".toml" else _of_csv(path, text)
-    except (OSError, UnicodeDecodeError, csv.Error, tomllib.TOMLDecodeError) as error:
+    except UsageError:
+        raise
+    except (OSError, ValueError, csv.Error, RecursionError) as error:
         raise UsageError(f"{path}: feature costs cannot be read ({error}).") from error
 
 

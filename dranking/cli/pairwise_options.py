@@ -5,7 +5,6 @@ What is not said is None: the estimator's own default, which the help names in p
 
 from __future__ import annotations
 
-import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 from dranking.cli.options import names_in
+from dranking.data.json_files import parse_json
 from dranking.errors import UsageError
 
 Unlabelled: TypeAlias = Annotated[
@@ -118,8 +118,8 @@ def parse_views(texts: list[str]) -> int | list[list[str | int]]:
 def _views_of_file(path: Path) -> list[list[str | int]]:
     try:
         text = path.read_text(encoding="utf-8")
-        found: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:
+        found: Any = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--views {path}: cannot be read ({error}).") from error
     groups = list(found.values()) if isinstance(found, dict) else found
     if not isinstance(groups, list) or not all(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,25 @@ from numpy.typing import NDArray
 
 from dranking.data.atomic import MANIFEST_NAME, AnyPath, new_directory, restore_interrupted
 from dranking.data.chunks import checksum
+from dranking.data.json_files import read_json
 from dranking.errors import DataError
 
 SCHEMA_VERSION = 1
-MAX_MANIFEST_BYTES = 256 * 2**20
+
+ARCHIVE_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading an archive of arrays (.npz) raises that is none, damaged, or made to do harm."""
 
 
 def write_arrays(
@@ -64,7 +81,7 @@ def write_arrays(
 def is_array_directory(path: AnyPath, kind: str) -> bool:
     """Whether a directory says that it is of a kind."""
     try:
-        content = json.loads((Path(path) / MANIFEST_NAME).read_bytes())
+        content = read_json(Path(path) / MANIFEST_NAME)
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and content.get("format") == f"dranking-{kind}"
@@ -92,13 +109,35 @@ def read_arrays(path: AnyPath, kind: str) -> tuple[dict[str, Any], dict[str, NDA
             found = file_checksum(file)
             if found != expected:
                 raise ValueError(f"has checksum {found} instead of {expected}")
-            arrays[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            arrays[file.stem] = _load(file)
+        except (OSError, ValueError, OverflowError, EOFError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise DataError(
                 f"{root} is damaged: {name} ({why}). Restore it from a copy, or make it anew."
             ) from error
     return facts, arrays
+
+
+def csr_of(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any:
+    """The CSR array of indptr, indices and data; every number is looked at, none is copied.
+
+    Raises
+    ------
+    KeyError
+        If one of them is not there.
+    ValueError
+        If they point outside of their arrays, are of other types, or data is not finite.
+    """
+    from scipy import sparse
+
+    data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
+    if data.dtype != np.float32 or not indices.dtype.kind == indptr.dtype.kind == "i":
+        raise ValueError("data must be float32, indices and indptr integers")
+    if not np.isfinite(data).all():
+        raise ValueError("data has numbers that are not finite")
+    matrix = sparse.csr_array((data, indices, indptr), shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def file_checksum(file: Path) -> str:
@@ -108,16 +147,22 @@ def file_checksum(file: Path) -> str:
     return checksum(np.memmap(file, dtype=np.uint8, mode="r"))
 
 
+def _load(file: Path) -> NDArray[Any]:
+    """The array in a file, as it lies there."""
+    array = np.load(file, mmap_mode="r", allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise ValueError("is an archive, not an array")
+    return array
+
+
 def _read_manifest(root: Path, kind: str) -> dict[str, Any]:
     file = root / MANIFEST_NAME
     try:
-        if file.stat().st_size > MAX_MANIFEST_BYTES:
-            raise DataError(f"{file}: larger than {MAX_MANIFEST_BYTES} bytes; no manifest of ours.")
-        content = json.loads(file.read_bytes())
+        content = read_json(file)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON ({error}).") from error
+    except ValueError as error:
+        raise DataError(f"{file}: {error}.") from error
     if not isinstance(content, dict) or content.pop("format", None) != f"dranking-{kind}":
         raise DataError(f"{root}: this is no {kind} of dranking.")
     version = content.pop("schema_version", None)

@@ -13,7 +13,6 @@ Hidden names beside a target NAME, all ending in -HOST-PID-RANDOM of the process
 from __future__ import annotations
 
 import errno
-import json
 import os
 import platform
 import re
@@ -25,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from dranking.data.json_files import read_json
 from dranking.errors import UsageError
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -329,8 +329,8 @@ def _is_alive(pid: int, suffix: str) -> bool:
 def _is_ours(directory: Path) -> bool:
     """Whether a directory has a manifest of the project's, of whatever version."""
     try:
-        content = json.loads((directory / MANIFEST_NAME).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = read_json(directory / MANIFEST_NAME)
+    except (OSError, ValueError):
         return False
     return isinstance(content, dict) and str(content.get("format")).startswith(FORMAT_PREFIX)
 

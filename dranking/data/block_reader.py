@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock, canonical_csr
-from dranking.data.chunks import (
-    Buffer,
-    DamagedFileError,
-    checksum,
-    read_array,
-    read_rows,
-    verified_chunk,
-)
+from dranking.data.chunks import DamagedFileError, read_rows
 from dranking.data.manifest import (
     DOCUMENTS_FILE,
     FEATURES,
+    KIND,
     QUERIES_FILE,
     SPARSE_ARRAYS,
     DatasetManifest,
     IdType,
 )
-from dranking.errors import DataError
+from dranking.data.verified import VerifiedFolder
 
 
 def read_block(
@@ -43,10 +35,7 @@ def read_block(
         If a file is missing or damaged, naming the block, the file and what to do.
     """
     reader = _BlockReader(root, manifest, index)
-    documents = reader.table(DOCUMENTS_FILE)
-    queries = reader.table(QUERIES_FILE)
-    if len(queries) != manifest.blocks[index].n_queries:
-        raise reader.damaged(QUERIES_FILE, f"has {len(queries)} rows, unlike the manifest says")
+    documents, queries = reader.documents(), reader.queries()
     query_ptr = np.zeros(len(queries) + 1, np.int64)
     np.cumsum(_numbers(queries, "n_documents"), out=query_ptr[1:])
     query_ptr.flags.writeable = False
@@ -61,39 +50,51 @@ def read_block(
             comments=_ids(documents, "comment", "string"),
             query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
         )
-    except ValueError as error:
+    except (ValueError, pa.ArrowException) as error:
         raise reader.damaged(QUERIES_FILE, f"does not fit the manifest: {error}") from error
 
 
 def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Array:
     """The ids of the queries of one block."""
-    queries = _BlockReader(root, manifest, index).table(QUERIES_FILE)
+    queries = _BlockReader(root, manifest, index).queries()
     return _ids(queries, "query_id", manifest.query_id_type)
 
 
-class _BlockReader:
-    """Verified access to the files of one block."""
+class _BlockReader(VerifiedFolder):
+    """Verified access to the files of one block.
+
+    What is not as the writer makes it is refused even where its checksum is right: the kernels
+    trust the pointers they are given.
+    """
 
     def __init__(self, root: Path, manifest: DatasetManifest, index: int) -> None:
-        self._root = root
+        entry = manifest.blocks[index]
+        super().__init__(root, index, entry.path, entry.checksums, KIND.remedy)
         self._manifest = manifest
-        self._entry = manifest.blocks[index]
-        self._index = index
+        self._entry = entry
 
-    def damaged(self, name: str, why: str) -> DataError:
-        """The error for a file of this block."""
-        file = self._root / self._entry.path / name
-        return DataError(
-            f"block {self._index} of {self._root} is damaged: {file} {why}. "
-            "Restore the file from a copy, or ingest the data anew."
-        )
+    def documents(self) -> pa.Table:
+        """A row for each document."""
+        table = self.table(DOCUMENTS_FILE)
+        if len(table) != self._entry.n_documents:
+            raise self.damaged(DOCUMENTS_FILE, f"has {len(table)} rows, unlike the manifest says")
+        self._check_numbers(DOCUMENTS_FILE, table, relevance=pa.float64())
+        return table
 
-    def table(self, name: str) -> pa.Table:
-        """A parquet file."""
-        content = self._content(name)
-        if checksum(content) != self._entry.checksums[name]:
-            raise self.damaged(name, "is not what was written, its checksum is wrong")
-        return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+    def queries(self) -> pa.Table:
+        """A row for each query."""
+        table = self.table(QUERIES_FILE)
+        if len(table) != self._entry.n_queries:
+            raise self.damaged(QUERIES_FILE, f"has {len(table)} rows, unlike the manifest says")
+        has_weights = "weight" in table.schema.names
+        types = {"n_documents": pa.int64(), **({"weight": pa.float64()} if has_weights else {})}
+        self._check_numbers(QUERIES_FILE, table, **types)
+        sizes = _numbers(table, "n_documents")
+        if "query_id" not in table.schema.names:
+            raise self.damaged(QUERIES_FILE, "has no column query_id")
+        if sizes.min() < 1 or sizes.max() > self._entry.n_documents:
+            raise self.damaged(QUERIES_FILE, "has a query without documents, or with too many")
+        return table
 
     def dense(self, columns: NDArray[np.intp] | None) -> Any:
         """(n_documents, n_columns) float32, F-ordered."""
@@ -102,10 +103,10 @@ class _BlockReader:
         shape = (entry.n_features, entry.n_documents)
         chunk = manifest.features_per_chunk
         if columns is None and entry.n_features == n_features:
-            values = self._array(FEATURES, shape, np.float32, chunk)
+            values = self.array(FEATURES, shape, np.float32, chunk)
         else:
             rows = _checked_columns(columns, n_features)
-            values = self._guarded(FEATURES, lambda read: read_rows(read, rows, shape, chunk))
+            values = self.guarded(FEATURES, lambda read: read_rows(read, rows, shape, chunk))
         if entry.n_null and manifest.null_fill is not None:
             fill = np.asarray(manifest.null_fill, np.float32)
             fill = fill if columns is None else fill[columns]
@@ -121,9 +122,10 @@ class _BlockReader:
         names = zip(SPARSE_ARRAYS, (np.int64, np.int32, np.float32), strict=True)
         lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
         indptr, indices, data = (
-            self._array(name, (length,), dtype, chunk)
+            self.array(name, (length,), dtype, chunk)
             for (name, dtype), length in zip(names, lengths, strict=True)
         )
+        self.guarded(SPARSE_ARRAYS[0], lambda _: _check_csr(indptr, indices, n_features))
         if entry.n_null and manifest.null_fill is not None:
             null = np.isnan(data)
             data[null] = np.asarray(manifest.null_fill, np.float32)[indices[null]]
@@ -136,31 +138,20 @@ class _BlockReader:
             part.flags.writeable = False
         return features
 
-    def _array(self, name: str, shape: tuple[int, ...], dtype: Any, chunk: int) -> Any:
-        return self._guarded(name, lambda read: read_array(read, shape, dtype, chunk))
+    def _check_numbers(self, name: str, table: pa.Table, **types: pa.DataType) -> None:
+        """Raise DataError unless a table has these columns, with a value in every row."""
+        for column, kind in types.items():
+            if column not in table.schema.names or table.schema.field(column).type != kind:
+                raise self.damaged(name, f"has no column {column} of {kind}")
+            if table[column].null_count:
+                raise self.damaged(name, f"has no {column} in some row")
 
-    def _guarded(self, array: str, read: Callable[[Callable[[str], Buffer]], Any]) -> Any:
-        """Run `read` on the chunks of an array; damage becomes an error that names the chunk."""
-        current = array
 
-        def chunk(name: str) -> Buffer:
-            nonlocal current
-            current = f"{array}/{name}"
-            return verified_chunk(self._content(current), self._entry.checksums[current])
-
-        try:
-            return read(chunk)
-        except DamagedFileError as error:
-            raise self.damaged(current, f"is not what was written, {error}") from error
-
-    def _content(self, name: str) -> bytes:
-        file = self._root / self._entry.path / name
-        try:
-            return file.read_bytes()
-        except FileNotFoundError as error:
-            raise self.damaged(name, "is missing") from error
-        except OSError as error:
-            raise self.damaged(name, f"cannot be read ({error.strerror})") from error
+def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_features: int) -> None:
+    """Raise DamagedFileError unless pointers and indices stay inside of their arrays."""
+    rising = indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+    if not rising or (len(indices) and not 0 <= indices.min() <= indices.max() < n_features):
+        raise DamagedFileError("it points outside of the values or features")
 
 
 def _numbers(table: pa.Table, name: str) -> Any:

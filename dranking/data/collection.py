@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, StrictStr, ValidationError
 from scipy import sparse
 
-from dranking.data.array_files import file_checksum, read_arrays, write_arrays
+from dranking.data.array_files import csr_of, file_checksum, read_arrays, write_arrays
 from dranking.data.atomic import MANIFEST_NAME, AnyPath, restore_interrupted
 from dranking.data.ids import as_ids
 from dranking.data.text import TextVectorizer
-from dranking.errors import DataError
+from dranking.errors import DataError, problems_in
 
 KIND = "collection"
 
@@ -215,6 +216,16 @@ def text_collection(
     )
 
 
+class _Facts(BaseModel):
+    """What stands in the manifest of a collection beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    n_words: NonNegativeInt
+    class_names: tuple[StrictStr, ...]
+    words: tuple[StrictStr, ...] | None
+    vectorizer: dict[str, Any] | None
+
+
 def load_collection(path: AnyPath) -> Collection:
     """Read a collection that was saved.
 
@@ -224,21 +235,25 @@ def load_collection(path: AnyPath) -> Collection:
         If it is not there, no collection, or damaged.
     """
     stored = _stored(path)
-    facts, arrays = read_arrays(path, KIND)
+    found, arrays = read_arrays(path, KIND)
     try:
-        shape = (len(arrays["indptr"]) - 1, int(facts["n_words"]))
-        vectors = sparse.csr_array(
-            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
-        )
-        words = None if facts["words"] is None else tuple(facts["words"])
-        vectorizer = None
-        if facts["vectorizer"] is not None and words is not None:
-            vectorizer = TextVectorizer(words, np.array(arrays["idf"]), facts["vectorizer"])
-        classes = np.array(arrays["classes"]) if "classes" in arrays else None
-        names = tuple(facts["class_names"])
+        facts = _Facts.model_validate(found)
+        n_documents, words = len(arrays["indptr"]) - 1, facts.words
+        vectors = csr_of(arrays, (n_documents, facts.n_words))
         ids = _ids_from(arrays)
+        if len(ids) != n_documents or (words is not None and len(words) != facts.n_words):
+            raise ValueError("other numbers of ids or words than of vectors")
+        vectorizer = None
+        if facts.vectorizer is not None and words is not None:
+            vectorizer = TextVectorizer.stored(words, arrays["idf"], facts.vectorizer)
+        classes = np.array(arrays["classes"]) if "classes" in arrays else None
+        if classes is not None:
+            _check_classes(classes, n_documents, len(facts.class_names))
+        names = facts.class_names
         return Collection(vectors, ids, classes, names, words, vectorizer, stored)
-    except (KeyError, TypeError, ValueError) as error:
+    except ValidationError as error:
+        raise DataError(f"{path} is damaged ({problems_in(error, 'manifest')}).") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{path} is damaged ({error}); make it anew.") from error
 
 
@@ -249,6 +264,12 @@ def load_again(stored: Stored) -> Collection:
             f"{stored.path}: was replaced since it was opened. Start the computation again."
         )
     return load_collection(stored.path)
+
+
+def _check_classes(classes: NDArray[Any], n_documents: int, n_classes: int) -> None:
+    inside = classes.shape == (n_documents,) and classes.dtype == np.int64
+    if not inside or (n_documents and not 0 <= classes.min() <= classes.max() < n_classes):
+        raise ValueError("classes are not those of the documents")
 
 
 def check_same_words(queries: Collection, documents: Collection) -> None:
@@ -281,10 +302,17 @@ def _id_arrays(ids: pa.Array) -> dict[str, NDArray[Any]]:
 
 def _ids_from(arrays: Mapping[str, NDArray[Any]]) -> pa.Array:
     if "ids" in arrays:
+        if arrays["ids"].dtype != np.int64 or arrays["ids"].ndim != 1:
+            raise ValueError("ids are no whole numbers")
         return pa.array(arrays["ids"])
     ends, text = (np.array(arrays[name]) for name in ("id_ends", "id_text"))
+    inside = ends.dtype == np.int64 and text.dtype == np.uint8 and len(ends) and ends[0] == 0
+    if not inside or (np.diff(ends) < 0).any() or ends[-1] != len(text):
+        raise ValueError("id_ends and id_text are no texts")
     buffers = pa.py_buffer(ends), pa.py_buffer(text)
-    return pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers).cast(pa.string())
+    texts = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers).cast(pa.string())
+    texts.validate(full=True)
+    return texts
 
 
 def _stored(path: AnyPath) -> Stored:
@@ -295,7 +323,11 @@ def _stored(path: AnyPath) -> Stored:
 
 
 def _checked(vectors: Any) -> Any:
-    matrix = sparse.csr_array(vectors, dtype=np.float32, copy=True)
+    try:
+        matrix = sparse.csr_array(vectors, dtype=np.float32, copy=True)
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"the vectors are no matrix of numbers ({error}).") from error
     wrong = np.flatnonzero(~np.isfinite(matrix.data))
     if len(wrong):
         row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1

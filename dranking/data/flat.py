@@ -6,7 +6,6 @@ column of numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.grouping import run_starts
 from dranking.data.ids import Place, as_ids, check_no_null, is_text
+from dranking.data.json_files import parse_json
 from dranking.data.names import check_feature_names, default_feature_names
 from dranking.data.values import (
     Flaw,
@@ -360,10 +360,10 @@ def _check_feature_type(schema: pa.Schema, name: str, where: str) -> None:
 def _pandas_index(schema: pa.Schema) -> list[str]:
     """Columns that pandas stored only to restore the index of a frame."""
     try:
-        index = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        index = parse_json((schema.metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in index if isinstance(name, str)]
     except (KeyError, ValueError, TypeError):
         return []
-    return [name for name in index if isinstance(name, str)]
 
 
 def _listed(names: Sequence[str] | set[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,19 +14,18 @@ from pydantic import (
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
-    ValidationError,
     model_validator,
 )
 
-from dranking.data.atomic import MANIFEST_NAME
 from dranking.data.blocks import BlockInfo
 from dranking.data.chunks import chunk_name, n_chunks
 from dranking.data.names import check_feature_names
 from dranking.data.transforms import Standard, Transform
-from dranking.errors import DataError, problems_in
+from dranking.data.verified import Kind, read_manifest
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 1
+KIND: Final = Kind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew")
 
 FEATURES = "features"
 SPARSE_ARRAYS = ("indptr", "indices", "data")
@@ -36,6 +34,9 @@ QUERIES_FILE = "queries.parquet"
 
 FEATURES_PER_CHUNK = 32
 VALUES_PER_CHUNK = 262_144
+
+MAX_CHUNK_BYTES = 2**31 - 1
+"""What the compressor takes; a manifest that says more is not one of ours."""
 
 IdType: TypeAlias = Literal["int64", "string"]
 Checksum: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
@@ -130,7 +131,11 @@ class DatasetManifest(BaseModel):
                 raise ValueError(f"blocks.{index}.n_values: not documents times features")
             if entry.n_null and self.null_fill is None:
                 raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
-            if set(entry.checksums) != set(self.files(entry)):
+            if self._chunk_bytes(entry) > MAX_CHUNK_BYTES:
+                raise ValueError(f"blocks.{index}: chunks of more than {MAX_CHUNK_BYTES:,} bytes")
+            # Counted first: a few digits may ask for more names than memory holds.
+            n_files = len(entry.checksums)
+            if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
                 raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
         return self
 
@@ -143,6 +148,19 @@ class DatasetManifest(BaseModel):
             n_values=entry.n_values if self.sparse else dense,
             n_unlabelled=entry.n_unlabelled,
         )
+
+    def _n_files(self, entry: BlockEntry) -> int:
+        """How many names `files` yields."""
+        if self.sparse:
+            pointers = n_chunks(entry.n_documents + 1, self.values_per_chunk)
+            return 2 + pointers + 2 * n_chunks(entry.n_values, self.values_per_chunk)
+        return 2 + n_chunks(entry.n_features, self.features_per_chunk)
+
+    def _chunk_bytes(self, entry: BlockEntry) -> int:
+        """Bytes of the largest chunk of a block, decoded."""
+        if self.sparse:
+            return 8 * min(self.values_per_chunk, max(entry.n_documents + 1, entry.n_values))
+        return 4 * min(self.features_per_chunk, entry.n_features) * entry.n_documents
 
     def files(self, entry: BlockEntry) -> Iterator[str]:
         """Names, inside the folder of a block, of the files that reading it needs."""
@@ -171,52 +189,5 @@ def manifest_json(manifest: BaseModel) -> str:
 
 
 def load_manifest(directory: Path) -> tuple[DatasetManifest, str]:
-    """Read the manifest of a data set directory.
-
-    Returns
-    -------
-    The manifest, and the hex digest of its text.
-
-    Raises
-    ------
-    DataError
-        If it is not there, damaged, of a newer schema, or not of a data set; names the field.
-    """
-    file = directory / MANIFEST_NAME
-    text = _read_text(directory, file)
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{file}: damaged, not JSON ({error}). Restore it from a copy, or ingest the data anew."
-        ) from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{file}: not the manifest of a data set (its 'format' is not '{FORMAT}').")
-    version = content.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise DataError(
-            f"{file}: data set schema {version} is newer than this dranking reads "
-            f"({SCHEMA_VERSION}); upgrade dranking."
-        )
-    try:
-        manifest = DatasetManifest.model_validate_json(text)
-    except ValidationError as error:
-        raise DataError(f"{file}: {problems_in(error, 'manifest')}.") from error
-    return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
-
-
-def _read_text(directory: Path, file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError as error:
-        if not directory.exists():
-            raise DataError(f"{directory}: does not exist.") from error
-        raise DataError(
-            f"{directory}: no {MANIFEST_NAME}: not a data set, or an interrupted write. "
-            "Ingest the data anew."
-        ) from error
-    except NotADirectoryError as error:
-        raise DataError(f"{directory}: not a directory, so not a data set directory.") from error
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    """Read the manifest of a data set directory; see `dranking.data.verified.read_manifest`."""
+    return read_manifest(directory, DatasetManifest, KIND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dranking.data.array_files import is_array_directory
+from dranking.data.array_files import ARCHIVE_ERRORS, is_array_directory
 from dranking.data.atomic import AnyPath
 from dranking.data.collection import KIND, Collection, collection, load_collection, text_collection
 from dranking.data.text import TextVectorizer
@@ -48,7 +48,7 @@ def open_collection(
 
         try:
             return collection(sparse.load_npz(source))
-        except (OSError, ValueError, KeyError) as error:
+        except ARCHIVE_ERRORS as error:
             raise DataError(f"{source}: no sparse matrix of SciPy ({error}).") from error
     if is_array_directory(source, KIND):
         return load_collection(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -33,6 +34,31 @@ class TextVectorizer:
     vocabulary: tuple[str, ...]
     idf: NDArray[np.float64]
     options: Mapping[str, Any]
+
+    @classmethod
+    def stored(
+        cls, vocabulary: tuple[str, ...], idf: NDArray[Any], options: Mapping[str, Any]
+    ) -> TextVectorizer:
+        """One that was written by somebody; raises ValueError unless `fit` could have made it."""
+        if set(options) != set(OPTIONS):
+            raise ValueError(f"a vectorizer has the options {', '.join(OPTIONS)}")
+        pattern = options["token_pattern"]
+        flags = (options["sublinear_tf"], options["lowercase"])
+        if options["stop_words"] not in ("english", None) or not all(
+            isinstance(flag, bool) for flag in flags
+        ):
+            raise ValueError("an option of the vectorizer has a value that it does not take")
+        if len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("a word occurs twice")
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"token_pattern is no regular expression ({error})") from error
+        if idf.shape != (len(vocabulary),) or idf.dtype != np.float64:
+            raise ValueError(f"idf must be {len(vocabulary)} float64 numbers")
+        if not np.isfinite(idf).all():
+            raise ValueError("idf has numbers that are not finite")
+        return cls(vocabulary, np.array(idf), dict(options))
 
     @classmethod
     def fit(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +21,7 @@ from dranking.data.chunks import (
     read_array,
     verified_chunk,
 )
+from dranking.data.json_files import MAX_JSON_BYTES, parse_json, read_json
 from dranking.data.row_files import read_rows
 from dranking.errors import DataError, problems_in
 
@@ -87,7 +87,7 @@ class VerifiedFolder:
             raise self.damaged(name, "is not what was written, its checksum is wrong")
         try:
             return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
             raise self.damaged(name, f"is not parquet ({error})") from error
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, chunk: int) -> Any:
@@ -119,6 +119,9 @@ class VerifiedFolder:
             return read(chunk)
         except DamagedFileError as error:
             raise self.damaged(current, f"is not what was written, {error}") from error
+        except MemoryError as error:
+            why = "takes more memory than there is, if the manifest is right"
+            raise self.damaged(current, why) from error
 
     def _content(self, name: str) -> bytes:
         file = self._root / self._path / name
@@ -148,10 +151,10 @@ def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[M
     file = directory / MANIFEST_NAME
     text = _read_text(directory, file, kind)
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(text)
+    except ValueError as error:
         raise DataError(
-            f"{file}: damaged, not JSON ({error}). Restore it from a copy, or {kind.remedy}."
+            f"{file}: damaged, {error}. Restore it from a copy, or {kind.remedy}."
         ) from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != kind.format:
@@ -174,14 +177,16 @@ def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[M
 def format_of(directory: Path) -> str | None:
     """What the manifest of a directory says that it is; None if that cannot be read."""
     try:
-        content = json.loads((directory / MANIFEST_NAME).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = read_json(directory / MANIFEST_NAME)
+    except (OSError, ValueError):
         return None
     return str(content.get("format")) if isinstance(content, dict) else None
 
 
 def _read_text(directory: Path, file: Path, kind: Kind) -> bytes:
     try:
+        if file.stat().st_size > MAX_JSON_BYTES:
+            raise DataError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; not one of ours.")
         return file.read_bytes()
     except FileNotFoundError as error:
         if not directory.exists():

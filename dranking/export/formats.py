@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import ValidationError
 
 from dranking.data.atomic import AnyPath, atomic_write
+from dranking.data.json_files import read_json
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
@@ -134,9 +134,7 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
         raise UsageError(f"{form!r} cannot be imported; there are {', '.join(_READERS)}.")
     file = Path(path)
     try:
-        if file.stat().st_size > MAX_MODEL_BYTES:
-            raise DataError(f"{file}: larger than {MAX_MODEL_BYTES} bytes; not a linear model.")
-        content = json.loads(file.read_bytes())
+        content = read_json(file, MAX_MODEL_BYTES)
         stored: Any = _READERS[form].model_validate(content)
         model: LinearModel = stored.to_model()
     except OSError as error:
@@ -145,8 +143,8 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
         raise DataError(
             f"{file}: not a linear model of {form}: {problems_in(error, 'model')}."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON ({error}).") from error
+    except ValueError as error:
+        raise DataError(f"{file}: {error}.") from error
     except KeyError as error:
         raise DataError(f"{file}: the feature {error} has no weight.") from error
     return model

@@ -175,7 +175,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         data = self._data(sides, preferences)
         held_out = self._held_out(sides, validation)
         store = BilinearCheckpoint(self.checkpoint, self._job(data, held_out))
-        state = store.load() or BilinearState(self._first_weights(sides))
+        shape = (sides.queries.n_words, sides.documents.n_words)
+        state = store.load(shape) or BilinearState(self._first_weights(sides))
         runner = get_executor(executor)
         if state.stage == "refit" and not self.refit:
             raise UsageError(

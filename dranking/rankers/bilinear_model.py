@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, StrictStr, ValidationError
 from scipy import sparse
 
-from dranking.data.array_files import read_arrays, write_arrays
+from dranking.data.array_files import csr_of, read_arrays, write_arrays
 from dranking.data.atomic import AnyPath
 from dranking.data.collection import Collection
 from dranking.data.text import TextVectorizer
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, UsageError, problems_in
 
 KIND = "bilinear-model"
 
@@ -206,6 +207,17 @@ class BilinearModel:
         return self.query_words, self.words
 
 
+class _Facts(BaseModel):
+    """What stands in the manifest of a model beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    shape: tuple[NonNegativeInt, NonNegativeInt]
+    query_words: tuple[StrictStr, ...] | None
+    words: tuple[StrictStr, ...] | None
+    vectorizers: dict[Literal["documents", "queries"], dict[str, Any]]
+    provenance: dict[str, Any]
+
+
 def load_bilinear_model(path: AnyPath) -> BilinearModel:
     """Read a stored bilinear model. Runs no code from it.
 
@@ -214,19 +226,21 @@ def load_bilinear_model(path: AnyPath) -> BilinearModel:
     DataError
         If it is not there, not a bilinear model, or damaged.
     """
-    facts, arrays = read_arrays(path, KIND)
+    stored, arrays = read_arrays(path, KIND)
     try:
-        parts = tuple(np.array(arrays[name]) for name in ("data", "indices", "indptr"))
-        weights = sparse.csr_array(parts, shape=tuple(facts["shape"]))
-        weights.check_format()
-        words = None if facts["words"] is None else tuple(facts["words"])
-        query_words = facts["query_words"]
-        query_words = words if query_words is None else tuple(query_words)
-        options = facts["vectorizers"]
+        facts = _Facts.model_validate(stored)
+        in_memory = {name: np.array(array) for name, array in arrays.items()}
+        weights = csr_of(in_memory, facts.shape)
+        words = facts.words
+        query_words = words if facts.query_words is None else facts.query_words
+        named = {"documents": words, "queries": query_words}
+        for names, wanted in zip((query_words, words), facts.shape, strict=True):
+            if names is not None and len(names) != wanted:
+                raise ValueError(f"{len(names)} words for {wanted} rows or columns of weights")
         vectorizers = {
-            side: TextVectorizer(named, np.array(arrays[f"idf_{side}"]), options[side])
-            for side, named in (("documents", words), ("queries", query_words))
-            if side in options and named is not None
+            side: TextVectorizer.stored(names, in_memory[f"idf_{side}"], facts.vectorizers[side])
+            for side, names in named.items()
+            if side in facts.vectorizers and names is not None
         }
         return BilinearModel(
             weights,
@@ -234,7 +248,9 @@ def load_bilinear_model(path: AnyPath) -> BilinearModel:
             words,
             vectorizers.get("documents"),
             vectorizers.get("queries"),
-            facts["provenance"],
+            facts.provenance,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except ValidationError as error:
+        raise DataError(f"{path} is damaged ({problems_in(error, 'manifest')}).") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{path} is damaged ({error}); train it anew, or take a copy.") from error

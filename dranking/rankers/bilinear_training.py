@@ -6,13 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from scipy import sparse
 
-from dranking.data.array_files import read_arrays, write_arrays
+from dranking.data.array_files import csr_of, read_arrays, write_arrays
 from dranking.data.atomic import AnyPath
 from dranking.data.collection import Collection
 from dranking.data.preferences import Preferences
@@ -24,6 +25,7 @@ from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, frequent_first
 from dranking.kernels.shrinkage import Groups
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.rankers.jobs import check_same_job
+from dranking.rankers.training import Count
 from dranking.sampling.tuples import TupleSampler, tuple_sampler
 
 CHECKPOINT = "bilinear-checkpoint"
@@ -295,6 +297,18 @@ def tuple_error(data: TrainingData, weights: Any, seed: int) -> float:
     return float(np.mean(margins_of(SparseWeights(weights), queries, documents, tuples) <= 0.0))
 
 
+class _Facts(BaseModel):
+    """What stands in the manifest of a checkpoint beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    job: dict[str, Any]
+    shape: tuple[NonNegativeInt, NonNegativeInt]
+    t: Count
+    stage: Literal["train", "refit"]
+    epoch: Count
+    curve: tuple[BilinearPoint, ...]
+
+
 class BilinearCheckpoint:
     """A directory that holds a training after each epoch.
 
@@ -310,8 +324,13 @@ class BilinearCheckpoint:
         self._path = None if path is None else Path(path)
         self._job = job
 
-    def load(self) -> BilinearState | None:
+    def load(self, shape: tuple[int, int]) -> BilinearState | None:
         """The training so far; None if there is no directory.
+
+        Parameters
+        ----------
+        shape
+            Of W.
 
         Raises
         ------
@@ -322,18 +341,18 @@ class BilinearCheckpoint:
         """
         if self._path is None or not self._path.exists():
             return None
-        facts, arrays = read_arrays(self._path, CHECKPOINT)
+        stored, arrays = read_arrays(self._path, CHECKPOINT)
         try:
-            theirs = facts["job"]
-            parts = tuple(np.array(arrays[name]) for name in ("data", "indices", "indptr"))
-            weights = sparse.csr_array(parts, shape=tuple(facts["shape"]))
-            curve = tuple(BilinearPoint(*point) for point in facts["curve"])
-            state = BilinearState(weights, facts["t"], facts["stage"], facts["epoch"], curve)
-        except (KeyError, TypeError, ValueError) as error:
+            facts = _Facts.model_validate(stored)
+            weights = csr_of({name: np.array(a) for name, a in arrays.items()}, facts.shape)
+            state = BilinearState(weights, facts.t, facts.stage, facts.epoch, facts.curve)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(
                 f"{self._path}: this is no checkpoint of a training; remove it to start anew."
             ) from error
-        check_same_job(self._path, self._job, theirs, "a training")
+        check_same_job(self._path, self._job, facts.job, "a training")
+        if facts.shape != shape:
+            raise DataError(f"{self._path}: damaged, W has other words; remove it to start anew.")
         return state
 
     def save(self, state: BilinearState) -> None:

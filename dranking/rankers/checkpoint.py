@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
 
 from dranking.data.atomic import AnyPath, atomic_write
 from dranking.errors import DataError
@@ -62,8 +63,16 @@ class Rounds(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    kept: tuple[tuple[int, ...], ...] = ()
+    kept: tuple[tuple[NonNegativeInt, ...], ...] = ()
     lqo_error: tuple[float, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Rounds:
+        if len(self.kept) != len(self.lqo_error):
+            raise ValueError("lqo_error must have a number for each round")
+        if any(not kept or len(set(kept)) != len(kept) for kept in self.kept):
+            raise ValueError("kept has no feature in a round, or one twice")
+        return self
 
     @classmethod
     def of(cls, path: SelectionPath) -> Rounds:
@@ -94,8 +103,13 @@ class SelectionCheckpoint:
         self._path = None if path is None else Path(path)
         self._job = job
 
-    def load(self) -> list[Rounds]:
+    def load(self, n_features: int) -> list[Rounds]:
         """The rounds of each path so far; none if there is no file.
+
+        Parameters
+        ----------
+        n_features
+            Of the data.
 
         Raises
         ------
@@ -114,6 +128,13 @@ class SelectionCheckpoint:
             ) from error
         ours, theirs = self._job.model_dump(), stored.job.model_dump()
         check_same_job(self._path, ours, theirs, "a selection")
+        numbers = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
+        if len(stored.rounds) != len(self._job.regularizations) or any(
+            feature >= n_features for feature in numbers
+        ):
+            raise DataError(
+                f"{self._path}: damaged, its rounds are not of this data; remove it to start anew."
+            )
         return list(stored.rounds)
 
     def save(self, rounds: Sequence[Rounds]) -> None:

@@ -16,6 +16,7 @@ from scipy import sparse
 from dranking.data.atomic import atomic_write
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.json_files import read_json
 from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
 from dranking.engine.collections import as_dataset
 from dranking.engine.executor import get_executor
@@ -130,15 +131,13 @@ def load_model(path: str | os.PathLike[str]) -> LinearModel:
     """
     file = Path(path)
     try:
-        if file.stat().st_size > MAX_MODEL_BYTES:
-            raise DataError(f"{file}: larger than {MAX_MODEL_BYTES} bytes; not a linear model.")
-        content = json.loads(file.read_bytes())
+        content = read_json(file, MAX_MODEL_BYTES)
     except IsADirectoryError as error:
         raise DataError(f"{file}: is a directory; wanted is the file of a linear model.") from error
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON ({error}); a model file is wanted.") from error
+    except ValueError as error:
+        raise DataError(f"{file}: {error}; a model file is wanted.") from error
     if not isinstance(content, dict) or content.get("format") != "dranking-model":
         raise DataError(f"{file}: not a dranking model (no 'format': 'dranking-model').")
     version = content.get("schema_version")

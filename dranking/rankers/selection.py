@@ -99,7 +99,7 @@ def select_paths(
     )
     data = dataset.fingerprint if checkpoint else ""
     saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
-    rounds = saved.load()
+    rounds = saved.load(dataset.n_features)
 
     tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
     criterion = criterion_of(tiles, plan, size, rules.of_kept)

@@ -179,7 +179,7 @@ class StochasticRanker(LinearRanker):
         stored = TrainingCheckpoint(
             checkpoint, self._job(problem, start, validation) if checkpoint is not None else {}
         )
-        training = stored.load() or start
+        training = stored.load(len(start.weights)) or start
         while training.epoch < start.epoch + n_epochs and not validated.is_over(training):
             training = self._epoch(problem, executor, plan, training)
             model = self._model_so_far(problem, training)

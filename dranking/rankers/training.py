@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
+from dranking.data.array_files import ARCHIVE_ERRORS
 from dranking.data.atomic import AnyPath, atomic_write
+from dranking.data.json_files import parse_json
 from dranking.errors import DataError, UsageError
 from dranking.rankers.jobs import check_same_job
 
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
+"""What a training may have counted."""
 
-FORMAT = "dranking-training-checkpoint"
-SCHEMA_VERSION = 1
+FORMAT: Final = "dranking-training-checkpoint"
+SCHEMA_VERSION: Final = 1
 
 
 class CurvePoint(NamedTuple):
@@ -101,6 +105,20 @@ class Training:
         return replace(self, total=np.zeros_like(self.total), n_averaged=0, best=None)
 
 
+class _Facts(BaseModel):
+    """What stands in a checkpoint beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: Literal["dranking-training-checkpoint"]
+    schema_version: Literal[1]
+    job: dict[str, Any]
+    n_averaged: Count
+    t: Count
+    epoch: Count
+    eta0: FiniteFloat
+    curve: tuple[CurvePoint, ...]
+
+
 class TrainingCheckpoint:
     """A file that holds a training after each epoch.
 
@@ -116,8 +134,13 @@ class TrainingCheckpoint:
         self._path = None if path is None else Path(path)
         self._job = json.loads(json.dumps(job, default=lambda value: value.tolist()))
 
-    def load(self) -> Training | None:
+    def load(self, n_weights: int) -> Training | None:
         """The training so far; None if there is no file.
+
+        Parameters
+        ----------
+        n_weights
+            Of the ranker that is trained.
 
         Raises
         ------
@@ -131,18 +154,22 @@ class TrainingCheckpoint:
         try:
             content = io.BytesIO(self._path.read_bytes())
             with np.load(content, allow_pickle=False) as stored:
-                facts = json.loads(str(stored["facts"]))
+                facts = _Facts.model_validate(parse_json(str(stored["facts"])))
                 arrays = {name: stored[name] for name in stored.files if name != "facts"}
-            if (facts.pop("format"), facts.pop("schema_version")) != (FORMAT, SCHEMA_VERSION):
-                raise ValueError("another format")
-            theirs = facts.pop("job")
-            curve = tuple(CurvePoint(*point) for point in facts.pop("curve"))
-            training = Training(**arrays, **facts, curve=curve)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            values = facts.model_dump(exclude={"format", "schema_version", "job", "curve"})
+            training = Training(**arrays, **values, curve=facts.curve)
+        except ARCHIVE_ERRORS as error:
             raise DataError(
                 f"{self._path}: this is no checkpoint of a training; remove it to start anew."
             ) from error
-        check_same_job(self._path, self._job, theirs, "a training")
+        check_same_job(self._path, self._job, facts.job, "a training")
+        for name, array in arrays.items():
+            numbers = array.dtype == np.float64 and array.shape == (n_weights,)
+            if not numbers or not np.isfinite(array).all():
+                raise DataError(
+                    f"{self._path}: damaged, {name} must be {n_weights} finite numbers; remove it "
+                    "to start anew."
+                )
         return training
 
     def save(self, training: Training) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from dranking.data.dotted import put_setting, put_value
 from dranking.data.scaling import Normalize
 from dranking.data.text_source import NullPolicy
 from dranking.errors import UsageError, problems_in
@@ -254,6 +255,27 @@ class MlflowConfig(BaseModel):
     deadline: Annotated[float, Field(gt=0)] = 60.0
 
 
+class ClusterConfig(BaseModel):
+    """Where tasks run.
+
+    Attributes
+    ----------
+    scheduler
+        As `dranking.engine.cluster.open_executor` takes it.
+
+    All other keys are the options that it takes: ``timeout``, ``min_workers``, ``tls_ca_file`` and
+    so on for every cluster, and those of the way to get this one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    scheduler: str = "threads"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the scheduler."""
+        return dict(self.model_extra or {})
+
+
 class RunConfig(BaseModel):
     """Where and how the run works.
 
@@ -263,7 +285,7 @@ class RunConfig(BaseModel):
         Directory for ingested parts, statistics and runs.
     metrics
         Measures reported on the data held out, beside the gate's.
-    scheduler, memory_limit
+    memory_limit
         As everywhere.
     prometheus
         File for the node exporter's textfile collector.
@@ -272,7 +294,6 @@ class RunConfig(BaseModel):
     model_config = _STRICT
     work: Path = Path("retrain-work")
     metrics: tuple[Measure, ...] = ("ndcg@10", "map")
-    scheduler: str = "threads"
     memory_limit: str | None = None
     prometheus: Path | None = None
 
@@ -284,8 +305,6 @@ class RetrainConfig(BaseModel):
     ----------
     source
         The file that it was read from.
-    cluster
-        Options for the scheduler.
     """
 
     model_config = _STRICT
@@ -298,7 +317,7 @@ class RetrainConfig(BaseModel):
     registry: RegistryConfig
     run: RunConfig = RunConfig()
     mlflow: MlflowConfig | None = None
-    cluster: dict[str, Any] = Field(default_factory=dict)
+    cluster: ClusterConfig = ClusterConfig()
 
     @model_validator(mode="after")
     def _check(self) -> RetrainConfig:
@@ -384,39 +403,20 @@ def load_config(
             f"{path}: cannot be read ({error.strerror}); name a TOML file, such as a copy of "
             "pipelines/configs/retrain.toml."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of a number's length
         raise UsageError(f"{path}: not TOML ({error}).") from error
     variables = os.environ if environment is None else environment
     for name in sorted(variables):
         if name.startswith(ENVIRONMENT_PREFIX):
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
-            _put(content, key, variables[name], name)
+            put_value(content, key, variables[name], name)
     for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise UsageError(f"--set {override!r}: write key=value, such as gate.metric=map.")
-        _put(content, key.strip(), value, f"--set {override}")
+        put_setting(content, override, "--set", "gate.metric=map")
     try:
         return RetrainConfig.model_validate(content | {"source": str(path)})
     except ValidationError as error:
         problems = problems_in(error, "configuration", separator="\n  ")
         raise UsageError(f"{path}:\n  {problems}") from error
-
-
-def _put(content: dict[str, Any], key: str, text: str, source: str) -> None:
-    """Set a value by its dotted key."""
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *tables, name = key.split(".")
-    for table in tables:
-        content = content.setdefault(table, {})
-        if not isinstance(content, dict):
-            raise UsageError(f"{source}: {table} is not a table.")
-    if not name:
-        raise UsageError(f"{source}: the key is empty; write key=value.")
-    content[name] = value
 
 
 def config_digest(config: RetrainConfig) -> str:
@@ -429,7 +429,7 @@ def config_text(config: RetrainConfig) -> str:
     content = config.model_dump(
         mode="json",
         exclude={
-            "run": {"work", "scheduler", "memory_limit", "prometheus"},
+            "run": {"work", "memory_limit", "prometheus"},
             "cluster": True,
             "mlflow": True,
         },

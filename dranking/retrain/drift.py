@@ -12,13 +12,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
+from dranking.errors import DataError, problems_in
 
 N_BINS = 10
 SAMPLE = 100_000
@@ -45,7 +46,16 @@ class Profile(BaseModel):
     format: Literal["dranking-profile"] = "dranking-profile"
     feature_names: tuple[str, ...]
     edges: Edges
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[NonNegativeInt, ...], ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Profile:
+        if not len(self.feature_names) == len(self.edges) == len(self.counts):
+            raise ValueError("edges and counts must be of each feature")
+        for edges, counts in zip(self.edges, self.counts, strict=True):
+            if len(counts) != len(edges) + 1 or list(edges) != sorted(edges):
+                raise ValueError("between n ascending edges there are n + 1 counts")
+        return self
 
     def __add__(self, other: Profile) -> Profile:
         """The profile of both data together; their edges must be the same."""
@@ -53,6 +63,17 @@ class Profile(BaseModel):
             raise ValueError("profiles with different features or edges do not add up")
         counts = np.array(self.counts) + np.array(other.counts)
         return self.model_copy(update={"counts": tuple(map(tuple, counts.tolist()))})
+
+
+def parse_profile(content: bytes, source: str) -> Profile:
+    """A profile that was stored; raises DataError, which names the source, if it is none."""
+    try:
+        return Profile.model_validate_json(content)
+    except ValidationError as error:
+        raise DataError(
+            f"{source}: not the distributions of features: {problems_in(error, 'profile')}. "
+            "Restore it from a copy, or delete it."
+        ) from error
 
 
 def profile_edges(dataset: Dataset) -> Edges:

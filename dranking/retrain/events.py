@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-_CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # with slashes: the secrets of S3 have some
-_SIGNATURES = re.compile(
-    r"([?&][^=&\s\"']*(?:key|pass|secret|sig|token)[^=&\s\"']*=)[^&\s\"']+", re.IGNORECASE
-)
+from dranking.data.redaction import redacted
 
 
 class EventLog:
@@ -29,19 +25,6 @@ class EventLog:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(redacted(json.dumps(line, allow_nan=False, default=str)) + "\n")
-
-
-def redacted(text: str) -> str:
-    """Text without the credentials that URLs in it may hold.
-
-    Examples
-    --------
-    >>> redacted("s3://key:secret@bucket/models")
-    's3://***@bucket/models'
-    >>> redacted("https://host/models?sv=2026&sig=secret")
-    'https://host/models?sv=2026&sig=***'
-    """
-    return _SIGNATURES.sub(r"\1***", _CREDENTIALS.sub("://***@", text))
 
 
 def reset_peak_memory() -> None:

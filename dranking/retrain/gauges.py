@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dranking.data.atomic import atomic_write, check_output_file
+from dranking.data.redaction import redacted
 from dranking.errors import UsageError
-from dranking.retrain.events import redacted
 from dranking.retrain.run import Run
 
 Labels: TypeAlias = Mapping[str, str]

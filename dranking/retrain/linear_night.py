@@ -16,7 +16,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear import LinearModel, load_model
 from dranking.report.content import Content, describe
 from dranking.retrain.config import RetrainConfig
-from dranking.retrain.drift import Profile, population_stability
+from dranking.retrain.drift import Profile, parse_profile, population_stability
 from dranking.retrain.parts import Parts, joined, sync_statistics
 from dranking.retrain.registry import MODEL_NAME
 from dranking.retrain.run import PROFILE_NAME, Facts, Run
@@ -208,7 +208,8 @@ class LinearNight:
         registry, rival = self._run.registry, self._run.rival
         if rival is None or PROFILE_NAME not in registry.manifest(rival).checksums:
             return None
-        return Profile.model_validate_json(registry.read(rival, PROFILE_NAME))
+        content = registry.read(rival, PROFILE_NAME)
+        return parse_profile(content, f"{registry}: {PROFILE_NAME} of version {rival}")
 
 
 def on_statistics(config: RetrainConfig) -> bool:

@@ -31,7 +31,7 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
 from dranking.rankers.statistics import append_queries, build_statistics
 from dranking.retrain.config import DataConfig
-from dranking.retrain.drift import Edges, Profile, profile_edges, profile_of
+from dranking.retrain.drift import Edges, Profile, parse_profile, profile_edges, profile_of
 
 DIGITS = ("digits:train", "digits:test")
 """Sources that ship with scikit-learn, for trying things out."""
@@ -151,7 +151,7 @@ class Parts:
         wanted = None if edges is None else edges.edges
         file = self._profile_file(source, wanted)
         if file.is_file():
-            return Profile.model_validate_json(file.read_bytes())
+            return parse_profile(file.read_bytes(), str(file))
         part = StoredDataset(self.path(source))
         same = edges is not None and edges.feature_names == part.feature_names
         own = edges.edges if edges is not None and same else profile_edges(part)

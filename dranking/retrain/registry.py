@@ -40,7 +40,7 @@ MODELS = (MODEL_NAME, MODEL_FOLDER)
 VERSIONS = "versions"
 M = TypeVar("M", bound=BaseModel)
 _NUMBER = re.compile("[0-9]{6,}")
-_STRICT = ConfigDict(frozen=True, extra="forbid")
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class RegistryManifest(BaseModel):

@@ -11,15 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
 
 import dranking
 from dranking.data.atomic import atomic_write
+from dranking.data.redaction import redacted
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
-from dranking.errors import DrankingError, RetrainWarning, TryAgainError, UsageError
+from dranking.errors import (
+    DataError,
+    DrankingError,
+    RetrainWarning,
+    TryAgainError,
+    UsageError,
+    problems_in,
+)
 from dranking.retrain.config import RetrainConfig, config_digest, config_text
-from dranking.retrain.events import EventLog, peak_memory, redacted, reset_peak_memory
+from dranking.retrain.events import EventLog, peak_memory, reset_peak_memory
 from dranking.retrain.gauges import check_gauges, write_gauges
 from dranking.retrain.parts import Source, find_sources, state_of
 from dranking.retrain.registry import Registry
@@ -28,6 +38,7 @@ from dranking.retrain.stages import STAGES
 from dranking.retrain.tracking import check_tracking, track
 
 UNFINISHED_NAME = "unfinished.json"
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ def retrain(
         check_tracking(config.mlflow)
         plan = plan_run(config, resume=resume, force=force, from_stage=from_stage)
         with open_executor(
-            config.run.scheduler, config.cluster, memory_limit=config.run.memory_limit
+            config.cluster.scheduler, config.cluster.options, memory_limit=config.run.memory_limit
         ) as executor:
             run = Run(config, plan.run_id, plan.sources, executor)
             with run.registry.running():
@@ -185,7 +196,7 @@ def plan_run(
 
 def _champion_changed(config: RetrainConfig, run_id: str) -> bool:
     """Whether what a run was measured against is no longer the champion."""
-    facts = json.loads(_marker(config, run_id, "evaluate").read_bytes())["facts"]
+    facts = _parsed(_Marker, _marker(config, run_id, "evaluate")).facts
     return bool(facts["against"] != rival_of(Registry(config.registry.location), run_id))
 
 
@@ -195,8 +206,8 @@ def _run(run: Run, plan: Plan) -> Outcome:
     skipped = tuple(stage for stage in STAGES if stage not in stages)
     costs: dict[str, dict[str, float]] = {}
     for stage in skipped:
-        marker = json.loads(_marker(run.config, run.run_id, stage).read_bytes())
-        run.facts[stage], costs[stage] = marker["facts"], marker["cost"]
+        marker = _parsed(_Marker, _marker(run.config, run.run_id, stage))
+        run.facts[stage], costs[stage] = marker.facts, marker.cost
     for stage in stages:
         _marker(run.config, run.run_id, stage).unlink(missing_ok=True)
     if stages:
@@ -303,6 +314,34 @@ def _marker(config: RetrainConfig, run_id: str, stage: str) -> Path:
     return config.run.work / "runs" / run_id / "done" / f"{stage}.json"
 
 
+class _Marker(BaseModel):
+    """What a stage leaves when it is done."""
+
+    run_id: str
+    stage: str
+    cost: dict[str, float]
+    facts: dict[str, Any]
+
+
+class _Unfinished(BaseModel):
+    """What a run leaves until it ends; its names become paths."""
+
+    run_id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+    configuration: str
+    sources: dict[str, list[tuple[str, Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]]]]
+
+
+def _parsed(kind: type[M], file: Path) -> M:
+    """Content of a file of the working directory."""
+    try:
+        return kind.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise DataError(
+            f"{file}: damaged: {problems_in(error, 'file')}. Delete it; what it stands for is done "
+            "again."
+        ) from error
+
+
 def _note_unfinished(run: Run) -> None:
     content = {
         "run_id": run.run_id,
@@ -317,16 +356,16 @@ def _unfinished(config: RetrainConfig) -> tuple[str, dict[str, list[Source]]]:
     file = config.run.work / UNFINISHED_NAME
     if not file.is_file():
         raise UsageError(f"{config.run.work}: there is no unfinished run to resume.")
-    content = json.loads(file.read_bytes())
-    if content["configuration"] != config_digest(config):
+    content = _parsed(_Unfinished, file)
+    if content.configuration != config_digest(config):
         raise UsageError(
-            f"the unfinished run {content['run_id']} had another configuration; start a new one "
+            f"the unfinished run {content.run_id} had another configuration; start a new one "
             "without --resume."
         )
     found = {
-        name: [Source(*source) for source in listed] for name, listed in content["sources"].items()
+        name: [Source(*source) for source in listed] for name, listed in content.sources.items()
     }
-    return content["run_id"], found
+    return content.run_id, found
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from dranking.data.atomic import MANIFEST_NAME, atomic_write, new_directory
+from dranking.data.json_files import parse_json
+from dranking.data.redaction import redacted
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.retrain.events import redacted
 
 LEASE_SECONDS = 300.0
 
@@ -282,7 +283,7 @@ class ObjectStorage:
 def _parse_lease(lease: bytes) -> tuple[str, float]:
     """Whose it is, and when it ends in seconds since 1970; one that cannot be read has ended."""
     try:
-        content = json.loads(lease)
+        content = parse_json(lease)
         return str(content["holder"]), float(content["expires"])
     except (ValueError, KeyError, TypeError):
         return "", 0.0

@@ -26,10 +26,10 @@ def number_of(text: str | float) -> float:
     power = _POWER.match(str(text).strip())
     try:
         value = float(power[1]) ** int(power[2]) if power else float(text)
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f"{text!r} is not a number; write 0.5, 1e-3 or 2^8.")
+        raise UsageError(f"{text!r:.80} is not a number; write 0.5, 1e-3 or 2^8.")
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.data.atomic import check_output_file
+from dranking.data.json_files import read_json
 from dranking.errors import DataError
 
 
@@ -51,11 +51,11 @@ def export(
 
 def _read_names(file: Path) -> dict[str, str]:
     try:
-        names: Any = json.loads(file.read_bytes())
+        names: Any = read_json(file)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise DataError(f"{file}: not JSON ({error}).") from error
+        raise DataError(f"{file}: {error}.") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise DataError(f'{file}: must be a JSON object of texts, such as {{"1": "bm25(title)"}}.')
     return names

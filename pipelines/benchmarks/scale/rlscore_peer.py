@@ -43,7 +43,7 @@ def loo(X, y, query_ptr, k):
 def main(learner, path, k):
     """Select and print."""
     np.mat = np.asmatrix  # NumPy 2 took it away, and RLScore needs it
-    data = np.load(path)
+    data = np.load(path, allow_pickle=False)
     query_ptr = data["query_ptr"]
     X, y = centred(data["X"], query_ptr), centred(data["y"], query_ptr)
     select = {"nfold": nfold, "loo": loo}[learner]

@@ -1,0 +1,496 @@
+"""Files made to do harm: every reader takes what it can use and refuses the rest, clearly.
+
+A valid file of each kind is changed in one place at a time. Whatever the change, reading and then
+using the file ends well or in one of the project's own errors: nothing else is raised, nothing is
+run, nothing outside of the file's own folder is touched.
+"""
+
+import copy
+import io
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.array_files import file_checksum
+from dranking.data.statistics import StatisticsDataset
+from dranking.data.store import StoredDataset
+from dranking.engine.cluster import _address_in
+from dranking.errors import DataError, DrankingError, UsageError
+from dranking.export.formats import export_model, import_model
+from dranking.rankers.statistics import build_statistics
+from dranking.retrain.config import load_config
+from dranking.retrain.drift import parse_profile, profile_edges, profile_of
+from dranking.retrain.registry import Registry
+from dranking.retrain.runner import plan_run
+from dranking.retrain.runner import retrain as run_retrain
+from tests.retrain.stream import Stream
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+DEEP = "[" * 100_000
+VALUES = [
+    None, True, -1, 0, 3, 10**9, 10**18, 10**400, 0.5, float("nan"), float("inf"), "", "x",
+    "../../../etc/passwd", "/etc/passwd", "a\0b", [], ["x"], [-1], [10**18], [float("nan")], [[]],
+    {}, {"x": 1}, {"../x.npy": "00000000"},
+]  # fmt: skip
+"""What any entry of a document may be replaced with."""
+
+DOCUMENTS = [
+    b"", b"{", b"null", b"3", b"[]", b"{}", b'"x"', b"\xff\xfe", b"\0" * 100, DEEP.encode(),
+    b'{"a":' * 50_000, b"1" * 10_000, pickle.dumps({"format": "dranking-model"}),
+]  # fmt: skip
+"""What a document may be replaced with."""
+
+
+def places(document, place=()):
+    """The places of all entries of a document."""
+    if place:
+        yield place
+    entries = document.items() if isinstance(document, dict) else ()
+    if isinstance(document, list):
+        entries = list(enumerate(document))[:2]
+    for key, value in entries:
+        yield from places(value, (*place, key))
+
+
+def changed(document):
+    """Copies of a document with one entry changed, left out, or one too many."""
+    for place in places(document):
+        for value in [*VALUES, ...]:
+            copied = copy.deepcopy(document)
+            within = copied
+            for key in place[:-1]:
+                within = within[key]
+            if value is ...:
+                del within[place[-1]]
+            else:
+                within[place[-1]] = value
+            yield json.dumps(copied).encode()
+        if isinstance(place[-1], str):
+            yield json.dumps(document | {f"{place[-1]}!": 1}).encode()
+
+
+def refused(use):
+    """Whether a use ends in one of the project's errors; any other error fails the test."""
+    try:
+        use()
+    except DrankingError:
+        return True
+    return False
+
+
+def check(file, use, empty=False):
+    """Use a JSON file after every change; `empty` says whether it may be an empty object."""
+    good = file.read_bytes()
+    use()
+    document = json.loads(good)
+    try:
+        for content in DOCUMENTS:
+            file.write_bytes(content)
+            assert refused(use) or (empty and content == b"{}"), content[:80]
+        n_refused = 0
+        for content in changed(document):
+            file.write_bytes(content)
+            try:
+                n_refused += refused(use)
+            except Exception as error:
+                raise AssertionError(f"{content[:2000]!r}: {error!r}") from error
+        assert n_refused
+    finally:
+        file.write_bytes(good)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """X, y, qid of a few queries."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    return X, (X[:, 0] > 0).astype(float) + (X[:, 2] > 1), np.repeat(np.arange(10), 6)
+
+
+@pytest.fixture
+def dense(problem, tmp_path):
+    return stored(dr.from_arrays(problem[0], problem[1], qid=problem[2]), tmp_path / "dense.zarr")
+
+
+@pytest.fixture
+def sparse_data(problem, tmp_path):
+    X = sparse.csr_array(np.where(problem[0] > 0, problem[0], 0).astype(np.float32))
+    return stored(dr.from_arrays(X, problem[1], qid=problem[2]), tmp_path / "sparse.zarr")
+
+
+def stored(data, path):
+    return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
+
+
+def model():
+    return dr.LinearModel(
+        feature_names=("f1", "f3"),
+        weights=(1.0, -2.0),
+        transforms=({"kind": "standard", "mean": [0.0, 1.0], "scale": [1.0, 2.0]},),
+        provenance={"ranker": {"k": [1]}},
+    )
+
+
+def test_linear_models(tmp_path, dense):
+    file = tmp_path / "model.json"
+    model().save(file)
+
+    def use():
+        read = dr.load_model(file)
+        assert np.isfinite(read.weights).all()
+        read.predict(dense)
+
+    check(file, use)
+
+
+@pytest.mark.parametrize("form", ["solr", "elasticsearch"])
+def test_models_of_engines(tmp_path, form):
+    file = tmp_path / "model.json"
+    plain = dr.LinearModel(feature_names=("a", "b"), weights=(1.0, -2.0))
+    file.write_text(export_model(plain, form, name="m"))
+    check(file, lambda: np.isfinite(import_model(file, form).weights).all() or pytest.fail("inf"))
+
+
+def a_collection(n=4):
+    texts = ["cat dog", "dog bird", "bird cat fish", "fish dog"][:n]
+    return dr.text_collection(texts, labels=["a", "b", "a", "b"][:n], stop_words=None)
+
+
+@pytest.fixture
+def bilinear(tmp_path):
+    found = a_collection()
+    dr.BilinearRanker(n_steps=20, seed=0).fit(found).to_model().save(tmp_path / "bilinear")
+    return tmp_path / "bilinear"
+
+
+def test_bilinear_models(bilinear):
+    check(bilinear / "manifest.json", lambda: dr.load_model(bilinear).scores(["cat"], ["dog"]))
+
+
+def test_collections(tmp_path):
+    a_collection().save(tmp_path / "docs")
+    check(tmp_path / "docs" / "manifest.json", lambda: use_collection(tmp_path / "docs"))
+
+
+def use_collection(path):
+    found = dr.open_collection(path)
+    assert found.vectors.toarray().shape[0] == len(found.ids)
+
+
+def rewrite(folder, name, array):
+    """Replace an array of a directory, with the checksum that belongs to it."""
+    np.save(folder / name, array, allow_pickle=True)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][name] = file_checksum(folder / name)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.write_text, (self.trace, "it went off")
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    trace = tmp_path / "trace"
+    yield np.array([Bomb(trace)], dtype=object)
+    assert not trace.exists(), "a file was unpickled"
+
+
+HOSTILE_ARRAYS = {
+    "too far": lambda old: old + 10**6,
+    "negative": lambda old: -old - 1,
+    "not finite": lambda old: np.full(len(old), np.nan, np.float32),
+    "other type": lambda old: old.astype(np.complex64),
+    "text": lambda old: old.astype(str),
+    "longer": lambda old: np.concatenate([old, old]),
+    "square": lambda old: np.ones((3, 3), old.dtype),
+    "empty": lambda old: old[:0],
+    "one number": lambda old: np.array(3, old.dtype),
+}
+
+
+@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "data.npy", "idf_documents.npy"])
+@pytest.mark.parametrize("change", HOSTILE_ARRAYS)
+def test_arrays_of_a_bilinear_model(bilinear, name, change):
+    rewrite(bilinear, name, HOSTILE_ARRAYS[change](np.load(bilinear / name)))
+    harmless = name in ("data.npy", "idf_documents.npy") and change in ("too far", "negative")
+    assert refused(lambda: dr.load_model(bilinear)) or harmless
+
+
+@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "data.npy", "classes.npy"])
+@pytest.mark.parametrize("change", HOSTILE_ARRAYS)
+def test_arrays_of_a_collection(tmp_path, name, change):
+    a_collection().save(tmp_path / "docs")
+    rewrite(tmp_path / "docs", name, HOSTILE_ARRAYS[change](np.load(tmp_path / "docs" / name)))
+    harmless = name == "data.npy" and change in ("too far", "negative")
+    assert refused(lambda: use_collection(tmp_path / "docs")) or harmless
+
+
+def test_pickles_among_arrays_are_not_opened(bilinear, bomb, tmp_path):
+    rewrite(bilinear, "data.npy", bomb)
+    with pytest.raises(DataError, match="is damaged: data"):
+        dr.load_model(bilinear)
+    np.savez(tmp_path / "docs.npz", data=bomb, indices=bomb, indptr=bomb, shape=bomb, format=bomb)
+    with pytest.raises(DataError, match="no sparse matrix"):
+        dr.open_collection(tmp_path / "docs.npz")
+    np.savez(tmp_path / "training.npz", facts=bomb, weights=bomb)
+    with pytest.raises(DataError, match="no checkpoint of a training"):
+        spd(tmp_path / "training.npz", *tiny())
+    (tmp_path / "model.json").write_bytes(pickle.dumps(bomb))
+    with pytest.raises(DataError, match="not JSON"):
+        dr.load_model(tmp_path / "model.json")
+
+
+def tiny():
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    return X, (X[:, 0] > 0).astype(float), np.repeat(np.arange(5), 6)
+
+
+def spd(checkpoint, X, y, qid):
+    dr.SPD(n_epochs=2, steps_per_epoch=50, checkpoint=checkpoint).fit(X, y, qid=qid)
+
+
+def test_checkpoints_of_a_training(tmp_path):
+    file = tmp_path / "training.npz"
+    spd(file, *tiny())
+    good = file.read_bytes()
+    with np.load(io.BytesIO(good), allow_pickle=False) as read:
+        arrays = dict(read)
+    facts = json.loads(str(arrays["facts"]))
+
+    def use(**others):
+        np.savez(file, **{**arrays, **others})
+        spd(file, *tiny())
+
+    for content in (*DOCUMENTS, *changed(facts)):
+        text = content.decode("latin-1")
+        assert refused(lambda text=text: use(facts=np.array(text))) or text.startswith("{")
+    for what, change in HOSTILE_ARRAYS.items():
+        for name in ("weights", "total"):
+            harmless = what in ("too far", "negative")
+            assert refused(lambda n=name, c=change: use(**{n: c(arrays[n])})) or harmless
+    for name in ("weights", "total"):
+        assert refused(lambda n=name: use(**{n: np.full(3, np.nan)}))
+        assert refused(lambda n=name: use(**{n: np.ones(7)}))
+    for content in (*DOCUMENTS, good[:-30], good[: len(good) // 2], encrypted(good)):
+        file.write_bytes(content)
+        assert refused(lambda: spd(file, *tiny()))
+
+
+def encrypted(archive):
+    """An archive whose entries say that they are encrypted, and compressed in an unknown way."""
+    content = bytearray(archive)
+    for signature, flags, method in ((b"PK\x03\x04", 6, 8), (b"PK\x01\x02", 8, 10)):
+        at = content.find(signature)
+        while at >= 0:
+            content[at + flags] |= 1
+            content[at + method] = 99
+            at = content.find(signature, at + 1)
+    return bytes(content)
+
+
+def test_checkpoints_of_a_selection(tmp_path, dense):
+    file = tmp_path / "rounds.json"
+
+    def use():
+        dr.GreedyRankRLS(n_features=3, checkpoint=file).fit(dense)
+
+    use()
+    good = file.read_bytes()
+
+    def use_again():
+        content = file.read_bytes()
+        try:
+            use()
+        finally:
+            file.write_bytes(content if content != good else good)
+
+    check(file, use_again)
+
+
+def test_checkpoints_of_a_bilinear_training(tmp_path):
+    def use():
+        dr.BilinearRanker(n_steps=20, n_epochs=2, period=5, checkpoint=tmp_path / "state").fit(
+            a_collection()
+        )
+
+    use()
+    good = tmp_path / "good"
+    shutil.copytree(tmp_path / "state", good)
+    document = json.loads((good / "manifest.json").read_text())
+    for content in (*DOCUMENTS, *changed(document)):
+        shutil.rmtree(tmp_path / "state")
+        shutil.copytree(good, tmp_path / "state")
+        (tmp_path / "state" / "manifest.json").write_bytes(content)
+        assert refused(use) or content.startswith(b"{")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse_data"])
+def test_manifests_of_data_sets(kind, request):
+    path = request.getfixturevalue(kind).path
+
+    def use():
+        read = StoredDataset(path)
+        for number in range(read.n_blocks):
+            read.block(number)
+        read.query_ids()
+
+    check(path / "manifest.json", use)
+
+
+def test_a_manifest_may_not_ask_for_more_than_memory_holds(sparse_data):
+    file = sparse_data.path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    for entry in ({"n_values": 10**15}, {"n_documents": 10**15}):
+        for whole in ({}, {"values_per_chunk": 10**16}):
+            bad = copy.deepcopy(manifest) | whole
+            bad["blocks"][0] |= entry
+            file.write_text(json.dumps(bad))
+            with pytest.raises(DataError, match=r"blocks\.0\.checksums|chunks of more than"):
+                StoredDataset(sparse_data.path)
+
+
+def test_manifests_of_statistics(tmp_path, dense):
+    store = build_statistics(dense, tmp_path / "statistics")
+
+    def use():
+        read = StatisticsDataset(store.path)
+        for number in range(read.n_blocks):
+            read.block(number)
+
+    check(store.path / "manifest.json", use)
+
+
+def test_registries(tmp_path):
+    (tmp_path / "version").mkdir()
+    model().save(tmp_path / "version" / "model.json")
+    made = Registry(tmp_path / "registry")
+    for _ in range(2):
+        made.promote(made.add(tmp_path / "version", lineage={"a": 1}, metrics={"map": 0.5}))
+    outside = tmp_path / "outside.json"
+    outside.write_text("{}")
+
+    def use():
+        registry = Registry(tmp_path / "registry")
+        for alias in ("champion", "previous"):
+            version = registry.resolve(alias)
+            registry.manifest(version)
+            registry.verify(version)
+            registry.read(version, "model.json")
+
+    for name in ("manifest.json", "aliases.json", "versions/000001/manifest.json"):
+        check(tmp_path / "registry" / name, use, empty=name.count("/") == 0)
+    file = tmp_path / "registry" / "versions" / "000001" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    for name in ("../../../outside.json", str(outside), "a/../../../outside.json", "..", "a//b"):
+        file.write_text(json.dumps(manifest | {"checksums": {name: "0" * 64}}))
+        with pytest.raises(DataError, match="checksums"):
+            made.verify("000001")
+    with pytest.raises(UsageError, match="there is no version"):
+        made.resolve("../../outside")
+
+
+def test_profiles(dense):
+    from dranking.engine.executor import ThreadExecutor
+
+    threads = ThreadExecutor()
+    good = profile_of(dense, profile_edges(dense), threads).model_dump_json()
+    threads.close()
+    parse_profile(good.encode(), "here")
+    for content in (*DOCUMENTS, *changed(json.loads(good))):
+        assert refused(lambda c=content: parse_profile(c, "here")) or content.startswith(b"{")
+
+
+def test_what_a_run_leaves(tmp_path):
+    """Markers and the note of an unfinished run: damaged ones are named, and lead nowhere."""
+    stream = Stream(tmp_path)
+    stream.night(1)
+    config = load_config(stream.config(), (), {})
+    outcome = run_retrain(config)
+    marker = tmp_path / "work" / "runs" / outcome.run_id / "done" / "evaluate.json"
+    good = marker.read_bytes()
+    for content in DOCUMENTS:
+        marker.write_bytes(content)
+        with pytest.raises(DataError, match=r"evaluate\.json: damaged"):
+            run_retrain(config)
+    marker.write_bytes(good)
+    note = tmp_path / "work" / "unfinished.json"
+    unfinished = {
+        "run_id": outcome.run_id,
+        "configuration": "",
+        "sources": {"train": [["incoming", "../../../somewhere"]]},
+    }
+    for content in (*DOCUMENTS, json.dumps(unfinished).encode()):
+        note.write_bytes(content)
+        with pytest.raises(DataError, match=r"unfinished\.json: damaged"):
+            plan_run(config, resume=True)
+    unfinished |= {"run_id": "../../../../tmp", "sources": {}}
+    note.write_text(json.dumps(unfinished))
+    with pytest.raises(DataError, match="run_id"):
+        plan_run(config, resume=True)
+
+
+def test_configurations(tmp_path):
+    config = Stream(tmp_path).config()
+    keys = [f"{t}.{k}" for t, ks in {
+        "data": ("train", "holdout", "validation", "window", "null", "segments", "x"),
+        "model": ("kind", "regularization", "n_features", "parameters"),
+        "tune": ("criterion", "folds", "metric", "rule"),
+        "gate": ("metric", "confidence", "max_drift"), "export": ("formats", "feature_names"),
+        "registry": ("location", "keep"), "run": ("work", "metrics"), "cluster": ("scheduler",),
+    }.items() for k in ks]  # fmt: skip
+    values = ["true", "-1", "1e400", "nan", "''", "[]", "[[]]", "{}", "{a={}}", DEEP, "9" * 5000]
+    assert sum(
+        refused(lambda k=key, v=value: load_config(config, [f"{k}={v}"], {}))
+        for key in keys
+        for value in values
+    )
+    for content in DOCUMENTS[1:]:
+        (tmp_path / "no.toml").write_bytes(content)
+        with pytest.raises(UsageError):
+            load_config(tmp_path / "no.toml", (), {})
+
+
+def test_scheduler_files(tmp_path):
+    file = tmp_path / "scheduler.json"
+    for content in DOCUMENTS:
+        file.write_bytes(content)
+        assert refused(lambda: _address_in(file, 0.01)), content[:80]
+
+
+def test_a_compressed_bomb_is_no_checkpoint(tmp_path):
+    file = tmp_path / "training.npz"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        header = io.BytesIO()
+        description = {"descr": "<f8", "fortran_order": False, "shape": (10**14,)}
+        np.lib.format.write_array_header_1_0(header, description)
+        archive.writestr("weights.npy", header.getvalue() + bytes(10**6))
+        facts = io.BytesIO()
+        np.save(facts, np.array("{}"))
+        archive.writestr("facts.npy", facts.getvalue())
+    with pytest.raises(DataError, match="no checkpoint of a training"):
+        spd(file, *tiny())
+
+
+def test_nothing_larger_than_a_model_is_read(tmp_path):
+    for name in ("model.json", "manifest.json"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(3 * 2**30)  # a hole: it takes no room
+    with pytest.raises(DataError, match="larger than"):
+        dr.load_model(tmp_path / "model.json")
+    with pytest.raises(DataError, match="larger than"):
+        StoredDataset(tmp_path)
