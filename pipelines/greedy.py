@@ -1,7 +1,7 @@
 """From LETOR text or parquet to a tuned, evaluated sparse ranker, on threads or a Dask cluster.
 
     python -m pipelines.greedy --train S1.txt S2.txt S3.txt --validation S4.txt --test S5.txt \
-        --output run --scheduler cluster/local.py
+        --output run --scheduler cluster/local.py --cluster n_workers=2
 
 Writes to the output folder: the data sets, model.json, curves.svg, per_query.parquet and
 result.json, which is printed as well. What an earlier run left there is replaced. Dataset
@@ -21,6 +21,7 @@ import typer
 
 from dranking.cli.numbers import Grid, parse_grid
 from dranking.cli.output import note, print_json, progress_shown
+from dranking.cli.where import Where
 from dranking.data.atomic import atomic_write
 from dranking.data.dataset import Dataset
 from dranking.data.ingest import ingest
@@ -37,14 +38,14 @@ from dranking.tuning.search import tune
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_arguments(arguments)
     output: Path = options.output
-    cluster = {"n_workers": options.workers} if options.workers else {}
     with progress_shown():
         train = stored(options.train, output / "train.zarr")
         test = stored(options.test, output / "test.zarr")
         validation = None
         if options.validation:
             validation = stored(options.validation, output / "validation.zarr")
-        with open_executor(options.scheduler, cluster) as executor:
+        where = Where(scheduler=options.scheduler, cluster=options.cluster)
+        with open_executor(where.scheduler, where.options) as executor:
             tuned = tune(
                 train,
                 validation=validation,
@@ -84,7 +85,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--metric", default="map")
     parser.add_argument("--convention", default="letor4")
     parser.add_argument("--scheduler", default="threads")
-    parser.add_argument("--workers", type=int, metavar="N", help="of a cluster started here")
+    parser.add_argument("--cluster", action="append", metavar="K=V", help="option of the cluster")
     return parser.parse_args(arguments)
 
 

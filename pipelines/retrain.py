@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 
+from dranking.data.redaction import redacted
 from dranking.errors import DrankingError, RejectedError
 from dranking.retrain.config import load_config
 from dranking.retrain.runner import retrain
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         outcome = retrain(load_config(options.config, options.set), resume=options.resume)
     except DrankingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(redacted(f"error: {error}"), file=sys.stderr)
         return error.exit_code
     print(json.dumps(outcome.as_json()))
     return 0 if outcome.accepted else RejectedError.exit_code

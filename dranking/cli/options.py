@@ -20,19 +20,6 @@ Overwrite: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout; logs go to stderr.")
 ]
-Scheduler: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        help="threads; local (worker processes); tcp://host:8786; a scheduler file (.json); or a "
-        "Python file with make_cluster(options)."
-    ),
-]
-PerformanceReport: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.html", help="Write Dask's report of how the job went on the cluster."
-    ),
-]
 Regularization: TypeAlias = Annotated[
     float,
     typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from dranking.data.redaction import redacted
 from dranking.engine.progress import reporting
 from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
 
@@ -56,8 +57,8 @@ def format_value(value: Any) -> str:
 
 
 def note(message: str) -> None:
-    """Print a remark on stderr."""
-    notes.print(message, highlight=False, markup=False, soft_wrap=True)
+    """Print a remark on stderr, without the credentials that URLs in it may hold."""
+    notes.print(redacted(message), highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from dranking.data.json_files import parse_json
+from dranking.data.redaction import without_secrets
 from dranking.engine.dask_executor import DaskExecutor
+from dranking.engine.deploy import local_cluster
 from dranking.engine.executor import Executor, ThreadExecutor
 from dranking.engine.memory import parse_memory
+from dranking.engine.security import has_certificates, is_temporary, take_security
 from dranking.errors import DrankingError, TryAgainError, UsageError
 
-CONNECT_SECONDS = 30
+CONNECT_SECONDS = 30.0
+FILE_POLL_SECONDS = 0.1
+
+
+class Access(NamedTuple):
+    """How a cluster is reached, whatever started it.
+
+    Attributes
+    ----------
+    seconds
+        To wait at most for the scheduler file, for the scheduler, and for its workers.
+    min_workers
+        Workers to wait for.
+    security
+        A `distributed.Security`, or None: then the cluster or Dask's configuration says.
+    """
+
+    seconds: float
+    min_workers: int
+    security: Any
 
 
 @contextmanager
@@ -30,10 +54,14 @@ def open_executor(
     ----------
     scheduler
         "threads"; "local" for worker processes on this machine, reachable from it alone; an
-        address such as tcp://host:8786; a scheduler file (.json); or a Python file with a function
-        `make_cluster(options)` that returns a Dask cluster.
+        address such as tcp://host:8786 or tls://host:8786; a scheduler file (.json); or a Python
+        file with a function `make_cluster(options)` that returns a Dask cluster, or the address or
+        scheduler file of one.
     options
-        For `make_cluster`, and for "local": n_workers, threads_per_worker, memory_limit.
+        Of every cluster: ``timeout``, to wait for it (such as "60s"); ``min_workers``, to wait for
+        (those asked for as n_workers, else 1); and for TLS ``tls_ca_file``, ``tls_cert`` and
+        ``tls_key``, or ``security = true``: see `dranking.engine.security.take_security`.
+        All others are for `make_cluster`; "local" has n_workers, threads_per_worker, memory_limit.
     memory_limit
         Bytes that jobs may take over all workers, or text such as "8GB"; None means most of what
         is there.
@@ -41,9 +69,10 @@ def open_executor(
     Raises
     ------
     UsageError
-        If the scheduler is none of these, or cannot be started with these options.
+        If the scheduler is none of these, cannot be started with these options, or does not accept
+        this client's certificates.
     TryAgainError
-        If the cluster cannot be reached, or has no workers.
+        If the cluster cannot be reached, or has too few workers.
     """
     limit = None if memory_limit is None else parse_memory(memory_limit)
     with _executor(scheduler, dict(options or {})) as executor:
@@ -54,109 +83,190 @@ def open_executor(
 @contextmanager
 def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
     if scheduler == "threads":
+        _refuse(options, "threads of this process")
         threads = ThreadExecutor()
         try:
             yield threads
         finally:
             threads.close()
-    elif scheduler == "local":
-        with _started(local_cluster, options, "a local cluster") as cluster:
-            yield from _connected(cluster, "the local cluster")
-    elif "://" in scheduler:
-        yield from _connected(scheduler, scheduler)
-    elif scheduler.endswith(".json"):
-        yield from _connected(_address_in(Path(scheduler)), scheduler)
-    elif scheduler.endswith(".py"):
-        with _started(_cluster_maker(Path(scheduler)), options, scheduler) as cluster:
-            yield from _connected(cluster, scheduler)
-    else:
+        return
+    if scheduler != "local" and "://" not in scheduler and Path(scheduler).suffix not in _SUFFIXES:
         raise UsageError(
             f"--scheduler {scheduler!r} is not threads, local, an address (tcp://host:8786), a "
             "scheduler file (.json) or a Python file with make_cluster(options)."
         )
+    access = _take_access(options)
+    with _cluster(scheduler, options, access) as cluster:
+        yield from _connected(cluster, scheduler, access)
 
 
-def _connected(cluster: Any, name: str) -> Iterator[Executor]:
-    """The executor over a cluster or the address of one; `name` is what users call it."""
-    from distributed import Client
+_SUFFIXES = (".json", ".py")
+
+
+def _take_access(options: dict[str, Any]) -> Access:
+    """Take out of the options what is the same for every cluster."""
+    seconds = _seconds(options.pop("timeout", CONNECT_SECONDS))
+    asked = options.get("n_workers")
+    n = options.pop("min_workers", asked if type(asked) is int and asked > 0 else 1)
+    if type(n) is not int or n < 1:
+        raise UsageError(f"min_workers is {n!r}; write a number of workers, 1 or more.")
+    return Access(seconds, n, take_security(options))
+
+
+def _seconds(timeout: Any) -> float:
+    from dask.utils import parse_timedelta
 
     try:
-        client = Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise TryAgainError(
-            f"no Dask scheduler answered at {name} within {CONNECT_SECONDS} s."
-        ) from error
-    except (ValueError, TypeError) as error:  # of the address: its scheme, its port, no TLS set up
+        seconds = float(parse_timedelta(timeout, default="seconds"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        seconds = 0.0
+    if isinstance(timeout, bool) or not 0 < seconds < math.inf:
+        raise UsageError(f"timeout is {timeout!r}; write a time above 0, such as '60s' or '10m'.")
+    return seconds
+
+
+def _refuse(options: Mapping[str, Any], what: str) -> None:
+    """Raise UsageError if there are options left, for what takes none."""
+    if options:
         raise UsageError(
-            f"{name}: not the address of a Dask scheduler, such as tcp://host:8786 ({error})."
-        ) from error
-    with client:
+            f"cluster options {', '.join(sorted(options))}: {what} take none of these; leave them "
+            "out, or name a scheduler that starts a cluster."
+        )
+
+
+def _cluster(
+    scheduler: str, options: dict[str, Any], access: Access
+) -> AbstractContextManager[Any]:
+    """A cluster that stops when its context ends, or the address of one that is there."""
+    if scheduler == "local":
+        make: Callable[[dict[str, Any]], Any] = local_cluster
+    elif Path(scheduler).suffix == ".py" and "://" not in scheduler:
+        make = _cluster_maker(Path(scheduler))
+    else:
+        _refuse(options, "clusters that are there already")
+        return nullcontext(_address(scheduler, access))
+    if access.security is not None:
+        options["security"] = access.security
+    cluster = _started(make, options, scheduler)
+    if isinstance(cluster, str):
+        return nullcontext(_address(cluster, access))
+    return cast(AbstractContextManager[Any], cluster)
+
+
+def _address(name: str, access: Access) -> str:
+    """The address of a scheduler that is there: as given, or in a scheduler file."""
+    address = name if "://" in name else _address_in(Path(name), access.seconds)
+    if is_temporary(access.security):
+        raise UsageError(
+            f"security = true is for clusters that are started here; for {address} name the files "
+            "of its certificates: tls_ca_file, tls_cert, tls_key."
+        )
+    if address.startswith("tls://") and not has_certificates(access.security):
+        raise UsageError(
+            f"{address} speaks TLS, and there is no certificate of this client: give tls_ca_file, "
+            "tls_cert and tls_key, or set distributed.comm.tls in Dask's configuration."
+        )
+    if address.startswith("tcp://") and access.security is not None:
+        raise UsageError(
+            f"{address} is not encrypted, and certificates were given: write tls://, or leave "
+            "them out."
+        )
+    return address
+
+
+def _connected(cluster: Any, name: str, access: Access) -> Iterator[Executor]:
+    """The executor over a cluster or the address of one; `name` is what users call it."""
+    with _client(cluster, name, access) as client:
         try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            client.wait_for_workers(access.min_workers, timeout=access.seconds)
         except TimeoutError as error:
             raise TryAgainError(
-                f"the scheduler at {client.scheduler.address} has had no worker for "
-                f"{CONNECT_SECONDS} s."
+                f"the scheduler at {client.scheduler.address} has had {len(client.nthreads())} of "
+                f"{access.min_workers} workers after {access.seconds:g} s; run again when they are "
+                "there, or set timeout and min_workers otherwise."
             ) from error
         yield DaskExecutor(client)
 
 
-def _address_in(path: Path) -> str:
-    """The address in a scheduler file."""
+def _client(cluster: Any, name: str, access: Access) -> Any:
+    from distributed import Client
+    from distributed.comm.core import CommClosedError, FatalCommClosedError
+
+    seconds = access.seconds
     try:
-        text = path.read_text()
-    except FileNotFoundError as error:
-        raise TryAgainError(f"{path}: the scheduler has not written this file yet.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as a scheduler file ({error}).") from error
-    if not text:
-        raise TryAgainError(f"{path}: the scheduler has not filled this file yet.")
+        return Client(cluster, timeout=seconds, security=access.security, set_as_default=False)
+    except FatalCommClosedError as error:
+        raise _no_encryption(name, error.__cause__ or error) from error
+    except CommClosedError as error:
+        raise TryAgainError(
+            f"{name}: the scheduler closed the connection as it began. It is going down, or it "
+            "does not accept this client: if it wants TLS, write tls:// and give tls_ca_file, "
+            "tls_cert and tls_key of its authority."
+        ) from error
+    except (OSError, TimeoutError) as error:
+        raise TryAgainError(
+            f"no Dask scheduler answered at {name} within {seconds:g} s."
+        ) from error
+    except (ValueError, TypeError, RuntimeError) as error:
+        if "SSL" in str(error):  # tornado's, where the other side speaks first, and no TLS
+            raise _no_encryption(name, error) from error
+        raise UsageError(
+            f"{name}: not the address of a Dask scheduler, such as tcp://host:8786 ({error})."
+        ) from error
+
+
+def _no_encryption(name: str, why: BaseException) -> UsageError:
+    return UsageError(
+        f"{name}: no encrypted connection, {why}. Client and scheduler need certificates of one "
+        "authority (tls_ca_file), or the scheduler speaks no TLS (then write tcp://)."
+    )
+
+
+def _address_in(path: Path, seconds: float) -> str:
+    """The address in a scheduler file, which is waited for until it is there and filled."""
+    deadline = time.monotonic() + seconds
+    while not (text := _text_of(path)):
+        if time.monotonic() >= deadline:
+            raise TryAgainError(
+                f"{path}: the scheduler has not {'written' if text is None else 'filled'} this "
+                f"file within {seconds:g} s."
+            )
+        time.sleep(FILE_POLL_SECONDS)
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except ValueError as error:
-        raise UsageError(f"{path}: not a scheduler file, no JSON ({error}).") from error
+        raise UsageError(f"{path}: not a scheduler file, {error}.") from error
     address = content.get("address") if isinstance(content, dict) else None
-    if not isinstance(address, str):
+    if not isinstance(address, str) or "://" not in address:
         raise UsageError(f"{path}: not a scheduler file, it has no 'address'.")
     return address
 
 
-def local_cluster(options: Mapping[str, Any]) -> Any:
-    """Worker processes on this machine, reachable from it alone.
-
-    Parameters
-    ----------
-    options
-        n_workers, threads_per_worker, memory_limit and what else `distributed.LocalCluster` takes.
-    """
-    import dask
-    from distributed import LocalCluster
-
-    # Loopback only, the dashboard too, which by itself would listen on every interface.
-    defaults = {
-        "host": "127.0.0.1",
-        "dashboard_address": "127.0.0.1:0",
-        "threads_per_worker": 1,
-        "processes": True,
-    }
-    # A task that is stolen takes its tile along: hundreds of megabytes, for milliseconds of work.
-    with dask.config.set({"distributed.scheduler.work-stealing": False}):
-        return LocalCluster(**{**defaults, **options})
+def _text_of(path: Path) -> str | None:
+    """Content of a scheduler file; None if it is not there."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as a scheduler file ({error}).") from error
 
 
 def _started(make: Callable[[dict[str, Any]], Any], options: dict[str, Any], name: str) -> Any:
-    """A cluster, which its maker starts with the options; a context manager that stops it."""
+    """What a maker returns for the options: a cluster, which is a context manager, or its place."""
     try:
         cluster = make(options)
     except DrankingError:
         raise
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{name} cannot be started with options {options}: {problem}") from error
-    if not hasattr(cluster, "__exit__"):
+        problem = without_secrets(f"{type(error).__name__}: {error}", options)
+        given = ", ".join(sorted(options)) or "no options"
+        raise UsageError(f"{name} cannot start a cluster with {given}: {problem}") from error
+    place = isinstance(cluster, str) and ("://" in cluster or cluster.endswith(".json"))
+    if not place and not hasattr(cluster, "__exit__"):
         raise UsageError(
             f"{name}: make_cluster(options) returned a {type(cluster).__name__}; it must return a "
-            "Dask cluster."
+            "Dask cluster, or the address or scheduler file (.json) of one."
         )
     return cluster
 

@@ -224,7 +224,11 @@ def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path:
         (("--n-features", "2", "--feature-blocks", "7"), 2, "feature_blocks is 7"),
         (("--n-features", "2", "--scheduler", "nowhere"), 2, "is not threads"),
         (("--n-features", "2", "--scheduler", "missing.py"), 2, "there is no such file"),
-        (("--n-features", "2", "--scheduler", "missing.json"), 75, "has not written"),
+        (
+            ("--n-features", "2", "--scheduler", "missing.json", "--cluster", "timeout=0.2s"),
+            75,
+            "has not written",
+        ),
     ],
 )
 def test_wrong_calls_of_select(

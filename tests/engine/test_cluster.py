@@ -69,7 +69,7 @@ def test_nobody_answers(monkeypatch):
     ("name", "text", "error", "message"),
     [
         ("nowhere", None, UsageError, "is not threads, local, an address"),
-        ("scheduler.json", None, TryAgainError, "has not written this file yet"),
+        ("scheduler.json", None, TryAgainError, "has not written this file within 0.2 s"),
         ("mine.py", None, UsageError, "there is no such file"),
         ("mine.py", "x = 1", UsageError, "has no function make_cluster"),
     ],
@@ -79,7 +79,7 @@ def test_what_is_no_scheduler(tmp_path, name, text, error, message):
     if text is not None:
         path.write_text(text)
     with pytest.raises(error, match=message):
-        run(str(path) if "." in name else name)
+        run(str(path) if "." in name else name, {"timeout": 0.2})
 
 
 def test_a_memory_limit_is_the_executors():

@@ -99,7 +99,7 @@ def test_wrong_calls(run):
 @pytest.mark.slow
 def test_a_cluster_of_worker_processes_gives_the_same_result(run):
     expected, _ = run()
-    found, _ = run("--scheduler", "cluster/local.py", "--workers", "2")
+    found, _ = run("--scheduler", "cluster/local.py", "--cluster", "n_workers=2")
     assert found == expected
 
 

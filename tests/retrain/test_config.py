@@ -108,7 +108,7 @@ def test_places_do_not_name_a_run_but_choices_do(load):
     def text(*overrides):
         return config_text(load(overrides=overrides))
 
-    assert text("run.work=/elsewhere", "run.scheduler=local") == text()
+    assert text("run.work=/elsewhere", "cluster.scheduler=local", "cluster.n_workers=3") == text()
     assert text("gate.metric=map") != text()
     assert text("model.regularization=2") != text()
 

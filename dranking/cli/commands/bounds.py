@@ -10,9 +10,9 @@ import typer
 
 from dranking.cli.commands.judging import Model
 from dranking.cli.groups import grouped
-from dranking.cli.options import Convention, Data, Json, PerformanceReport, Scheduler, names_in
+from dranking.cli.options import Convention, Data, Json, names_in
 from dranking.cli.output import console, print_json, print_table
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.errors import UsageError
 
 
@@ -49,8 +49,7 @@ def bounds(
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="The paper's statements without corrections.")
     ] = False,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     as_json: Json = False,
 ) -> None:
     """Bound the risk of a model on queries to come, from the DATA it was trained on.
@@ -62,7 +61,7 @@ def bounds(
     from dranking.data.open import open_dataset
     from dranking.rankers.linear import load_model
 
-    with running(scheduler, performance_report) as executor:
+    with where.running() as executor:
         report = risk_bounds(
             load_model(model),
             open_dataset(data),

@@ -12,6 +12,7 @@ from dranking.cli.commands.bilinear import (
     predict_collection,
     print_evaluation,
 )
+from dranking.cli.groups import grouped
 from dranking.cli.options import (
     DEFAULT_METRICS,
     Convention,
@@ -20,12 +21,10 @@ from dranking.cli.options import (
     Metrics,
     Output,
     Overwrite,
-    PerformanceReport,
-    Scheduler,
     names_in,
 )
 from dranking.cli.output import format_value, note, print_json, print_table
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
 
@@ -39,6 +38,7 @@ Queries = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
 
 
+@grouped
 def evaluate(
     model: Model,
     data: Data,
@@ -52,8 +52,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Bilinear models: judgments; the documents' labels if left out."),
     ] = None,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +71,7 @@ def evaluate(
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
         return
-    with running(scheduler, performance_report, overwrite) as executor:
+    with where.running(overwrite) as executor:
         result = measure(
             load_model(model),
             open_dataset(data),
@@ -90,6 +89,7 @@ def evaluate(
     print_table(title, ["metric", "mean"], list(result.metrics.items()))
 
 
+@grouped
 def predict(
     model: Model,
     data: Data,
@@ -99,8 +99,7 @@ def predict(
     top: Annotated[
         int, typer.Option(min=1, help="Bilinear models: documents written for each query.")
     ] = 1_000,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -117,7 +116,7 @@ def predict(
             print_json(facts)
         return
     form = "parquet" if output.suffix == ".parquet" else "trec"
-    with running(scheduler, performance_report, overwrite) as executor:
+    with where.running(overwrite) as executor:
         dataset = open_dataset(data)
         scored = load_model(model).predict_blocks(dataset, executor=executor)
         if form == "parquet":
@@ -136,6 +135,7 @@ def predict(
         note(f"{dataset.n_documents:,} scores written to {output} ({form})")
 
 
+@grouped
 def compare(
     a: Annotated[Path, typer.Argument(help="A model, or per-query values.", metavar="A")],
     b: Annotated[Path, typer.Argument(help="Another one.", metavar="B")],
@@ -147,14 +147,13 @@ def compare(
     confidence: Annotated[float, typer.Option(help="Of the bootstrap interval.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     as_json: Json = False,
 ) -> None:
     """Compare two models query by query: A minus B, with intervals and tests."""
     from dranking.metrics.compare import compare as compare_values
 
-    with running(scheduler, performance_report) as executor:
+    with where.running() as executor:
         tables = [_per_query(path, data, metrics, convention, executor) for path in (a, b)]
     result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:

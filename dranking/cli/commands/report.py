@@ -7,20 +7,14 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.options import (
-    Convention,
-    Data,
-    Json,
-    Output,
-    Overwrite,
-    PerformanceReport,
-    Scheduler,
-)
+from dranking.cli.groups import grouped
+from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.data.atomic import atomic_write, check_output_file
 
 
+@grouped
 def report(
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
@@ -36,8 +30,7 @@ def report(
     metric: Annotated[str, typer.Option(help="What decides: map, ndcg@10, ...")] = "ndcg@10",
     convention: Convention = "standard",
     title: Annotated[str, typer.Option(help="Of the page.")] = "Ranking model",
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +42,7 @@ def report(
     from dranking.report.sections import page_of
 
     check_output_file(output, overwrite)
-    with running(scheduler, performance_report, overwrite) as executor:
+    with where.running(overwrite) as executor:
         content = describe(
             load_model(model),
             open_dataset(data),

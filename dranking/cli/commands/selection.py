@@ -14,13 +14,11 @@ from dranking.cli.options import (
     MemoryLimit,
     Output,
     Overwrite,
-    PerformanceReport,
     Regularization,
-    Scheduler,
 )
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.running import running
 from dranking.cli.selection_options import Candidates, Scoring, Spending
+from dranking.cli.where import Where
 from dranking.data.atomic import check_output_file
 
 
@@ -52,8 +50,7 @@ def select(
         Path | None,
         typer.Option(help="Keep the search here after each round, and go on from it."),
     ] = None,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -63,7 +60,7 @@ def select(
 
     check_output_file(output, overwrite)
     searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)
-    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
+    with where.running(overwrite, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,

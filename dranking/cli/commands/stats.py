@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.options import (
-    Data,
-    Json,
-    MemoryLimit,
-    Output,
-    Overwrite,
-    PerformanceReport,
-    Scheduler,
-    names_in,
-)
+from dranking.cli.groups import grouped
+from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, names_in
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -42,14 +34,14 @@ Times: TypeAlias = Annotated[
 
 
 @stats.command()
+@grouped
 def build(
     data: Data,
     output: Output,
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +49,7 @@ def build(
     from dranking.data.open import open_dataset
     from dranking.rankers.statistics import build_statistics
 
-    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
+    with where.running(overwrite, memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         store = build_statistics(
             source,
@@ -70,21 +62,21 @@ def build(
 
 
 @stats.command()
+@grouped
 def append(
     store: Store,
     data: Data,
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data; the data of those in the store is not needed."""
     from dranking.data.open import open_dataset
     from dranking.rankers.statistics import append_queries
 
-    with running(scheduler, performance_report, memory_limit=memory_limit) as executor:
+    with where.running(memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         grown = append_queries(store, source, times=_times(source, time, times), executor=executor)
     _show(grown, as_json)

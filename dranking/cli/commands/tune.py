@@ -20,9 +20,7 @@ from dranking.cli.options import (
     MemoryLimit,
     Output,
     Overwrite,
-    PerformanceReport,
     Regularizations,
-    Scheduler,
 )
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.pairwise_options import (
@@ -32,7 +30,7 @@ from dranking.cli.pairwise_options import (
     Views,
     parse_views,
 )
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
 
@@ -130,8 +128,7 @@ def tune(
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
     memory_limit: MemoryLimit = None,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -145,7 +142,7 @@ def tune(
         metric = _left_out_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    with running(scheduler, performance_report, overwrite, memory_limit=memory_limit) as executor:
+    with where.running(overwrite, memory_limit=memory_limit) as executor:
         result = search(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),

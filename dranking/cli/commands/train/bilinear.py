@@ -11,9 +11,9 @@ import typer
 
 from dranking.cli.groups import given, grouped
 from dranking.cli.numbers import parse_number
-from dranking.cli.options import Json, Output, Overwrite, PerformanceReport, Scheduler
+from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.data.atomic import check_output_directory
 from dranking.errors import UsageError
 
@@ -102,8 +102,7 @@ def bilinear(
     source: Source,
     text: Text,
     estimator: Estimator,
-    scheduler: Scheduler = "threads",
-    performance_report: PerformanceReport = None,
+    where: Where = Where(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -118,7 +117,7 @@ def bilinear(
     if options.get("stop_words") == "none":
         options["stop_words"] = None
     ranker = BilinearRanker(**given(estimator))
-    with running(scheduler, performance_report, overwrite) as executor:
+    with where.running(overwrite) as executor:
         documents = open_collection(docs, **options)
         queries = None
         if source.queries is not None:

@@ -7,29 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dranking.cli.options import (
-    Data,
-    Json,
-    MemoryLimit,
-    Output,
-    Overwrite,
-    PerformanceReport,
-    Scheduler,
-)
+from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
-from dranking.cli.running import running
+from dranking.cli.where import Where
 from dranking.data.atomic import check_output_file
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is trained on, and what becomes of the model: options of every subcommand."""
+@dataclass(frozen=True, kw_only=True)
+class Job(Where):
+    """What is trained on, where, and what becomes of the model: options of every subcommand."""
 
     data: Data
     output: Output
     memory_limit: MemoryLimit = None
-    scheduler: Scheduler = "threads"
-    performance_report: PerformanceReport = None
     overwrite: Overwrite = False
     as_json: Json = False
 
@@ -52,10 +42,7 @@ def train_linear(name: str, ranker: Any, job: Job, **others: Path | None) -> Non
 
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
-    limit = job.memory_limit
-    with running(
-        job.scheduler, job.performance_report, job.overwrite, memory_limit=limit
-    ) as executor:
+    with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
         opened = {key: open_dataset(path) for key, path in others.items() if path is not None}
         ranker.fit(open_dataset(job.data), **opened, executor=executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)

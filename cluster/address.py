@@ -1,0 +1,32 @@
+"""A cluster that is there already, at an address.
+
+    dranking select DATA ... --scheduler cluster/address.py --cluster address=tls://head:8786 \
+        --cluster tls_ca_file=ca.pem --cluster tls_cert=me.pem --cluster tls_key=me.key
+
+Option: address. Without it, that of Dask's configuration (`scheduler-address`, or the variable
+DASK_SCHEDULER_ADDRESS, as the Kubernetes operator sets it in the pods of a DaskJob).
+`--scheduler tls://head:8786` is the same in short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dask
+
+from dranking.errors import UsageError
+
+
+def make_cluster(options: Mapping[str, Any]) -> str:
+    """The address."""
+    unknown = sorted(set(options) - {"address", "security"})
+    if unknown:
+        raise UsageError(f"cluster options {', '.join(unknown)}: an address has none of these.")
+    address = options.get("address") or dask.config.get("scheduler-address", None)
+    if not isinstance(address, str) or "://" not in address:
+        raise UsageError(
+            f"the address of the scheduler is {address!r}; give address, such as tcp://host:8786, "
+            "or set DASK_SCHEDULER_ADDRESS."
+        )
+    return address

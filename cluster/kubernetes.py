@@ -1,0 +1,88 @@
+"""Pods made by the Dask operator of a Kubernetes cluster. Needs the extra `kubernetes`.
+
+    dranking select DATA ... --scheduler cluster/kubernetes.py --cluster n_workers=64 \
+        --cluster image=registry.example.org/dranking:latest --cluster memory_limit=8Gi \
+        --cluster timeout=10m
+
+Options: image, which has dranking; n_workers; claims, volumes to mount into the workers, as
+{my-claim = "/data"} (they read the data themselves); name ("dranking"), namespace;
+threads_per_worker (1), and as many CPUs; memory_limit of each worker (4Gi); env, for all pods; and
+what else `dask_kubernetes.operator.KubeCluster` takes. From outside of the Kubernetes cluster,
+ports are forwarded.
+
+KubeCluster itself speaks no TLS. Where the network of the pods is not to be trusted, use
+`daskjob.yaml`, which does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dask.utils import parse_bytes
+
+from dranking.engine.deploy import SETTINGS, optional
+from dranking.errors import UsageError
+
+SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
+
+
+def make_cluster(options: Mapping[str, Any]) -> Any:
+    """Create the DaskCluster resource, and wait until its scheduler is there."""
+    if options.get("security") is not None:
+        raise UsageError(
+            "cluster/kubernetes.py cannot use TLS, as KubeCluster does not; use daskjob.yaml, or "
+            "the address (tls://...) of a cluster with certificates."
+        )
+    operator = optional("dask_kubernetes.operator", "kubernetes")
+    spec, others = cluster_spec(options)
+    return operator.KubeCluster(custom_cluster_spec=spec, **others)
+
+
+def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The DaskCluster resource for some options, as `kubectl apply` takes it; and what is left."""
+    operator = optional("dask_kubernetes.operator", "kubernetes")
+    given = dict(options)
+    image = given.pop("image", None)
+    if not isinstance(image, str):
+        raise UsageError(f"image is {image!r}; name a container image that has dranking.")
+    threads, memory = given.pop("threads_per_worker", 1), given.pop("memory_limit", "4Gi")
+    worker = ["dask", "worker", "--nthreads", str(threads)]
+    worker = ["dask", "worker", "--nthreads", str(threads)]
+    spec: dict[str, Any] = operator.make_cluster_spec(
+        name=given.pop("name", "dranking"),
+        image=image,
+        n_workers=given.pop("n_workers", 1),
+        env={**_settings(), **given.pop("env", {})},
+        resources={
+            "requests": {"cpu": str(threads), "memory": memory},
+            "limits": {"memory": memory},
+        },
+        # By itself a worker would take the share of the node's memory that its threads are of the
+        # node's cores.
+        worker_command=[*worker, "--memory-limit", str(parse_bytes(memory))],
+        idle_timeout=given.pop("idle_timeout", 3600),
+    )
+    _mount(spec["spec"]["worker"]["spec"], given.pop("claims", {}))
+    [scheduler] = spec["spec"]["scheduler"]["spec"]["containers"]
+    scheduler["resources"] = SCHEDULER_RESOURCES
+    return spec, given
+
+
+def _mount(pod: dict[str, Any], claims: Mapping[str, str]) -> None:
+    """Mount volumes into the containers of a pod: from the name of a claim to its path."""
+    pod["volumes"] = [
+        {"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
+        for number, claim in enumerate(claims)
+    ]
+    for container in pod["containers"]:
+        container["volumeMounts"] = [
+            {"name": f"claim-{number}", "mountPath": path}
+            for number, path in enumerate(claims.values())
+        ]
+
+
+def _settings() -> dict[str, str]:
+    """The engine's settings as variables, which Dask reads in every pod."""
+    names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
+    return {f"DASK_{name}": str(value) for name, value in names.items()}

@@ -1,0 +1,27 @@
+"""A cluster that tells its address in a file, as `dask scheduler --scheduler-file` and dask-mpi do.
+
+    dranking select DATA ... --scheduler cluster/scheduler_file.py \
+        --cluster path=/shared/scheduler.json --cluster timeout=10m
+
+Option: path, a .json file on storage that this machine shares with the scheduler. It is waited for
+until it is there and filled, for `timeout` at most (30 s). `--scheduler /shared/scheduler.json` is
+the same in short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dranking.errors import UsageError
+
+
+def make_cluster(options: Mapping[str, Any]) -> str:
+    """The path of the file."""
+    unknown = sorted(set(options) - {"path", "security"})
+    if unknown:
+        raise UsageError(f"cluster options {', '.join(unknown)}: a file has none of these.")
+    path = options.get("path")
+    if not isinstance(path, str) or not path.endswith(".json"):
+        raise UsageError(f"path is {path!r}; give the scheduler file, such as /shared/dask.json.")
+    return path

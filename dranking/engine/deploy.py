@@ -1,0 +1,115 @@
+"""What the ways to start a cluster (the files of ``cluster/``) have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from dranking.errors import UsageError
+
+LOOPBACK = "127.0.0.1"
+
+SETTINGS: dict[str, Any] = {
+    # A task that is stolen takes its tile along: hundreds of megabytes, for milliseconds of work.
+    "distributed.scheduler.work-stealing": False,
+}
+"""Of Dask, for schedulers that are started for the engine."""
+
+
+def start(
+    cluster: Callable[..., Any],
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """Start a cluster with the engine's settings.
+
+    Parameters
+    ----------
+    cluster
+        A cluster of Dask's, as a class or function.
+    options
+        Its keyword arguments.
+    settings
+        More of Dask's configuration, for the processes that inherit it.
+    """
+    import dask
+
+    with dask.config.set({**SETTINGS, **(settings or {})}):
+        return cluster(**options)
+
+
+def optional(module: str, extra: str) -> Any:
+    """A module of a package that is not needed otherwise.
+
+    Parameters
+    ----------
+    module
+        Its name.
+    extra
+        The extra of this project that brings it.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be imported.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f"this needs the package {module.partition('.')[0]}: pip install 'dranking[{extra}]' "
+            f"({error})."
+        ) from error
+
+
+def local_cluster(options: Mapping[str, Any]) -> Any:
+    """Worker processes on this machine, reachable from it alone.
+
+    Parameters
+    ----------
+    options
+        n_workers, threads_per_worker, memory_limit (of each worker), security, and what else
+        `distributed.LocalCluster` takes.
+    """
+    from distributed import LocalCluster
+
+    # Loopback only, the dashboard too, which by itself would listen on every interface.
+    defaults = {
+        "host": LOOPBACK,
+        "dashboard_address": f"{LOOPBACK}:0",
+        "threads_per_worker": 1,
+        "processes": True,
+    }
+    return start(LocalCluster, {**defaults, **options})
+
+
+def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """Keyword arguments of a cluster of dask-jobqueue, with what suits the engine.
+
+    Workers of one thread each, as many as a job has cores; the scheduler's dashboard on the
+    loopback interface, and none of workers.
+
+    Parameters
+    ----------
+    options
+        As given: cores and memory of a job, n_workers, queue, walltime, and what else the cluster
+        takes.
+    section
+        Where Dask's configuration has the rest, behind ``jobqueue.``.
+    """
+    import dask
+
+    found = dict(options)
+    if "cores" in found:
+        found.setdefault("processes", found["cores"])
+    arguments = found.pop("worker_extra_args", None)
+    if arguments is None:
+        arguments = dask.config.get(f"jobqueue.{section}.worker-extra-args", None) or []
+    dashboard = ["--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]  # metrics are there too
+    found["worker_extra_args"] = [*dashboard, *arguments]
+    scheduler = found.pop("scheduler_options", None)
+    if scheduler is None:
+        scheduler = dask.config.get(f"jobqueue.{section}.scheduler-options", None) or {}
+    found["scheduler_options"] = {"dashboard_address": f"{LOOPBACK}:0", **scheduler}
+    return found
