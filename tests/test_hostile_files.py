@@ -24,6 +24,7 @@ from dranking.data.store import StoredDataset
 from dranking.engine.cluster import _address_in
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.export.formats import export_model, import_model
+from dranking.rankers.bundle import BundleCheckpoint, Planes, Round
 from dranking.rankers.statistics import build_statistics
 from dranking.retrain.config import load_config
 from dranking.retrain.drift import parse_profile, profile_edges, profile_of
@@ -60,9 +61,11 @@ def places(document, place=()):
         yield from places(value, (*place, key))
 
 
-def changed(document):
+def changed(document, without=()):
     """Copies of a document with one entry changed, left out, or one too many."""
     for place in places(document):
+        if place[0] in without:
+            continue
         for value in [*VALUES, ...]:
             copied = copy.deepcopy(document)
             within = copied
@@ -332,11 +335,42 @@ def test_checkpoints_of_a_bilinear_training(tmp_path):
     good = tmp_path / "good"
     shutil.copytree(tmp_path / "state", good)
     document = json.loads((good / "manifest.json").read_text())
-    for content in (*DOCUMENTS, *changed(document)):
+    for content in (*DOCUMENTS, *changed(document, without=("job", "files"))):
         shutil.rmtree(tmp_path / "state")
         shutil.copytree(good, tmp_path / "state")
         (tmp_path / "state" / "manifest.json").write_bytes(content)
         assert refused(use) or content.startswith(b"{")
+
+
+def test_checkpoints_of_cutting_planes(tmp_path):
+    stored = BundleCheckpoint(tmp_path / "planes", {"data": "x"})
+    planes = Planes(3, 1.0)
+    for slope in np.eye(3)[:2]:
+        planes.add(slope, 1.0)
+    stored.save(Round(np.ones(3), 1.0, -np.inf, np.inf, 0.1, 2), planes)
+
+    def use():
+        stored.load(Planes(3, 1.0))
+
+    use()
+    good = tmp_path / "good"
+    shutil.copytree(tmp_path / "planes", good)
+
+    def anew():
+        shutil.rmtree(tmp_path / "planes")
+        shutil.copytree(good, tmp_path / "planes")
+
+    document = json.loads((good / "manifest.json").read_text())
+    for content in (*DOCUMENTS, *changed(document, without=("job", "files"))):
+        anew()
+        (tmp_path / "planes" / "manifest.json").write_bytes(content)
+        assert refused(use) or content.startswith(b"{")
+    for file in sorted(good.glob("*.npy")):
+        for what, change in HOSTILE_ARRAYS.items():
+            anew()
+            rewrite(tmp_path / "planes", file.name, change(np.load(file)))
+            harmless = what in ("too far", "negative")
+            assert refused(use) or harmless, (file.name, what)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse_data"])

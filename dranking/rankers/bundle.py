@@ -20,14 +20,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.data.array_files import read_arrays, write_arrays
 from dranking.data.atomic import AnyPath
 from dranking.engine.progress import report
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.kernels.simplex import minimise_on_simplex
 from dranking.rankers.jobs import check_same_job
+from dranking.rankers.training import Count
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
@@ -191,9 +193,17 @@ class Planes:
         return {name: getattr(self, f"_{name}") for name in OF_PLANES}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Be the planes that had these arrays."""
+        """Be the planes that had these arrays; raises ValueError if they can be nobody's."""
+        n, n_weights = len(np.atleast_1d(arrays["heights"])), self._slopes.shape[1]
+        shapes = {"slopes": (n, n_weights), "gram": (n, n)}
         for name in OF_PLANES:
-            setattr(self, f"_{name}", np.array(arrays[name]))
+            array = np.array(arrays[name])
+            wanted = np.int64 if name == "idle" else np.float64
+            if array.shape != shapes.get(name, (n,)) or array.dtype != wanted:
+                raise ValueError(f"{name} does not fit {n} planes of {n_weights} weights")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+            setattr(self, f"_{name}", array)
 
     def minimum(self, accuracy: float) -> tuple[float, Array]:
         """A lower bound of the minimum, no further than `accuracy` below it, and where it is."""
@@ -211,6 +221,18 @@ class Planes:
             self._slopes, self._heights = self._slopes[kept], self._heights[kept]
             self._gram = self._gram[np.ix_(kept, kept)]
             self._weights, self._idle = self._weights[kept], self._idle[kept]
+
+
+class _Facts(BaseModel):
+    """What stands in the manifest of a checkpoint beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    job: dict[str, Any]
+    objective: FiniteFloat
+    lower: float
+    gap: float
+    wanted: FiniteFloat
+    n_iter: Count
 
 
 class BundleCheckpoint:
@@ -240,17 +262,22 @@ class BundleCheckpoint:
         """
         if not self._path.exists():
             return None
-        facts, arrays = read_arrays(self._path, CHECKPOINT)
+        stored, arrays = read_arrays(self._path, CHECKPOINT)
         try:
-            theirs = facts.pop("job")
-            at = Round(best=np.array(arrays["best"]), **facts)
+            facts = _Facts.model_validate(stored)
+            check_same_job(self._path, self._job, facts.job, "a training")
             planes.restore(arrays)
-        except (KeyError, TypeError) as error:
+            best = np.array(arrays["best"])
+            numbers = best.dtype == np.float64 and best.shape == arrays["slopes"].shape[1:]
+            if not numbers or not np.isfinite(best).all():
+                raise ValueError("best is not finite, or of other features")
+        except UsageError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{self._path}: this is no checkpoint of cutting planes; remove it to start anew."
             ) from error
-        check_same_job(self._path, self._job, theirs, "a training")
-        return at
+        return Round(best=best, **facts.model_dump(exclude={"job"}))
 
     def save(self, at: Round, planes: Planes) -> None:
         """Replace the directory with this round."""
