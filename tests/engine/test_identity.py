@@ -8,6 +8,7 @@ from sklearn.base import clone
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
+from dranking.rankers import max_margin
 from dranking.rankers.memory import Needs
 from tests.rankers.problems import random_problem
 
@@ -97,8 +98,9 @@ def test_rankrls(dataset, client):
     indirect=["dataset"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_max_margin(loss, solver, dataset, client):
+def test_max_margin(loss, solver, dataset, client, monkeypatch):
     """A few steps or rounds: each costs a cluster its overhead."""
+    monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
     options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 0.2}
     options["max_iter"] = 2 if solver == "newton" else 10
     ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
