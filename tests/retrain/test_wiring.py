@@ -1,6 +1,7 @@
 """What a configuration says reaches what it is for, and what a run records is what happened."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -267,3 +268,13 @@ def test_data_without_a_label_is_named(stream):
 def test_tables_of_other_rankers_are_refused(stream, kind, settings, message):
     with pytest.raises(UsageError, match=message):
         of_kind(stream, kind, *settings)
+
+
+def test_a_measure_that_no_query_counts_for_is_null(stream):
+    holdout = stream.folder / "holdout.txt"
+    text = re.sub(r"(?m)^0 ", "1 ", holdout.read_text())
+    holdout.write_text(text)  # all are relevant, so there is no area under a curve
+    outcome = run(stream, "run.metrics=['auc']", f"run.prometheus={stream.folder}/d.prom")
+    assert outcome.as_json()["metrics"]["challenger"]["auc"] is None
+    assert registry_of(stream).manifest("000001").metrics["auc"] is None
+    assert "metric_auc" not in (stream.folder / "d.prom").read_text()
