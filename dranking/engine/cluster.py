@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import math
 import time
@@ -96,6 +97,9 @@ def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
             "scheduler file (.json) or a Python file with make_cluster(options)."
         )
     access = _take_access(options)
+    # A client that was refused closes itself when it is collected. Were that while the next one
+    # starts its event loop, in the same thread, they would wait for each other's lock for ever.
+    gc.collect()
     with _cluster(scheduler, options, access) as cluster:
         yield from _connected(cluster, scheduler, access)
 
