@@ -22,6 +22,7 @@ from tests.rankers.problems import random_problem
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.exhaustive,
     pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning"),
 ]
@@ -73,7 +74,7 @@ def test_feature_blocks_outlive_a_worker(tmp_path, cluster_and_client):
     stored = dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d")
     expected = dr.GreedyRankRLS(5, 2.0).fit(stored, executor=ThreadExecutor(2))
     cluster, client = cluster_and_client
-    executor = Chaos(client, {("announce", 6): lambda: signal_worker(cluster, client)})
+    executor = Chaos(client, {("announce", 3): lambda: signal_worker(cluster, client)})
     found = dr.GreedyRankRLS(5, 2.0, feature_blocks=3).fit(stored, executor=executor)
     assert not executor.deeds
     assert found.selected_ == expected.selected_

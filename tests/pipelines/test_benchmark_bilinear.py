@@ -37,6 +37,7 @@ def test_short_documents_have_as_many_words_each():
     np.testing.assert_allclose(made.vectors.power(2).sum(axis=1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_there", [True, False])
 def test_every_figure_is_measured(is_there, monkeypatch, tmp_path):
     monkeypatch.setattr(bilinear, "WARM_UP", 200)

@@ -40,16 +40,16 @@ def test_both_sides_have_the_same_bits_and_move_what_the_model_says(monkeypatch)
     assert found["messages"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_passes_are_shared(monkeypatch):
     monkeypatch.setattr(sharing, "QUICK_DOCUMENTS", 5_000)
     [item] = quick("sharing").values()
     assert item.skipped or item.value > 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_kills_change_nothing(monkeypatch):
     monkeypatch.setattr(kills, "QUICK_KILLS", 1)
     found = held(quick("kills"))
@@ -57,8 +57,8 @@ def test_kills_change_nothing(monkeypatch):
     assert found["same weights in every bit"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_memory_of_workers_is_measured(monkeypatch):
     assert all(item.skipped for item in quick("large").values())
     found = held(large.figures(False, 20_000))

@@ -5,8 +5,8 @@ import pytest
 from pipelines.benchmarks.scale import feature_blocks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_bits_broadcasts_and_bytes(monkeypatch):
     monkeypatch.setattr(feature_blocks, "QUICK_DOCUMENTS", 9_000)  # two blocks of queries
     monkeypatch.setattr(feature_blocks, "QUICK_FEATURES", 40)

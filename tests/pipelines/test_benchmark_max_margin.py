@@ -1,9 +1,12 @@
 from pathlib import Path
 
+import pytest
+
 from pipelines.benchmarks import harness, max_margin
 from pipelines.benchmarks.greedy import Size
 
 
+@pytest.mark.exhaustive
 def test_every_figure_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(max_margin, "MADE", Size(600, 5, 20, {}, {}))
     options = harness.parser("").parse_args(["--quick", "--data", str(tmp_path)])

@@ -36,6 +36,7 @@ def test_without_the_peer_its_figures_are_skipped():
     assert ratio.value is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_every_figure_is_measured(monkeypatch):
     monkeypatch.setattr(pairwise, "QUICK", ((TINY, 1.0),))

@@ -54,6 +54,7 @@ def test_the_peer_states_its_seconds_and_our_objective(peer, tmp_path):
     assert objective == pytest.approx(ours.objective_, rel=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("with_peer", [False, True])
 def test_every_figure_is_measured(with_peer, peer, monkeypatch):
     monkeypatch.setattr(ranksvm, "QUICK", (TINY,))

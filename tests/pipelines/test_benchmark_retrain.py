@@ -8,6 +8,7 @@ from pipelines.benchmarks import retrain
 from pipelines.benchmarks.harness import main
 
 
+@pytest.mark.exhaustive
 def test_it_measures_and_every_figure_holds(capsys, monkeypatch):
     monkeypatch.setattr(retrain, "N_PARTS", 4)
     main(retrain.measure, retrain.options(), ["--json", "--quick", "--rounds", "2"])

@@ -408,7 +408,7 @@ print(dr.GreedyRankRLS(n_features=2).fit(X, y, qid=np.repeat(np.arange(10), 6)).
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_processes_that_compile_at_once(tmp_path):
     environment = os.environ | {
         "NUMBA_CACHE_DIR": str(tmp_path / "numba"),

@@ -262,7 +262,7 @@ def test_a_run_killed_at_any_stage_is_finished_by_the_next(stream, stage, tmp_pa
     assert weights_of(registry, "000002") == weights_of(Registry(tmp_path / "r"), "000001")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_killed_between_any_two_renames_is_finished_by_the_next(stream):
     stream.night(1)
     run(stream)
