@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from dranking.engine.deadlines import setting
 from dranking.engine.lineage import Lineage
 from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
+from dranking.engine.traffic import n_bytes_of
 from dranking.engine.watch import Watch
 from dranking.errors import TryAgainError
 
@@ -17,6 +19,19 @@ CLOSED = ("closing", "closed")
 
 OUT_OF_MEMORY = "worker-restart-memory"
 """Under this Dask's scheduler notes that a worker was killed for the memory it took."""
+
+
+LARGE = 2**20
+"""Bytes of arguments with which a task is a message of its own."""
+
+
+class Call(NamedTuple):
+    """A task that the scheduler does not know yet."""
+
+    task: Any
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    slot: int | None
 
 
 class DaskExecutor:
@@ -34,6 +49,8 @@ class DaskExecutor:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._lineage = Lineage()
+        self._queue: list[Call] = []
+        self._gathered: Sequence[Any] = ()
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
@@ -80,35 +97,55 @@ class DaskExecutor:
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Any:
-        """Start a task under a key that begins with `name`.
+        """Queue a task under a key that begins with `name`; it starts before the next wait.
 
-        On the worker of the slot if that is still there: a task that was pinned to it would wait
-        for a lost one forever.
+        Tasks start together because a message takes the scheduler longer than a task. Where there
+        is a slot, on its worker if that is still there: a task that was pinned to it would wait for
+        a lost one forever.
 
         Raises
         ------
         TryAgainError
             If the scheduler is lost.
         """
-        import dask
         from distributed import Future
 
         if self._client.status != "running":
             raise self._watch.lost()
-        key = f"{name}-{self._run}-{next(self._numbers)}"
+        task = Future(f"{name}-{self._run}-{next(self._numbers)}", self._client)
+        self._queue.append(Call(task, function, args, slot))
+        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
+        if n_bytes_of(args) > LARGE:
+            self.start()
+        return task
+
+    def start(self) -> None:
+        """Start the tasks that are queued."""
+        queue, self._queue = self._queue, []
+        for slot, calls in itertools.groupby(queue, key=attrgetter("slot")):
+            self._send(list(calls), slot)
+        self._gathered = ()
+
+    def _send(self, calls: Sequence[Call], slot: int | None) -> None:
+        """Start tasks with one message, those first that others of them wait for."""
+        import dask
+        from dask._task_spec import Task, TaskRef
+        from distributed import Future
+
+        graph = {}
+        for task, function, args, _ in calls:
+            inputs = (TaskRef(arg.key) if isinstance(arg, Future) else arg for arg in args)
+            graph[task.key] = Task(task.key, function, *inputs)
         # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
         # they can be sent again when a worker is lost.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-            task = self._client.submit(
-                function,
-                *args,
-                key=key,
-                pure=False,
+            self._client.get(
+                graph,
+                list(graph),
+                sync=False,
                 workers=None if slot is None else [self._slots[slot]],
                 allow_other_workers=slot is not None,
             )
-        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
-        return task
 
     def gather(self, tasks: Sequence[Any]) -> list[Any]:
         """Wait for tasks and return their results in order; after an error none is started.
@@ -126,6 +163,7 @@ class DaskExecutor:
         from distributed.comm import CommClosedError
 
         tasks = list(tasks)
+        self.start()
         while True:
             try:
                 results: list[Any] = self._watch.wait(
@@ -134,6 +172,9 @@ class DaskExecutor:
                     asynchronous=True,
                     n_left=lambda: len(self._lineage.unfinished(tasks)),
                 )
+                # Let go of now, they would be told to the scheduler before the tasks that are
+                # queued next: a client waits between messages.
+                self._gathered = tasks
                 return results
             except KilledWorker as error:
                 self._retry(tasks, error)
@@ -178,6 +219,7 @@ class DaskExecutor:
 
     def cancel(self, tasks: Sequence[Any]) -> None:
         """Give up on tasks and on those that they wait for; what is running comes to nothing."""
-        unfinished = self._lineage.unfinished(tasks)
-        if unfinished and self._client.status not in CLOSED:
-            self._client.cancel(unfinished)
+        given_up = set(self._lineage.unfinished(tasks))
+        self._queue = [call for call in self._queue if call.task not in given_up]
+        if given_up and self._client.status not in CLOSED:
+            self._client.cancel(list(given_up))

@@ -9,6 +9,7 @@ the same for any number of feature blocks too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product, repeat
@@ -25,8 +26,13 @@ from dranking.engine.source import BlockSource
 from dranking.engine.traffic import Traffic, n_bytes_of
 from dranking.engine.tree import join_features, tree_sum
 
-MAX_TILE_BYTES = 256 * 2**20
+MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2
+"""At least, so that workers that join get some."""
+
+UNEVEN = 1.1
+"""What the busiest slot may have, over its share."""
+
 FAN_IN = 16  # partial sums a single task combines: four levels of the tree
 
 BlockFunction = Callable[..., Any]
@@ -269,11 +275,17 @@ class Tiles:
         return self._combine(tasks, name)
 
     def _combine(self, partials: list[Task], name: str) -> Any:
-        """Sum what the tiles of each feature block gave, and join the feature blocks."""
+        """Sum what the tiles of each feature block gave, and join the feature blocks.
+
+        The last sum is the driver's: a task takes longer.
+        """
         columns = self._by_feature_block(partials)
-        while len(columns[0]) > 1:
+        while len(columns[0]) > FAN_IN:
             columns = [self._combine_some(column, name) for column in columns]
-        return self._joined(self.executor.gather([task for [task] in columns]), name)
+        width = len(columns[0])
+        parts = self.executor.gather([task for column in columns for task in column])
+        sums = [tree_sum(parts[i : i + width]) for i in range(0, len(parts), width)]
+        return self._joined(sums, name)
 
     def _by_feature_block(self, tiles: Sequence[Any]) -> list[Sequence[Any]]:
         """What is there for every tile, or for those of one feature block, by feature block."""
@@ -338,14 +350,26 @@ class Tiles:
 
 
 def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
-    """Block ranges of the tiles: as large as MAX_TILE_BYTES and TILES_PER_SLOT allow."""
+    """Block ranges of the tiles: as large as they may be, for every round takes a task for each."""
     n_blocks = dataset.n_blocks
     largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
-    n_tiles = n_blocks * n_feature_blocks
+    share = n_blocks * n_feature_blocks / n_slots
+    most = max(UNEVEN * share, _busiest(n_blocks, 1, n_slots, n_feature_blocks))
     size = 1
-    while 2 * size * largest <= MAX_TILE_BYTES and n_tiles >= 2 * size * TILES_PER_SLOT * n_slots:
-        size *= 2
+    for larger in (2**power for power in range(1, n_blocks.bit_length())):
+        n_tiles = math.ceil(n_blocks / larger) * n_feature_blocks
+        if larger * largest > MAX_TILE_BYTES or n_tiles < TILES_PER_SLOT * n_slots:
+            break
+        if _busiest(n_blocks, larger, n_slots, n_feature_blocks) <= most:
+            size = larger
     return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
+
+
+def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> int:
+    """Blocks that the busiest slot gets, of one or another feature block, in tiles of a size."""
+    n_full, rest = divmod(n_blocks, size)
+    n_full *= n_feature_blocks
+    return math.ceil(n_full / n_slots) * size + (rest if n_full % n_slots == 0 else 0)
 
 
 def feature_borders(n_features: int, n_feature_blocks: int) -> Indices:

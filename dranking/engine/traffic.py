@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 
 class Traffic(NamedTuple):
@@ -33,4 +35,8 @@ def n_bytes_of(value: Any) -> int:
     """Bytes of the arrays and numbers in a value that is sent."""
     if isinstance(value, tuple | list):
         return sum(map(n_bytes_of, value))
+    if isinstance(value, dict):
+        return sum(map(n_bytes_of, value.values()))
+    if is_dataclass(value) or issparse(value):
+        return sum(map(n_bytes_of, vars(value).values()))
     return int(np.asarray(value).nbytes) if isinstance(value, np.ndarray | np.number | float) else 0

@@ -12,20 +12,19 @@ import argparse
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 import dranking as dr
-from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, QueryBlock
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.data.dataset import Dataset
-from dranking.engine.cluster import open_executor
-from dranking.engine.executor import Executor, ThreadExecutor
+from dranking.engine.executor import Executor, ThreadExecutor, get_executor
 from dranking.rankers.spd import SPD
+from pipelines.benchmarks.clusters.runs import worker_processes
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays
 from pipelines.benchmarks.harness import (
     Figure,
@@ -39,9 +38,9 @@ from pipelines.benchmarks.harness import (
     processor_seconds,
     skipped,
 )
+from pipelines.benchmarks.made import QUERY_SIZE, made_blocks
 
 LAMBDA = 1e-4
-QUERY_SIZE = 40
 TARGETS = ((Size(70_000, 46, 40, {}, {}), 2e6), (Size(200_000, 136, 50, {}, {}), 1e6))
 QUICK = ((Size(7_000, 46, 40, {}, {}), 2e6),)
 STEPS = 2_000_000
@@ -103,14 +102,16 @@ def epochs(n_steps: int, shards: int = 1) -> SPD:
 def two_workers(n_documents: int, n_steps: int) -> list[Figure]:
     """The same two shards on one worker and on two: threads, then Dask's worker processes.
 
-    Beside them what the machine itself gives: arithmetic that needs no memory.
+    A worker process has one core, as one that a cluster gives one core. Beside them what the
+    machine itself gives: arithmetic that needs no memory.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         stored = dr.write_dataset(made_blocks(n_documents, 46), Path(folder, "data"))
-        clusters = [open_executor("local", {"n_workers": n}) for n in (1, 2)]
         executors: dict[str, list[Executor]] = {
             "threads": [ThreadExecutor(1), ThreadExecutor(2)],
-            "worker processes": [stack.enter_context(cluster) for cluster in clusters],
+            "worker processes": [
+                get_executor(stack.enter_context(worker_processes(n, pinned=True))) for n in (1, 2)
+            ],
         }
         runs = {
             f"{n} {kind}": partial(epochs(n_steps, 2).fit, stored, executor=executor)
@@ -167,25 +168,6 @@ def train_once(n_documents: int, data: Dataset) -> SPD:
     n_steps = STEPS_PER_DOCUMENT * n_documents
     ranker = SPD(LAMBDA, n_epochs=1, steps_per_epoch=n_steps, memory_limit=1)
     return ranker.fit(data, executor=ThreadExecutor(1))
-
-
-def made_blocks(
-    n_documents: int, n_features: int, query_size: int = QUERY_SIZE
-) -> Iterator[QueryBlock]:
-    """Blocks of queries of one size, made one at a time."""
-    per_block = MAX_BLOCK_DOCUMENTS // query_size
-    weights = np.random.default_rng(0).normal(size=n_features)
-    for first in range(0, n_documents // query_size, per_block):
-        n_queries = min(per_block, n_documents // query_size - first)
-        rng = np.random.default_rng((1, first))
-        features = rng.random((n_queries * query_size, n_features), dtype=np.float32)
-        noisy = features @ weights + rng.normal(size=len(features))
-        yield QueryBlock(
-            features=features,
-            relevance=np.digitize(noisy, np.quantile(noisy, [0.7, 0.9])).astype(float),
-            query_ptr=np.arange(0, len(features) + 1, query_size),
-            query_ids=pa.array(np.arange(first, first + n_queries)),
-        )
 
 
 def write_text(arrays: Arrays, path: Path, first_query: int = 100_000) -> Path:

@@ -95,9 +95,8 @@ def test_get_executor_takes_a_client_given_or_current(client):
 
 @pytest.mark.cluster
 def test_large_data_travels_without_a_warning(client):
-    [size] = get_executor(client).gather(
-        [get_executor(client).submit(len, bytes(20_000_000), name="size")]
-    )
+    executor = get_executor(client)
+    [size] = executor.gather([executor.submit(len, bytes(20_000_000), name="size")])
     assert size == 20_000_000
 
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from pipelines.benchmarks import harness, pairwise
+from pipelines.benchmarks import harness, made, pairwise
 from pipelines.benchmarks.greedy import Size, make_arrays
 
 TINY = Size(600, 5, 20, {}, {})
 
 
 def test_made_blocks_hold_whole_queries_of_every_grade():
-    blocks = list(pairwise.made_blocks(20_000, 4))
+    blocks = list(made.made_blocks(20_000, 4))
     assert sum(block.n_documents for block in blocks) == 20_000
     assert len({q for block in blocks for q in block.query_ids.to_pylist()}) == 500
     for block in blocks:
-        assert set(np.diff(block.query_ptr)) == {pairwise.QUERY_SIZE}
+        assert set(np.diff(block.query_ptr)) == {made.QUERY_SIZE}
         assert set(block.relevance) == {0.0, 1.0, 2.0}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -19,7 +20,7 @@ from dranking.engine.tiles import Tiles
 from dranking.rankers.gram import QueryMoments
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.selection import select_paths
-from pipelines.benchmarks.pairwise import made_blocks
+from pipelines.benchmarks.made import made_blocks
 
 QUERY_SIZE = 50
 WORKERS = 2
@@ -49,13 +50,27 @@ def made(
 
 
 @contextmanager
-def worker_processes(n_workers: int, memory_limit: int | str = UNLIMITED) -> Iterator[Any]:
-    """A client of worker processes of one thread each, on this machine."""
+def worker_processes(
+    n_workers: int, memory_limit: int | str = UNLIMITED, *, pinned: bool = False
+) -> Iterator[Any]:
+    """A client of worker processes of one thread each, on this machine.
+
+    Pinned, each has one core, as a worker to which a cluster gives one core: otherwise one reads
+    its next block on whatever core is idle.
+    """
     from distributed import Client
 
     options = {"n_workers": n_workers, "memory_limit": memory_limit}
     with local_cluster(options) as cluster, Client(cluster, set_as_default=False) as client:
+        if pinned:
+            for core, address in zip(cores(), client.nthreads(), strict=False):
+                client.run(os.sched_setaffinity, 0, [core], workers=[address])
         yield client
+
+
+def cores() -> list[int]:
+    """The cores that workers can be pinned to: none where the system does not pin."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def select(

@@ -1,12 +1,10 @@
 """Passes over X from storage on one worker and on two.
 
-Each worker process has one core, as one that a cluster gives one core: by itself a worker reads the
-next block while it works on one, on whatever core is idle.
+Each worker process has one core.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +13,7 @@ from typing import Any
 from dranking.data.dataset import Dataset
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram import GramRows, QueryMoments
-from pipelines.benchmarks.clusters.runs import executor_of, made, worker_processes
+from pipelines.benchmarks.clusters.runs import cores, executor_of, made, worker_processes
 from pipelines.benchmarks.harness import Figure, figure, interleaved, skipped
 
 N_FEATURES = 136
@@ -31,8 +29,7 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
         f"passes of {len(ROWS)} rows a second from storage, {size[0]:,} x {N_FEATURES}, "
         "two workers over one"
     )
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    if n_cores < 2:
+    if len(cores()) < 2:
         return {name: skipped(name, "x", "it takes two cores to pin", target=AT_LEAST)}
     try:
         with made([size]) as [data]:
@@ -46,10 +43,7 @@ def ratio(data: Dataset, rounds: int) -> Any:
     with ExitStack() as stack:
         passes: dict[str, Callable[[], None]] = {}
         for n_workers in (1, 2):
-            client = stack.enter_context(worker_processes(n_workers))
-            cores = sorted(os.sched_getaffinity(0))
-            for core, address in zip(cores, client.nthreads(), strict=False):
-                client.run(os.sched_setaffinity, 0, [core], workers=[address])
+            client = stack.enter_context(worker_processes(n_workers, pinned=True))
             passes[str(n_workers)] = partial(one_pass, rows_from_storage(data, client))
         seconds = interleaved(passes, rounds)
     return seconds["1"] / seconds["2"]

@@ -22,7 +22,7 @@ from dranking.engine.tiles import tile_ranges
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.selection import select_paths
 from pipelines.benchmarks.harness import Figure, figure, resident, skipped
-from pipelines.benchmarks.pairwise import made_blocks
+from pipelines.benchmarks.made import made_blocks
 
 DOCUMENTS, N_FEATURES, QUERY_SIZE = 50_000, 20_000, 100
 QUICK_DOCUMENTS, QUICK_FEATURES = 20_000, 400

@@ -19,7 +19,7 @@ from dranking.rankers.memory import MemoryPlan, plan_memory
 from dranking.rankers.path import Selection, SelectionRules
 from dranking.rankers.selection import select_paths
 from pipelines.benchmarks.harness import Figure, figure, interleaved, peak_memory, skipped
-from pipelines.benchmarks.pairwise import made_blocks
+from pipelines.benchmarks.made import made_blocks
 from pipelines.benchmarks.scale.speed import size_of
 
 K, N_FEATURES, QUERY_SIZE = 10, 136, 100
