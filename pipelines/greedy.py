@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 import typer
 
 from dranking.cli.numbers import Grid, parse_grid
-from dranking.cli.output import note, print_json, progress_shown
+from dranking.cli.output import print_json, progress_shown
 from dranking.cli.where import Where
 from dranking.data.atomic import atomic_write
 from dranking.data.dataset import Dataset
@@ -28,11 +27,11 @@ from dranking.data.ingest import ingest
 from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster import open_executor
 from dranking.engine.progress import report
-from dranking.errors import DrankingError
 from dranking.metrics.per_query import write_per_query
 from dranking.tuning.curves import plot_curves, save_figure
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.search import tune
+from pipelines.script import run_script
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,8 +106,4 @@ def stored(files: list[Path], path: Path) -> Dataset:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +100,16 @@ class Dataset(ABC):
         for part in self.block_digests():
             digest.update(part.encode())
         return digest.hexdigest()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Content and sizes, for the provenance of what is made of it."""
+        return {
+            "fingerprint": self.fingerprint,
+            "n_documents": self.n_documents,
+            "n_queries": self.n_queries,
+            "n_features": self.n_features,
+        }
 
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""

@@ -95,12 +95,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = dataset.n_features
         self.feature_names_ = dataset.feature_names
         self._transforms: tuple[QueryMinMax | Standard, ...] = dataset.transforms
-        self._data_facts = {
-            "fingerprint": dataset.fingerprint,
-            "n_documents": dataset.n_documents,
-            "n_queries": dataset.n_queries,
-            "n_features": dataset.n_features,
-        }
+        self._data_facts = dataset.facts
         return self
 
     def _check_fitted(self) -> None:

@@ -51,12 +51,7 @@ class LinearNight:
             data = self._data(name)
             if data.n_unlabelled == data.n_documents:
                 raise DataError(f"the {name} data has no labelled document.")
-            facts[name] = {
-                "fingerprint": data.fingerprint,
-                "n_documents": data.n_documents,
-                "n_queries": data.n_queries,
-                "n_features": data.n_features,
-            }
+            facts[name] = data.facts
         return facts
 
     def statistics(self) -> Facts:

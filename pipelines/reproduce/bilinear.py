@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +30,6 @@ from typing import Any, NamedTuple
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import atomic_write
 from dranking.data.preferences import same_class
-from dranking.errors import DrankingError
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.rankers.bilinear import BilinearRanker
 from dranking.rankers.bilinear_evaluation import evaluate_bilinear
@@ -39,6 +37,7 @@ from dranking.rankers.bilinear_model import BilinearModel
 from dranking.rankers.bilinear_training import BilinearPoint
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
+from pipelines.script import run_script
 
 FIXED_RATE = 0.01
 N_EPOCHS = 20
@@ -292,8 +291,4 @@ def show(name: str, rows: Sequence[Row]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

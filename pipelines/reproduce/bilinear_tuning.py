@@ -11,7 +11,6 @@ are not looked at.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -23,11 +22,11 @@ import numpy as np
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.collection import Collection
 from dranking.data.preferences import same_class
-from dranking.errors import DrankingError
 from dranking.rankers.bilinear import BilinearRanker
 from dranking.rankers.bilinear_evaluation import evaluate_bilinear
 from pipelines.reproduce.bilinear import N_EPOCHS, Setting
 from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
+from pipelines.script import run_script
 
 HELD_OUT = 2_000
 """Documents held out."""
@@ -108,8 +107,4 @@ def results(ranker: BilinearRanker, parts: Corpus) -> tuple[float, float, float]
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

@@ -17,25 +17,27 @@ Ranking Models. SIGIR 2010 workshop on Feature Generation and Selection for Info
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dranking.cli.output import console, note, print_json, print_table, progress_shown
-from dranking.data.dataset import Dataset
-from dranking.data.open import open_dataset
-from dranking.errors import DataError, DrankingError
 from dranking.tuning.curves import measure_label, plot_curves, save_figure
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import ModelName
 from dranking.tuning.search import TuningResult, tune
 from pipelines.reproduce.greedy_rankrls_published import PUBLISHED, Choice
+from pipelines.reproduce.letor import (
+    CONVENTION,
+    Fold,
+    find_data_sets,
+    parse_arguments,
+    read_fold,
+)
+from pipelines.script import run_script
 
 FOLDS = tuple(f"fold {number}" for number in range(1, 6))
-CONVENTION = "letor4"
 MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
 GREEDY: ModelName = "greedy-rankrls"
 LAMBDAS: dict[ModelName, list[float]] = {
@@ -45,14 +47,6 @@ LAMBDAS: dict[ModelName, list[float]] = {
 TITLES = {"greedy-rankrls": "greedy RankRLS", "rankrls": "RankRLS", "ranksvm": "RankSVM"}
 FIGURE_LAMBDAS = [2.0**-7, 2.0**2, 2.0**6, 2.0**8]
 FIGURE_MEASURES = ("map", "mean_ndcg")
-
-
-class Fold(NamedTuple):
-    """Training, validation and test queries."""
-
-    train: Dataset
-    validation: Dataset
-    test: Dataset
 
 
 class Outcome(NamedTuple):
@@ -73,7 +67,7 @@ Outcomes = dict[ModelName, list[Outcome]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse_arguments(arguments)
+    options = parse_arguments(arguments, "pipelines.reproduce.greedy_rankrls", __doc__)
     result: dict[str, Any] = {}
     figures: list[Path] = []
     for name, folder in find_data_sets(options.folder).items():
@@ -88,48 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_json({**result, "figures": [str(path) for path in figures]})
     else:
         note(f"figures written: {', '.join(map(str, figures))}")
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m pipelines.reproduce.greedy_rankrls",
-        description=(__doc__ or "").split("\n", 1)[0],
-    )
-    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER", help="with MQ2007 or MQ2008")
-    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
-    return parser.parse_args(arguments)
-
-
-def find_data_sets(folder: Path) -> dict[str, Path]:
-    """The data sets in a folder, or the one that it is."""
-    folder = folder.resolve()
-    found = {
-        name: path
-        for name in PUBLISHED
-        for path in (folder, folder / name)
-        if path.name == name and path.is_dir()
-    }
-    if not found:
-        raise DataError(
-            f"{folder}: is neither MQ2007 nor MQ2008, nor a folder with one of them; "
-            "name the folder of LETOR 4.0, unpacked."
-        )
-    return found
-
-
-def fold_files(folder: Path, number: int) -> tuple[list[Path], list[Path], list[Path]]:
-    """Training, validation and test files of fold 1 to 5."""
-    fold = folder / f"Fold{number}"
-    if fold.is_dir():
-        return [fold / "train.txt"], [fold / "vali.txt"], [fold / "test.txt"]
-    parts = [folder / f"S{(number - 1 + i) % 5 + 1}.txt" for i in range(5)]
-    return parts[:3], parts[3:4], parts[4:]
-
-
-def read_fold(folder: Path, number: int) -> Fold:
-    """Read fold 1 to 5 into memory."""
-    return Fold(*map(open_dataset, fold_files(folder, number)))
 
 
 def run(ranker: ModelName, fold: Fold) -> Outcome:
@@ -253,8 +205,4 @@ def print_data_set(name: str, outcomes: Outcomes) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

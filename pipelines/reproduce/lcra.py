@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ import numpy as np
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import atomic_write, check_output_file
 from dranking.engine.progress import report
-from dranking.errors import DrankingError, UsageError
+from dranking.errors import UsageError
 from pipelines.reproduce.lcra_protocol import (
     METHODS,
     Difference,
@@ -46,6 +45,7 @@ from pipelines.reproduce.lcra_protocol import (
     run_method,
     split_queries,
 )
+from pipelines.script import run_script
 
 GRID = Grid(lambdas=(1e-4, 1e-3, 1e-2, 1e-1), mus=(0.1, 1.0, 10.0), eta0s=(None, 0.01))
 QUICK = Grid(lambdas=(1e-3, 1e-1), mus=(0.1,), eta0s=(None,))
@@ -212,8 +212,4 @@ def print_tables(name: str, outcomes: Outcomes) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

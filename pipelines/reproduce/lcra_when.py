@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -31,7 +30,7 @@ import numpy as np
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.atomic import atomic_write
 from dranking.engine.progress import report
-from dranking.errors import DrankingError, UsageError
+from dranking.errors import UsageError
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.lcra_protocol import (
     Difference,
@@ -44,6 +43,7 @@ from pipelines.reproduce.lcra_protocol import (
     run_method,
     split_queries,
 )
+from pipelines.script import run_script
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -365,8 +365,4 @@ def print_study(name: str, study: Study, outcomes: Outcomes) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

@@ -12,22 +12,25 @@ in the wrong order, is no measure of `evaluate`: the nearest is the share withou
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import dranking as dr
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.errors import DrankingError
 from dranking.metrics.compare import Comparison, MetricComparison, compare
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.estimator import LinearRanker
 from dranking.tuning.curves import measure_label, save_figure
-from pipelines.reproduce.greedy_rankrls import CONVENTION, Fold, find_data_sets, read_fold
+from pipelines.reproduce.letor import (
+    CONVENTION,
+    Fold,
+    find_data_sets,
+    parse_arguments,
+    read_fold,
+)
+from pipelines.script import run_script
 
 MEASURES = ("map", "ndcg", "mean_ndcg", "pairwise_error")
 TRAINED_FOR = {"AP": "map", "NDCG": "ndcg", "pairwise": "pairwise_error"}
@@ -66,7 +69,7 @@ class Tuned(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse_arguments(arguments)
+    options = parse_arguments(arguments, "pipelines.reproduce.max_margin", __doc__)
     result: dict[str, Any] = {}
     for name, folder in find_data_sets(options.folder).items():
         with progress_shown():
@@ -82,17 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print_data_set(name, pooled, compared)
     if options.json:
         print_json(result)
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m pipelines.reproduce.max_margin",
-        description=(__doc__ or "").split("\n", 1)[0],
-    )
-    parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER", help="with MQ2007 or MQ2008")
-    parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
-    return parser.parse_args(arguments)
 
 
 def tune_fold(ranker: str, fold: Fold) -> Tuned:
@@ -209,8 +201,4 @@ def print_data_set(
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,10 +34,10 @@ from dranking.bounds.formulas import RiskBound
 from dranking.bounds.report import Caps, risk_bounds
 from dranking.cli.output import note, print_json, print_table
 from dranking.data.dataset import Dataset
-from dranking.errors import DrankingError
 from dranking.rankers.linear import LinearModel
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.risk_bounds_terms import Share, shares
+from pipelines.script import run_script
 
 Array = NDArray[np.float64]
 
@@ -402,8 +401,4 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except DrankingError as error:
-        note(f"error: {error}")
-        sys.exit(error.exit_code)
+    run_script(main)

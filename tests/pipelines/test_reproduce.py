@@ -15,7 +15,8 @@ import pytest
 
 import dranking as dr
 from dranking.errors import DataError
-from pipelines.reproduce.greedy_rankrls import fold_files, main
+from pipelines.reproduce.greedy_rankrls import main
+from pipelines.reproduce.letor import fold_files
 from tests.reference.greedy import centred_queries, ridge_weights
 from tests.reference.tuning import query_values
 
