@@ -15,14 +15,13 @@ from typing import Any
 
 import dask
 
+from dranking.engine.deploy import check_options
 from dranking.errors import UsageError
 
 
 def make_cluster(options: Mapping[str, Any]) -> str:
     """The address."""
-    unknown = sorted(set(options) - {"address", "security"})
-    if unknown:
-        raise UsageError(f"cluster options {', '.join(unknown)}: an address has none of these.")
+    check_options(options, ["address"], "an address")
     address = options.get("address") or dask.config.get("scheduler-address", None)
     if not isinstance(address, str) or "://" not in address:
         raise UsageError(

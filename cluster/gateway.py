@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.deploy import optional
+from dranking.engine.deploy import optional, refuse_security
 from dranking.errors import UsageError
 
 OF_GATEWAY = ("address", "proxy_address", "auth")
@@ -23,11 +23,7 @@ OF_GATEWAY = ("address", "proxy_address", "auth")
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
     """Ask the gateway for a cluster and its workers, or find one that is there."""
-    if options.get("security") is not None:
-        raise UsageError(
-            "a Dask Gateway brings its own certificates; leave out security and tls_ca_file, "
-            "tls_cert, tls_key."
-        )
+    refuse_security(options, "a Dask Gateway brings its own certificates; leave these out.")
     gateway = optional("dask_gateway", "gateway")
     given = dict(options)
     place = {name: given.pop(name) for name in OF_GATEWAY if name in given}

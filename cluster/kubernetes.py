@@ -21,7 +21,7 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from dranking.engine.deploy import SETTINGS, optional
+from dranking.engine.deploy import SETTINGS, optional, refuse_security
 from dranking.errors import UsageError
 
 SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
@@ -29,11 +29,11 @@ SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"me
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
     """Create the DaskCluster resource, and wait until its scheduler is there."""
-    if options.get("security") is not None:
-        raise UsageError(
-            "cluster/kubernetes.py cannot use TLS, as KubeCluster does not; use daskjob.yaml, or "
-            "the address (tls://...) of a cluster with certificates."
-        )
+    refuse_security(
+        options,
+        "cluster/kubernetes.py cannot use TLS, as KubeCluster does not; use daskjob.yaml, or the "
+        "address (tls://...) of a cluster with certificates.",
+    )
     operator = optional("dask_kubernetes.operator", "kubernetes")
     spec, others = cluster_spec(options)
     return operator.KubeCluster(custom_cluster_spec=spec, **others)
@@ -47,7 +47,6 @@ def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     if not isinstance(image, str):
         raise UsageError(f"image is {image!r}; name a container image that has dranking.")
     threads, memory = given.pop("threads_per_worker", 1), given.pop("memory_limit", "4Gi")
-    worker = ["dask", "worker", "--nthreads", str(threads)]
     worker = ["dask", "worker", "--nthreads", str(threads)]
     spec: dict[str, Any] = operator.make_cluster_spec(
         name=given.pop("name", "dranking"),

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dranking.engine.deploy import check_options
 from dranking.errors import UsageError
 
 
 def make_cluster(options: Mapping[str, Any]) -> str:
     """The path of the file."""
-    unknown = sorted(set(options) - {"path", "security"})
-    if unknown:
-        raise UsageError(f"cluster options {', '.join(unknown)}: a file has none of these.")
+    check_options(options, ["path"], "a file")
     path = options.get("path")
     if not isinstance(path, str) or not path.endswith(".json"):
         raise UsageError(f"path is {path!r}; give the scheduler file, such as /shared/dask.json.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,11 +16,15 @@ from typing import Any, NamedTuple, cast
 from dranking.data.json_files import parse_json
 from dranking.data.redaction import without_secrets
 from dranking.engine.dask_executor import DaskExecutor
-from dranking.engine.deploy import local_cluster
+from dranking.engine.deadlines import DeadlineError, setting, within
+from dranking.engine.deploy import local_cluster, patience
 from dranking.engine.executor import Executor, ThreadExecutor
 from dranking.engine.memory import parse_memory
 from dranking.engine.security import has_certificates, is_temporary, take_security
+from dranking.engine.watch import Watch
 from dranking.errors import DrankingError, TryAgainError, UsageError
+
+_LOG = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 30.0
 FILE_POLL_SECONDS = 0.1
@@ -100,7 +106,7 @@ def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
     # A client that was refused closes itself when it is collected. Were that while the next one
     # starts its event loop, in the same thread, they would wait for each other's lock for ever.
     gc.collect()
-    with _cluster(scheduler, options, access) as cluster:
+    with patience(), _cluster(scheduler, options, access) as cluster:
         yield from _connected(cluster, scheduler, access)
 
 
@@ -154,7 +160,36 @@ def _cluster(
     cluster = _started(make, options, scheduler)
     if isinstance(cluster, str):
         return nullcontext(_address(cluster, access))
-    return cast(AbstractContextManager[Any], cluster)
+    return _until_stopped(*cluster, f"the cluster of {scheduler}")
+
+
+@contextmanager
+def _until_stopped(thing: Any, entered: Any, what: str) -> Iterator[Any]:
+    """The context of a client or a cluster; its end is waited for, but not without end.
+
+    Parameters
+    ----------
+    thing
+        A context manager that was entered already.
+    entered
+        What it gave then.
+    what
+        What users call it.
+    """
+    limit = setting("stop-seconds")
+    try:
+        yield entered
+    finally:
+        how = sys.exc_info()
+        try:
+            within(limit, lambda: thing.__exit__(*how))
+        except DeadlineError:
+            _LOG.warning(
+                "%s has not stopped within %g s (dranking.stop-seconds) and is left behind: see "
+                "whether something of it still runs",
+                what,
+                limit,
+            )
 
 
 def _address(name: str, access: Access) -> str:
@@ -180,15 +215,11 @@ def _address(name: str, access: Access) -> str:
 
 def _connected(cluster: Any, name: str, access: Access) -> Iterator[Executor]:
     """The executor over a cluster or the address of one; `name` is what users call it."""
-    with _client(cluster, name, access) as client:
-        try:
-            client.wait_for_workers(access.min_workers, timeout=access.seconds)
-        except TimeoutError as error:
-            raise TryAgainError(
-                f"the scheduler at {client.scheduler.address} has had {len(client.nthreads())} of "
-                f"{access.min_workers} workers after {access.seconds:g} s; run again when they are "
-                "there, or set timeout and min_workers otherwise."
-            ) from error
+    client = _client(cluster, name, access)
+    with _until_stopped(client, client, f"the client of {name}"):
+        Watch(client, "").wait_for_workers(
+            access.min_workers, access.seconds, "set timeout and min_workers otherwise"
+        )
         yield DaskExecutor(client)
 
 
@@ -197,8 +228,13 @@ def _client(cluster: Any, name: str, access: Access) -> Any:
     from distributed.comm.core import CommClosedError, FatalCommClosedError
 
     seconds = access.seconds
-    try:
+
+    def connect() -> Any:
         return Client(cluster, timeout=seconds, security=access.security, set_as_default=False)
+
+    try:
+        # Dask's own deadline does not hold for who accepts a connection and then says nothing.
+        return within(seconds, connect, late=lambda client: client.close())
     except FatalCommClosedError as error:
         raise _no_encryption(name, error.__cause__ or error) from error
     except CommClosedError as error:
@@ -207,9 +243,9 @@ def _client(cluster: Any, name: str, access: Access) -> Any:
             "does not accept this client: if it wants TLS, write tls:// and give tls_ca_file, "
             "tls_cert and tls_key of its authority."
         ) from error
-    except (OSError, TimeoutError) as error:
+    except (OSError, DeadlineError) as error:
         raise TryAgainError(
-            f"no Dask scheduler answered at {name} within {seconds:g} s."
+            f"no Dask scheduler answered at {name} within {seconds:g} s (timeout)."
         ) from error
     except (ValueError, TypeError, RuntimeError) as error:
         if "SSL" in str(error):  # tornado's, where the other side speaks first, and no TLS
@@ -256,23 +292,52 @@ def _text_of(path: Path) -> str | None:
         raise UsageError(f"{path}: cannot be read as a scheduler file ({error}).") from error
 
 
-def _started(make: Callable[[dict[str, Any]], Any], options: dict[str, Any], name: str) -> Any:
-    """What a maker returns for the options: a cluster, which is a context manager, or its place."""
-    try:
+def _started(
+    make: Callable[[dict[str, Any]], Any], options: dict[str, Any], name: str
+) -> str | tuple[Any, Any]:
+    """What a maker returns for the options: the place of a cluster; or one, and what entering gave.
+
+    It is entered here because that is where some clusters wait until they are up.
+    """
+    limit = setting("start-seconds")
+
+    def start() -> tuple[Any, Any]:
         cluster = make(options)
+        return cluster, cluster.__enter__() if _stops(cluster) else None
+
+    try:
+        cluster, entered = within(limit, start, late=_stop)
+    except DeadlineError as error:
+        raise TryAgainError(
+            f"{name} has not started a cluster within {limit:g} s (dranking.start-seconds); run "
+            "again when it can, or raise that."
+        ) from error
     except DrankingError:
         raise
     except Exception as error:
         problem = without_secrets(f"{type(error).__name__}: {error}", options)
         given = ", ".join(sorted(options)) or "no options"
         raise UsageError(f"{name} cannot start a cluster with {given}: {problem}") from error
-    place = isinstance(cluster, str) and ("://" in cluster or cluster.endswith(".json"))
-    if not place and not hasattr(cluster, "__exit__"):
-        raise UsageError(
-            f"{name}: make_cluster(options) returned a {type(cluster).__name__}; it must return a "
-            "Dask cluster, or the address or scheduler file (.json) of one."
-        )
-    return cluster
+    if _stops(cluster):
+        return cluster, entered
+    if isinstance(cluster, str) and ("://" in cluster or cluster.endswith(".json")):
+        return cluster
+    raise UsageError(
+        f"{name}: make_cluster(options) returned a {type(cluster).__name__}; it must return a "
+        "Dask cluster, or the address or scheduler file (.json) of one."
+    )
+
+
+def _stops(cluster: Any) -> bool:
+    """Whether it is a context manager, which stops at the end of its context."""
+    return hasattr(cluster, "__enter__") and hasattr(cluster, "__exit__")
+
+
+def _stop(started: tuple[Any, Any]) -> None:
+    """Stop a cluster that came up when nobody waited for it any more."""
+    cluster, _ = started
+    if _stops(cluster):
+        cluster.__exit__(None, None, None)
 
 
 def _cluster_maker(path: Path) -> Callable[[dict[str, Any]], Any]:

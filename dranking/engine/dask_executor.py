@@ -79,20 +79,38 @@ class DaskExecutor:
         """
         if self.memory_limit is not None:
             return self.memory_limit
-        workers = self._watch.workers()
-        limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
-        unlimited = {
-            worker["host"]: address
-            for address, worker in workers.items()
-            if not worker["memory_limit"]
-        }
-        if unlimited:
-            addresses = list(unlimited.values())
-            answers = self._watch.ask(
-                self._client.run, available_memory, workers=addresses, asynchronous=True
-            )
-            limits += sum(answers.values())
-        return int(MEMORY_SHARE * limits)
+        while True:
+            if not (workers := self._watch.workers()):  # all of them are being started again
+                self._wait_for_one()
+                continue
+            limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
+            unlimited = {
+                worker["host"]: address
+                for address, worker in workers.items()
+                if not worker["memory_limit"]
+            }
+            try:
+                return int(MEMORY_SHARE * (limits + self._available_memory([*unlimited.values()])))
+            except OSError:  # one of them was lost, or given up, before it answered
+                if self._client.status != "running":
+                    raise self._watch.lost() from None
+
+    def _wait_for_one(self) -> None:
+        name = "no-workers-seconds"
+        self._watch.wait_for_workers(1, setting(name), f"raise dranking.{name}")
+
+    def _available_memory(self, workers: list[str]) -> int:
+        """What the machines of some workers have available, one of each machine."""
+        if not workers:
+            return 0
+        answers: dict[str, int] = self._watch.wait(
+            self._client.run,
+            available_memory,
+            workers=workers,
+            asynchronous=True,
+            n_left=lambda: len(workers),
+        )
+        return sum(answers.values())
 
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None

@@ -5,21 +5,30 @@ Settings are Dask's own (its YAML files, `dask.config.set`, or the environment, 
 
 | setting | default | what ends then |
 |---|---|---|
-| `dranking.worker-seconds` | 30 | a worker that neither dies nor answers; its work moves |
+| `dranking.worker-seconds` | 30 | a worker that neither dies, answers nor works; its work moves |
 | `dranking.no-workers-seconds` | 300 | a job that has no worker at all |
 | `dranking.scheduler-seconds` | 30 | a job whose scheduler does not answer |
 | `dranking.task-seconds` | 3600 | a job of which no task has finished for so long |
 | `dranking.lost-workers` | 20 | a job of which one task was on so many workers as they died |
+| `dranking.start-seconds` | 300 | a job whose cluster is started for it and does not come up |
+| `dranking.stop-seconds` | 60 | the wait for a cluster that was started for a job to stop |
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
 
 from dranking.errors import UsageError
 
+T = TypeVar("T")
+
 DEFAULTS = {
+    "start-seconds": 300.0,
+    "stop-seconds": 60.0,
     "worker-seconds": 30.0,
     "no-workers-seconds": 300.0,
     "scheduler-seconds": 30.0,
@@ -47,6 +56,51 @@ def setting(name: str) -> float:
     if not number > 0.0:
         raise UsageError(f"dranking.{name} is {value!r}; it must be a number above 0.")
     return number
+
+
+class DeadlineError(Exception):
+    """Something has not ended by its deadline."""
+
+
+def within(seconds: float, function: Callable[[], T], late: Callable[[T], Any] | None = None) -> T:
+    """What a function returns that may never do so: it runs in a thread of its own.
+
+    Parameters
+    ----------
+    seconds
+        To wait for it at most.
+    function
+        What it raises is raised here.
+    late
+        Called with what the function returns when nobody waits for it any more.
+
+    Raises
+    ------
+    DeadlineError
+        If the function has not returned. It goes on; its thread does not keep this process alive.
+    """
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    def undo(ended: Future[T]) -> None:
+        if late is not None and ended.exception() is None:
+            late(ended.result())
+
+    threading.Thread(target=run, name="dranking-deadline", daemon=True).start()
+    try:
+        in_time = bool(wait([outcome], timeout=seconds).done)
+    except BaseException:  # such as Ctrl-C
+        outcome.add_done_callback(undo)
+        raise
+    if not in_time:
+        outcome.add_done_callback(undo)
+        raise DeadlineError
+    return outcome.result()
 
 
 class Unchanged:

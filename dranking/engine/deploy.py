@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
+from dranking.engine.deadlines import setting
 from dranking.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
@@ -39,6 +41,19 @@ def start(
         return cluster(**options)
 
 
+def patience() -> AbstractContextManager[Any]:
+    """Settings of Dask in this process for as long as a cluster is used.
+
+    By itself a cluster stops the nanny of a worker that is not back after 15 seconds, for good. On
+    a busy machine a nanny may take longer to start a worker again.
+    """
+    import dask
+
+    seconds = setting("no-workers-seconds")
+    settings = {"distributed.deploy.lost-worker-timeout": f"{seconds} s"}
+    return cast(AbstractContextManager[Any], dask.config.set(settings))
+
+
 def optional(module: str, extra: str) -> Any:
     """A module of a package that is not needed otherwise.
 
@@ -63,6 +78,19 @@ def optional(module: str, extra: str) -> Any:
         ) from error
 
 
+def check_options(options: Mapping[str, Any], known: Collection[str], what: str) -> None:
+    """Raise UsageError if there are options that something does not have."""
+    unknown = sorted(set(options) - {*known, "security"})
+    if unknown:
+        raise UsageError(f"cluster options {', '.join(unknown)}: {what} has none of these.")
+
+
+def refuse_security(options: Mapping[str, Any], why: str) -> None:
+    """Raise UsageError with the reason if there are certificates, for what cannot use them."""
+    if options.get("security") is not None:
+        raise UsageError(f"security, tls_ca_file, tls_cert, tls_key: {why}")
+
+
 def local_cluster(options: Mapping[str, Any]) -> Any:
     """Worker processes on this machine, reachable from it alone.
 
@@ -74,13 +102,17 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     """
     from distributed import LocalCluster
 
+    from dranking.engine.nanny import QuickNanny
+
     # Loopback only, the dashboard too, which by itself would listen on every interface.
-    defaults = {
+    defaults: dict[str, Any] = {
         "host": LOOPBACK,
         "dashboard_address": f"{LOOPBACK}:0",
         "threads_per_worker": 1,
         "processes": True,
     }
+    if options.get("processes", True):
+        defaults["worker_class"] = QuickNanny
     return start(LocalCluster, {**defaults, **options})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -26,6 +27,15 @@ machines that are merely slow a job would else begin anew for ever."""
 
 HEARTBEATS = 5
 """A worker is given as many of its heartbeats at least: of very many workers each has few."""
+
+BUSY_SHARE = 0.02
+"""Share of a core by which a process that is at work is told from one that is stopped, or waits for
+ever; threads that wait for Python's lock take less."""
+
+SAMPLE_SECONDS = 1.0
+"""Over so long at least: the system counts in hundredths of a second."""
+
+WORKER_POLL_SECONDS = 0.1
 
 
 class Watch:
@@ -49,6 +59,7 @@ class Watch:
         self._address = client.scheduler.address
         self._mark = mark
         self._n_given_up = 0
+        self._used: dict[str, tuple[float, float]] = {}
         self.full: set[str] = set()
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -83,6 +94,36 @@ class Watch:
         """What the scheduler says of each worker, by address."""
         found: dict[str, Any] = self.ask(self._client.scheduler.identity, n_workers=-1)["workers"]
         return found
+
+    def wait_for_workers(self, n_workers: int, seconds: float, otherwise: str) -> None:
+        """Wait until so many workers are running.
+
+        The client could, but would make the books of a cluster of this process newer than the news
+        of lost workers that are on their way to it: these raise KeyError when they come.
+
+        Parameters
+        ----------
+        seconds
+            At most.
+        otherwise
+            What users can do if they do not come, for the error.
+
+        Raises
+        ------
+        TryAgainError
+            If they do not come in time, or the scheduler does not answer.
+        """
+        deadline = time.monotonic() + seconds
+        while (n_running := self._n_running()) < n_workers:
+            if time.monotonic() >= deadline:
+                raise TryAgainError(
+                    f"the scheduler at {self._address} has had {n_running} of {n_workers} workers "
+                    f"after {seconds:g} s; run again when they are there, or {otherwise}."
+                )
+            time.sleep(WORKER_POLL_SECONDS)
+
+    def _n_running(self) -> int:
+        return sum(worker["status"] == "running" for worker in self.workers().values())
 
     def wait(
         self,
@@ -135,11 +176,12 @@ class Watch:
             )
         limit = max(setting("worker-seconds"), HEARTBEATS * (1 + len(workers) / 200))
         limit *= min(2**self._n_given_up, MOST_PATIENCE)
-        stuck = {
+        late = {
             address
             for address, worker in workers.items()
             if so_far.seconds(address, worker["last_seen"]) > limit
         }
+        stuck = late - self._at_work({a: workers[a]["nanny"] for a in late}, limit / 2)
         paused = {
             address
             for address, worker in workers.items()
@@ -162,6 +204,40 @@ class Watch:
                 asynchronous=True,
             )
 
+    def _at_work(self, nannies: dict[str, str | None], seconds: float) -> set[str]:
+        """Those of some workers, given with their nannies, that do not answer but do something.
+
+        A worker that loads libraries from slow storage, or compiles, is silent for a while. Their
+        nannies know the time of the processor that they take. A worker is spared when first asked
+        after, and as long as that grows; not if its nanny says nothing for some seconds.
+        """
+        asked = {
+            address: self._begin(
+                self._client.run,
+                processor_seconds(),
+                workers=[address],
+                nanny=True,
+                asynchronous=True,
+            )
+            for address, nanny in nannies.items()
+            if nanny
+        }
+        wait(asked.values(), timeout=seconds)
+        before, self._used = self._used, {}
+        at_work, now = set(), time.monotonic()
+        for address, answer in asked.items():
+            if answer.cancel() or answer.exception() is not None:
+                continue
+            [used] = answer.result().values()
+            last, when = before.get(address, (used, now))
+            if now - when < SAMPLE_SECONDS:
+                self._used[address] = last, when
+                at_work.add(address)
+            elif used - last > BUSY_SHARE * (now - when):
+                self._used[address] = used, now
+                at_work.add(address)
+        return at_work
+
     def _check_progress(self, so_far: Unchanged, n_left: int) -> None:
         waited, limit = so_far.seconds("tasks", n_left), setting("task-seconds")
         if waited > limit:
@@ -170,6 +246,23 @@ class Watch:
                 f"{waited:.0f} s (dranking.task-seconds). If they take so long, raise it; else see "
                 "the logs of the workers."
             )
+
+
+def processor_seconds() -> Callable[..., float]:
+    """A function for nannies to run: the time of the processor that their workers have taken.
+
+    Made inside another it travels as code, and nannies need not load this package.
+    """
+
+    def used(dask_worker: Any) -> float:
+        import psutil
+
+        if not dask_worker.pid:
+            raise ProcessLookupError("there is no worker process")
+        times = psutil.Process(dask_worker.pid).cpu_times()
+        return float(times.user + times.system)
+
+    return used
 
 
 def given_up() -> Callable[..., Awaitable[None]]:
@@ -188,7 +281,8 @@ def given_up() -> Callable[..., Awaitable[None]]:
         async def restart(nanny: str) -> None:
             with contextlib.suppress(Exception):
                 async with rpc(nanny, connection_args=dask_scheduler.connection_args) as process:
-                    await asyncio.wait_for(process.kill(reason="no sign of life"), 30)
+                    kill = process.kill(reason="no sign of life", timeout=1)  # asked before
+                    await asyncio.wait_for(kill, 30)
 
         for address in workers:
             if address not in dask_scheduler.workers:

@@ -1,7 +1,16 @@
+import functools
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
 import pytest
 from distributed import Client
 
+import dranking as dr
 from dranking.engine.cluster import local_cluster
+from tests.engine.chaos import Peace, started
+from tests.engine.jobs import jobs
+from tests.rankers.problems import random_problem
 
 
 @pytest.fixture(scope="package")
@@ -12,3 +21,39 @@ def client():
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def cluster_and_client():
+    """Two worker processes whose nannies start new ones."""
+    with started() as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def all_jobs(tmp_path_factory):
+    """Jobs by name, see `tests.engine.jobs`."""
+    problem = random_problem(2, n_queries=120, n_features=20)
+    partly = problem._replace(y=np.where(problem.qid < 100, problem.y, np.nan))
+    data = partly.dataset(max_documents=40)
+    path = tmp_path_factory.mktemp("faults") / "d"
+    return jobs(dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path))
+
+
+class Result(NamedTuple):
+    """What a job gave, and how many tasks of each name it took."""
+
+    bits: bytes
+    submitted: Counter
+
+
+@pytest.fixture(scope="module")
+def undisturbed(all_jobs):
+    """The result of a job, by its name, in peace and on threads."""
+
+    @functools.cache
+    def result(name):
+        executor = Peace()
+        return Result(all_jobs[name].run(executor), executor.submitted)
+
+    return result

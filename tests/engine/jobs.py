@@ -1,23 +1,29 @@
 """Every kind of job that runs on a cluster, small: what it is given, and what must be the same."""
 
+from contextlib import ExitStack
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 import dranking as dr
 from dranking.data.collection import collection
 from dranking.data.preferences import same_class
+from dranking.engine.collections import as_dataset
+from tests.engine.chaos import Chaos
 
 
 class Job(NamedTuple):
     """A job.
 
     `run(executor, checkpoint=None)` gives its result as bytes that can be compared; `task` is
-    the name of tasks that it submits all along.
+    the name of tasks that it submits all along, eight times at least; `resumes` says whether it
+    goes on from a checkpoint.
     """
 
     run: Any
     task: str
+    resumes: bool = False
 
 
 def jobs(data):
@@ -38,23 +44,44 @@ def jobs(data):
 
         return run
 
-    def evaluated(executor):
+    def evaluated(executor, checkpoint=None):
         per_query = dr.evaluate(model, data, ["map", "ndcg@5"], executor=executor).per_query
         return b"".join(np.asarray(column).tobytes() for column in per_query.values.values())
 
+    def ingested(executor, checkpoint=None):
+        """A dask DataFrame, whose parts come to this process one after the other."""
+        import dask.dataframe as dd
+
+        frame = dr.to_dask_dataframe(data).compute().reset_index(drop=True)
+        with ExitStack() as stack:
+            if isinstance(executor, Chaos):
+                stack.enter_context(executor.client.as_current())
+                stack.enter_context(
+                    mock.patch("dranking.engine.collections.get_executor", return_value=executor)
+                )
+            found = as_dataset(dd.from_pandas(frame, npartitions=12))
+        blocks = [found.block(number) for number in range(found.n_blocks)]
+        return b"".join(b.features.tobytes() + b.relevance.tobytes() for b in blocks)
+
     epochs = {"n_epochs": 4, "steps_per_epoch": 2_000, "shards": 3}
-    bilinear = {"n_steps": 300, "n_epochs": 4, "shards": 2}
+    bilinear = {"n_steps": 800, "n_epochs": 4, "shards": 2}
     return {
-        "greedy": Job(fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=2, **o)), "update"),
+        "greedy": Job(
+            fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=2, **o)), "update", True
+        ),
         "ranksvm": Job(fitted(lambda: dr.RankSVM(0.01)), "curvature"),
-        "spd": Job(fitted(lambda **o: dr.SPD(0.01, **epochs, **o)), "spd-epoch"),
-        "lcra": Job(fitted(lambda **o: dr.LCRA(0.01, **epochs, **o)), "lcra-epoch"),
+        "spd": Job(fitted(lambda **o: dr.SPD(0.01, **epochs, **o)), "spd-epoch", True),
+        "lcra": Job(fitted(lambda **o: dr.LCRA(0.01, **epochs, **o)), "lcra-epoch", True),
         "bilinear": Job(
             fitted(
                 lambda **o: dr.BilinearRanker(1e-4, **bilinear, **o), topics, same_class(topics)
             ),
             "bilinear-epoch",
+            True,
         ),
-        "max-margin": Job(fitted(lambda: dr.MaxMarginRanker(0.1, "ap", tol=1e-2)), "hinge"),
+        "max-margin": Job(
+            fitted(lambda **o: dr.MaxMarginRanker(0.1, "ap", tol=1e-2, **o)), "hinge", True
+        ),
         "evaluate": Job(evaluated, "evaluate"),
+        "ingest": Job(ingested, Chaos.GATHER),
     }
