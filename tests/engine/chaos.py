@@ -57,6 +57,7 @@ class Chaos(DaskExecutor):
         self.submitted[counted] += 1
         deed = self.deeds.pop((counted, self.submitted[counted]), None)
         if deed is not None:
+            self.start()  # what was submitted before runs by then
             deed()
 
 
