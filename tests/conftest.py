@@ -1,7 +1,9 @@
 """Shared fixtures and Hypothesis profiles."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -29,3 +31,17 @@ def mq2008(benchmark_data: Path) -> Path:
     if not (folder / "S5.txt").exists():
         pytest.skip(f"MQ2008 is not at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """A client of two worker processes on this machine; not the current one."""
+    from distributed import Client
+
+    from dranking.engine.cluster import local_cluster
+
+    with (
+        local_cluster({"n_workers": 2, "memory_limit": "2GiB"}) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

@@ -317,14 +317,13 @@ def test_a_selection_without_gain_is_warned_of(dranking: Call, tmp_path: Path) -
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("scheduler", ["local", "cluster/local.py"])
 def test_select_on_worker_processes_gives_the_same_model(
-    dranking: Call, letor: Write, tmp_path: Path, scheduler: str
+    dranking: Call, letor: Write, tmp_path: Path
 ) -> None:
     data = tmp_path / "d.zarr"
     dranking("ingest", letor(n_queries=40), "-o", data)
     models = []
-    for name in ("threads", scheduler):
+    for name in ("threads", "local"):
         output = tmp_path / f"{len(models)}.json"
         code, _, err = dranking(
             "select", data, "--n-features", 3, "-o", output, "--scheduler", name

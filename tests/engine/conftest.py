@@ -4,23 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from distributed import Client
 
 import dranking as dr
-from dranking.engine.cluster import local_cluster
 from tests.engine.chaos import Peace, started
 from tests.engine.jobs import jobs
 from tests.rankers.problems import random_problem
-
-
-@pytest.fixture(scope="package")
-def client():
-    """A client of two worker processes on this machine; not the current one."""
-    with (
-        local_cluster({"n_workers": 2, "memory_limit": "2GiB"}) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def test_every_topic_is_measured(topic, tmp_path):
     assert any(item.target is not None for item in figures.values())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_memory_is_measured():
     figures = quick("memory")
     assert sum("peak memory over X" in name for name in figures) == 2

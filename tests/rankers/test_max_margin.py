@@ -78,7 +78,7 @@ def test_objective_is_that_of_the_definition_and_nothing_is_below_the_gap(loss, 
         lambda w: objective(problem, w, loss),
         ranker.coef_,
         method="Nelder-Mead",
-        options={"maxfev": 40},
+        options={"maxfev": 15},
     )
     assert found.fun >= ranker.objective_ - ranker.gap_ - 1e-12
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -16,7 +16,6 @@ from dranking.data.memory import MemoryDataset
 from dranking.data.open import open_dataset
 from dranking.data.statistics_changes import expire_statistics
 from dranking.data.transforms import Standard
-from dranking.engine.cluster import open_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.rankers.greedy_cv import GreedyRankRLSCV
@@ -95,11 +94,10 @@ def test_no_way_to_run_changes_a_bit(tmp_path, layout):
 
 
 @pytest.mark.cluster
-def test_workers_build_and_select(tmp_path):
+def test_workers_build_and_select(tmp_path, client):
     dataset = problem_of().dataset(max_documents=15)
-    with open_executor("local", {"n_workers": 2}) as executor:
-        store = build_statistics(dataset, tmp_path / "store", executor=executor)
-        assert_same_paths(selected(store, executor=executor), selected(dataset))
+    store = build_statistics(dataset, tmp_path / "store", executor=client)
+    assert_same_paths(selected(store, executor=client), selected(dataset))
 
 
 def test_the_model_and_a_checkpoint_are_those_of_the_data(tmp_path):
@@ -224,6 +222,7 @@ def test_statistics_beyond_memory_are_refused_before_they_are_made(tmp_path):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
+@settings(max_examples=30)
 @given(problem=ranking_problems(max_queries=6), value=st.sampled_from([0.25, 1.0, 64.0]))
 def test_rankrls_and_its_errors_are_those_of_refits(tmp_path_factory, name, problem, value):
     X, y, query_ptr, weights = problem.labelled()

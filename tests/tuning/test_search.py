@@ -11,7 +11,6 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import scaled
-from dranking.engine.cluster import open_executor
 from dranking.engine.progress import reporting
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.rankers.statistics import build_statistics
@@ -360,15 +359,14 @@ def test_validation_data_that_lacks_features():
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_worker_processes_give_the_same_bits(tmp_path):
+def test_worker_processes_give_the_same_bits(tmp_path, client):
     data = dr.write_dataset(
         (problem_of(1, n_queries=40).dataset(max_documents=20).block(b) for b in range(5)),
         tmp_path / "d.zarr",
     )
     options = {"folds": 2, "regularizations": LAMBDAS, "max_features": SIZE}
     expected = dr.tune(data, executor="threads", **options)
-    with open_executor("local", {"n_workers": 2}) as executor:
-        found = dr.tune(data, executor=executor, **options)
+    found = dr.tune(data, executor=client, **options)
     assert found.as_json() == expected.as_json()
     assert found.model == expected.model
 
