@@ -28,13 +28,29 @@ class BilinearEvaluation(NamedTuple):
     ----------
     per_query
         The value of each measure for each query.
-    error
-        Test error: share of the tuples (query, preferred, other) with ``q' W d+ <= q' W d-``,
-        queries equally likely. A tie is an error.
+    errors
+        (n_queries,) share of each query's tuples (query, preferred, other) with
+        ``q' W d+ <= q' W d-``, all of them counted; NaN for a query without. A tie is an error.
+    n_tuples
+        Their number, over all queries.
     """
 
     per_query: PerQuery
-    error: float
+    errors: NDArray[np.float64]
+    n_tuples: int
+
+    @property
+    def error(self) -> float:
+        """Test error: the share of tuples in the wrong order, queries equally likely."""
+        return float(np.nanmean(self.errors))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the test error, queries taken as drawn and documents as given; NaN for one query."""
+        errors = self.errors[~np.isnan(self.errors)]
+        if len(errors) < 2:
+            return float("nan")
+        return float(np.std(errors, ddof=1) / np.sqrt(len(errors)))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -74,12 +90,13 @@ def evaluate_bilinear(
     DataError
         If the vectors do not fit the model.
     """
-    parts, errors = [], []
+    parts, errors, n_tuples = [], [], 0
     for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
         parts.append(PerQuery.of_block(block, scores, list(measures), convention))
-        errors.append(order_errors(block, scores))
-    error = np.concatenate(errors)
-    return BilinearEvaluation(PerQuery.concatenate(parts), float(np.nanmean(error)))
+        wrong, n_pairs = order_errors(block, scores)
+        errors.append(np.divide(wrong, n_pairs, out=np.full(len(wrong), np.nan), where=n_pairs > 0))
+        n_tuples += int(n_pairs.sum())
+    return BilinearEvaluation(PerQuery.concatenate(parts), np.concatenate(errors), n_tuples)
 
 
 def ranked_blocks(
@@ -147,20 +164,19 @@ def best_blocks(
         yield block, np.take_along_axis(scores, best, axis=1).ravel().astype(float)
 
 
-def order_errors(block: QueryBlock, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of each query's pairs of different relevance in the wrong order or tied; NaN if none.
+def order_errors(
+    block: QueryBlock, scores: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of different relevance in the wrong order or tied, and all of them, of each query.
 
     Each pair of grades is counted on its own, in O(n log n) for each grade of a query.
     """
-    errors = np.full(block.n_queries, np.nan)
+    wrong, n_pairs = np.zeros((2, block.n_queries), dtype=np.int64)
     for query, (first, last) in enumerate(zip(block.query_ptr, block.query_ptr[1:], strict=False)):
         relevance, of_query = block.relevance[first:last], scores[first:last]
-        wrong = n_pairs = 0
         for grade in np.unique(relevance)[1:]:
             lower = np.sort(of_query[relevance < grade])
             higher = of_query[relevance == grade]
-            wrong += int((len(lower) - np.searchsorted(lower, higher, side="left")).sum())
-            n_pairs += len(lower) * len(higher)
-        if n_pairs:
-            errors[query] = wrong / n_pairs
-    return errors
+            wrong[query] += (len(lower) - np.searchsorted(lower, higher, side="left")).sum()
+            n_pairs[query] += len(lower) * len(higher)
+    return wrong, n_pairs

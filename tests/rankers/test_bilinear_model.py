@@ -1,5 +1,7 @@
 """Bilinear models: scores, words and explanations against dense products; files that are whole."""
 
+import statistics
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -113,6 +115,10 @@ def test_evaluation_of_classes():
         scores = (vectors[q] @ W @ vectors[others].T).astype(np.float32)
         errors.append(brute_error(scores, labels[others] == labels[q]))
     assert result.error == pytest.approx(np.mean(errors), abs=2e-3)
+    wanted = statistics.stdev(errors) / len(errors) ** 0.5
+    assert result.standard_error == pytest.approx(wanted, rel=0.02)
+    alike = [int((labels[used] == labels[q]).sum()) - 1 for q in used]
+    assert result.n_tuples == sum(n * (len(used) - 1 - n) for n in alike)
     assert 0.0 < result.metrics["map"] < 1.0
 
 
