@@ -1,8 +1,9 @@
 """Speed and memory of the bilinear steps against the eager algorithm on a dense W, one core.
 
 Documents are those of 20 Newsgroups, as in the reproduction. Both sides go on from the same W,
-trained for some thousand steps, with the same tuples; only the steps are timed. The peer keeps
-all of W as one float32 array, adds to it in place and shrinks all of it every T steps.
+trained for some thousand steps, with the same tuples; only the steps are timed, by the time of the
+processor. The peer keeps all of W as one float32 array, adds to it in place and shrinks all of it
+every T steps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from dranking.kernels.differences import subtract_sparse
 from dranking.kernels.shrinkage import entrywise
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.sampling.tuples import tuple_sampler
-from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser, skipped
+from pipelines.benchmarks.harness import (
+    Figure,
+    figure,
+    interleaved,
+    main,
+    parser,
+    processor_seconds,
+    skipped,
+)
 from pipelines.reproduce.bilinear_data import newsgroups
 
 STEPS = Steps(rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
@@ -136,7 +145,8 @@ def measured(options: argparse.Namespace) -> Sequence[Figure]:
         figures += against_dense(newsgroups(options.data, n_words).train, target)
     few, many = QUICK_FLAT if options.quick else FLAT
     sides = {str(n): Steppers(short(newsgroups(options.data, n).train)) for n in (few, many)}
-    times = interleaved({name: side.ours for name, side in sides.items()})
+    alternatives = {name: side.ours for name, side in sides.items()}
+    times = interleaved(alternatives, clock=processor_seconds)
     name = f"time of a step, D = {many:,} against {few:,}, {FLAT_WORDS} words a document"
     return [*figures, figure(name, times[str(many)] / times[str(few)], "x", at_most=1.5)]
 
@@ -144,7 +154,8 @@ def measured(options: argparse.Namespace) -> Sequence[Figure]:
 def against_dense(documents: Collection, target: float) -> list[Figure]:
     """Speed against the dense algorithm; bytes of what is stored."""
     steppers = Steppers(documents)
-    times = interleaved({"ours": steppers.ours, "peer": steppers.peer()})
+    alternatives = {"ours": steppers.ours, "peer": steppers.peer()}
+    times = interleaved(alternatives, clock=processor_seconds)
     at = f"D = {documents.n_words:,}"
     weights = steppers.weights
     stored = weights.to_csr()
