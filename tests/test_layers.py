@@ -26,7 +26,10 @@ WITHIN_A_LAYER = {
     ("retrain", "export"),
     ("retrain", "report"),
 }
-KERNELS_MAY_IMPORT = {"numpy", "scipy", "numba", "llvmlite", "collections", "typing", "fractions"}
+KERNELS_MAY_IMPORT = {
+    *("numpy", "scipy", "numba", "llvmlite"),
+    *("collections", "ctypes", "fractions", "sys", "typing"),
+}
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 
 

@@ -16,24 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import frozen, inlined, kernel
-from dranking.kernels.machine import borrowed, lowest_one, prefetch
+from dranking.kernels.machine import borrowed
 from dranking.kernels.shrinkage import Groups, Shrinkage, catch_up, sweep
 from dranking.kernels.sparse_gram import Csr
 from dranking.kernels.sparse_rows import (
-    STRIP,
     New,
+    Places,
     Table,
-    find_in,
     has_room,
     insert,
+    locate,
     prefetch_row,
     room_for,
 )
 from dranking.kernels.sparse_weights import SparseWeights
+from dranking.kernels.strip_vector import StripVector, n_entries, room_for_difference, subtract
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Places = NDArray[np.int32]
 
 SWEEP = 8
 """All rows are shrunk after so many thresholds, or zeros of rows that no step comes to stay."""
@@ -90,22 +90,17 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    columns, values
-        d+ - d-, columns ascending, as W numbers them.
+    difference
+        d+ - d-, columns as W numbers them.
     found
         Where its columns are in the rows of W, as `find` says; at least two rows' places.
     new
         What of it a row has not.
-    spread, marks
-        (n_columns,) zeros, and a bitmap of columns, empty.
     """
 
-    columns: NDArray[np.int32]
-    values: Array
+    difference: StripVector
     found: Places
     new: New
-    spread: Array
-    marks: Ints
 
 
 class Position(NamedTuple):
@@ -143,62 +138,11 @@ def step_length(steps: Steps, t: int) -> float:
 
 
 @inlined
-def subtract(
-    place: NDArray[np.int32], documents: Csr, better: int, worse: int, room: Scratch
-) -> int:
-    """Overwrite `room` with d+ - d-, zeros left out; return how many entries it has.
-
-    Columns are numbered by their places, and ascend.
-    """
-    spread, marks, columns, values = room.spread, room.marks, room.columns, room.values
-    indices, data = documents.indices, documents.data
-    last_strip = np.int64(-1)
-    for p in range(documents.indptr[better], documents.indptr[better + 1]):
-        column = np.int64(place[indices[p]])
-        spread[np.uint64(column)] = np.float64(data[p])
-        marks[np.uint64(column >> 6)] |= np.int64(1) << (column & 63)
-        last_strip = max(last_strip, column >> 6)
-    for p in range(documents.indptr[worse], documents.indptr[worse + 1]):
-        column = np.int64(place[indices[p]])
-        spread[np.uint64(column)] -= np.float64(data[p])
-        marks[np.uint64(column >> 6)] |= np.int64(1) << (column & 63)
-        last_strip = max(last_strip, column >> 6)
-    n = 0
-    for strip in range(last_strip + 1):
-        bits = marks[strip]
-        marks[strip] = 0
-        while bits != 0:
-            at = np.uint64((strip << 6) + lowest_one(bits))
-            # Written over by the next one if it is zero.
-            columns[n], values[n] = at, spread[at]
-            n += spread[at] != 0.0
-            spread[at] = 0.0
-            bits &= bits - 1
-    return n
-
-
-@inlined
-def locate(table: Table, row: int, difference: Scratch, n: int, first: int) -> None:
-    """Find the n columns of a difference in a row, and start to bring their values near.
-
-    Places, as `find` says, are written from the first one on.
-    """
-    bands, strips_before = table.bands, table.strips_before
-    strips, entries_before = table.strips, table.entries_before
-    values, start, first_strip = table.values, table.pool.start[row], table.strip_pool.start[row]
-    columns, found = difference.columns, difference.found
-    for j in range(n):
-        place = find_in(bands, strips_before, strips, entries_before, first_strip, row, columns[j])
-        found[np.uint64(first + j)] = place
-        prefetch(values, start + max(place, ~place))
-
-
-@inlined
-def row_dot(table: Table, row: int, difference: Scratch, n: int, first: int) -> float:
-    """`<W_row, d>` over the n entries of a difference d, whose places are from the first one on."""
-    values, start = table.values, table.pool.start[row]
-    changes, found, total = difference.values, difference.found, 0.0
-    for j in range(n):
+def row_dot(table: Table, row: int, room: Scratch, first: int) -> float:
+    """`<W_row, d>` for the difference d, whose places are from the first one on."""
+    values, start, difference = table.values, table.pool.start[row], room.difference
+    changes, found, total = difference.values, room.found, 0.0
+    for j in range(n_entries(difference)):
         place = np.int64(found[np.uint64(first + j)])
         # Of an entry that is not there the next one is read: no branch to guess wrong.
         value = np.float64(values[np.uint64(start + max(place, ~place))])
@@ -207,22 +151,36 @@ def row_dot(table: Table, row: int, difference: Scratch, n: int, first: int) -> 
 
 
 @inlined
-def row_add(table: Table, row: int, c: float, difference: Scratch, n: int, first: int) -> int:
-    """Add c times a difference to the entries that a row has; return how many it has not.
+def row_add(table: Table, row: int, c: float, room: Scratch, first: int, grows: bool) -> None:
+    """Add c times the difference to a row, or, unless it grows, to the entries that it has.
 
-    Places are read from the first one on.
+    Places are from the first one on; they are overwritten.
     """
+    changes, found, n = room.difference.values, room.found, n_entries(room.difference)
+    n_new = new_entries(room, n, first) if grows else 0
+    if n_new > 0:
+        insert(table, row, room.new, n_new)
     values, start = table.values, table.pool.start[row]
-    columns, changes, found = difference.columns, difference.values, difference.found
-    new_columns, ranks, new_values, _ = difference.new
+    for j in range(n):
+        place = np.int64(found[np.uint64(first + j)])
+        at = np.uint64(start + max(place, ~place))
+        value = values[at]
+        values[at] = value + c * changes[j] if place >= 0 else value
+
+
+@inlined
+def new_entries(room: Scratch, n: int, first: int) -> int:
+    """List the entries of the difference that a row has not; return how many they are.
+
+    Its n places become those after these were inserted.
+    """
+    columns, found = room.difference.columns, room.found
+    new_columns, places, _ = room.new
     n_new = 0
     for j in range(n):
         place = np.int64(found[np.uint64(first + j)])
-        rank, change = max(place, ~place), c * changes[j]
-        at, new = np.uint64(start + rank), np.uint64(n_new)
-        value = values[at]
-        values[at] = value + change if place >= 0 else value
-        new_columns[new], ranks[new], new_values[new] = columns[j], rank, change
+        after, new = max(place, ~place) + n_new, np.uint64(n_new)
+        new_columns[new], places[new], found[np.uint64(first + j)] = columns[j], after, after
         n_new += int(place < 0)
     return n_new
 
@@ -234,51 +192,52 @@ def places_of(i: int, n_rows: int, n: int, found: Places) -> int:
 
 
 @inlined
-def margin_of(table: Table, queries: Csr, query: int, difference: Scratch, n: int) -> float:
-    """`q' W d` over the n entries of a difference d; its places in W's rows are kept.
+def margin_of(table: Table, queries: Csr, query: int, room: Scratch) -> float:
+    """`q' W d` for the difference d; its places in W's rows are kept.
 
     One row is looked up while the values of the one before are on their way.
     """
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    found, margin = difference.found, 0.0
+    n, found, margin = n_entries(room.difference), room.found, 0.0
     for i in range(n_rows + 1):
         if i + 1 < n_rows:
             prefetch_row(table, queries.indices[first + i + 1])
         if i < n_rows:
             row = queries.indices[first + i]
-            locate(table, row, difference, n, places_of(i, n_rows, n, found))
+            locate(table, row, room.difference, found, places_of(i, n_rows, n, found))
         if i > 0:
-            row, before = queries.indices[first + i - 1], places_of(i - 1, n_rows, n, found)
-            product = row_dot(table, row, difference, n, before)
+            row = queries.indices[first + i - 1]
+            product = row_dot(table, row, room, places_of(i - 1, n_rows, n, found))
             margin += np.float64(queries.data[first + i - 1]) * product
     return margin
 
 
 @inlined
 def add_outer(
-    table: Table, queries: Csr, query: int, eta: float, difference: Scratch, n: int, grows: bool
+    table: Table, queries: Csr, query: int, eta: float, room: Scratch, grows: bool
 ) -> None:
     """Add ``eta q d'`` for the difference whose margin was computed last."""
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    are_kept = n_rows * n <= len(difference.found)
+    n = n_entries(room.difference)
+    are_kept = n_rows * n <= len(room.found)
     for i in range(n_rows):
         row, c = queries.indices[first + i], eta * queries.data[first + i]
-        places = places_of(i, n_rows, n, difference.found)
+        places = places_of(i, n_rows, n, room.found)
         if not are_kept:
-            locate(table, row, difference, n, places)
-        n_new = row_add(table, row, c, difference, n, places)
-        if grows and n_new > 0:
-            insert(table, row, difference.new, n_new)
+            locate(table, row, room.difference, room.found, places)
+        row_add(table, row, c, room, places, grows)
 
 
 @inlined
-def room_of_step(table: Table, queries: Csr, query: int, n: int) -> tuple[int, int]:
-    """Slots at the ends of the pools with which n entries can be added to each row of a query."""
-    entries, strips = 0, 0
+def room_of_step(
+    table: Table, queries: Csr, query: int, difference: StripVector
+) -> tuple[int, int]:
+    """Slots at the ends of the pools with which a difference can be added to rows of a query."""
+    entries, strips, n, n_strips = 0, 0, n_entries(difference), difference.size[0]
     for i in range(queries.indptr[query], queries.indptr[query + 1]):
         row = queries.indices[i]
         entries += room_for(table.pool, row, n)
-        strips += room_for(table.strip_pool, row, n)
+        strips += room_for(table.strip_pool, row, n_strips)
     return entries, strips
 
 
@@ -289,7 +248,7 @@ def bilinear_steps(
     steps: Steps,
     groups: Groups,
     shrinkage: Shrinkage,
-    difference: Scratch,
+    room: Scratch,
     at: Position,
 ) -> Position:
     """Take a step on each tuple, or stop before one that might find no room.
@@ -301,33 +260,33 @@ def bilinear_steps(
     ----------
     table
         W; overwritten.
-    shrinkage, difference
-        Overwritten. The difference has room for two documents.
+    shrinkage, room
+        Overwritten. The room is for the difference of two documents.
     at
         Where to go on.
     """
-    table, difference = borrowed(table), borrowed(difference)
+    table, room = borrowed(table), borrowed(room)
     groups, shrinkage = borrowed(groups), borrowed(shrinkage)
     queries, documents, tuples = borrowed(examples)
     t, n_shrinks, rates, loss = at.t, at.n_shrinks, at.rates, at.loss
     for k in range(at.done, len(tuples.query)):
         query = tuples.query[k]
-        n = subtract(table.place, documents, tuples.better[k], tuples.worse[k], difference)
+        subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
         if steps.grows:
-            entries, strips = room_of_step(table, queries, query, n)
+            entries, strips = room_of_step(table, queries, query, room.difference)
             if not has_room(table, entries, strips):
                 return Position(k, t, n_shrinks, rates, loss, entries, strips)
         for i in range(queries.indptr[query], queries.indptr[query + 1]):
             group = groups.of_row[queries.indices[i]]
             if shrinkage.seen[group] < n_shrinks:
                 catch_up(table, groups, group, shrinkage, n_shrinks, steps.grows)
-        margin = margin_of(table, queries, query, difference, n)
+        margin = margin_of(table, queries, query, room)
         t += 1
         eta = step_length(steps, t)
         rates += eta
         if margin < 1.0:
             loss += 1.0 - margin
-            add_outer(table, queries, query, eta, difference, n, steps.grows)
+            add_outer(table, queries, query, eta, room, steps.grows)
         if steps.regularization > 0.0 and t % steps.period == 0:
             shrinkage.thresholds[n_shrinks] = steps.regularization * rates
             n_shrinks, rates = n_shrinks + 1, 0.0
@@ -337,26 +296,23 @@ def bilinear_steps(
 
 
 @kernel
-def fill_margins(table: Table, examples: Examples, difference: Scratch, margins: Array) -> None:
+def fill_margins(table: Table, examples: Examples, room: Scratch, margins: Array) -> None:
     """Overwrite `margins` with `q' W (d+ - d-)` of each tuple."""
-    table, difference = borrowed(table), borrowed(difference)
+    table, room = borrowed(table), borrowed(room)
     queries, documents, tuples = borrowed(examples)
     for k in range(len(margins)):
-        n = subtract(table.place, documents, tuples.better[k], tuples.worse[k], difference)
-        margins[k] = margin_of(table, queries, tuples.query[k], difference, n)
+        subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
+        margins[k] = margin_of(table, queries, tuples.query[k], room)
 
 
 def scratch_for(documents: Csr, n_columns: int) -> Scratch:
     """Room for the steps on some documents."""
-    longest = 2 * int(np.diff(documents.indptr).max(initial=0))
-    # A place more: behind the last entry, what would be next is written all the same.
-    columns, new_columns = np.empty((2, longest + 1), dtype=np.int32)
-    values, new_values = np.empty((2, longest + 1))
-    ranks, strips = np.empty((2, longest + 1), dtype=np.int64)
-    found = np.empty(max(2 * longest, KEPT_PLACES), dtype=np.int32)
-    new = New(new_columns, ranks, new_values, strips)
-    marks = np.zeros(n_columns // STRIP + 1, dtype=np.int64)
-    return Scratch(columns, values, found, new, np.zeros(n_columns), marks)
+    difference = room_for_difference(documents, n_columns)
+    n = len(difference.values)
+    columns = np.empty(n, dtype=np.int32)
+    places, strips = np.empty((2, n), dtype=np.int64)
+    found = np.empty(max(2 * n, KEPT_PLACES), dtype=np.int32)
+    return Scratch(difference, found, New(columns, places, strips))
 
 
 def margins_of(weights: SparseWeights, queries: Csr, documents: Csr, tuples: Tuples) -> Array:

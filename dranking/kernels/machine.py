@@ -5,11 +5,14 @@ many elements, which is a call. Called from Python (as where Numba is switched o
 same, slowly.
 """
 
+import ctypes
+import sys
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
@@ -17,6 +20,15 @@ Something = TypeVar("Something")
 
 CACHE_LINE = 8
 """Float64 numbers that one prefetch brings."""
+
+PAGE = 4096
+"""Bytes."""
+
+HUGE = 2**22
+"""Bytes from which on an array gains by huge pages: twice what one of them has."""
+
+MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
+"""Linux's names for: keep it in huge pages; and make them of what is there (since 6.1)."""
 
 
 def fma(a: float, b: float, c: float) -> float:
@@ -38,9 +50,31 @@ def lowest_one(bits: int) -> int:
     return (int(bits) & -int(bits)).bit_length() - 1
 
 
+def deposit(bits: int, places: int) -> int:
+    """The lowest bits of a number in the places of those of another that are set, in order."""
+    found, n = 0, 0
+    for i in range(64):
+        if (int(places) >> i) & 1:
+            found |= ((int(bits) >> n) & 1) << i
+            n += 1
+    return found if found < 2**63 else found - 2**64
+
+
 def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
     """Copy n elements within an array, which must have them; the stretches may overlap."""
     array[target : target + n] = array[source : source + n].copy()
+
+
+def advise_huge_pages(array: NDArray[Any]) -> None:
+    """Ask for huge pages for an array that is read here and there; never fails.
+
+    NumPy asks when it makes a large array, but not for one that becomes large.
+    """
+    if sys.platform == "linux" and array.nbytes >= HUGE:
+        first = -(-array.ctypes.data // PAGE) * PAGE
+        length = (array.ctypes.data + array.nbytes - first) // PAGE * PAGE
+        for advice in (MADV_HUGEPAGE, MADV_COLLAPSE):
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), advice)
 
 
 def borrowed(arrays: Something) -> Something:
@@ -110,6 +144,43 @@ def _lowest_one(context: Any, bits: Any) -> Any:
 @overload(lowest_one, strict=False)  # type: ignore[untyped-decorator]
 def _overload_lowest_one(bits: Any) -> Any:
     return lambda bits: _lowest_one(bits)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _deposit(context: Any, bits: Any, places: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.IntType(64)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(number, [number, number]), "llvm.x86.bmi.pdep.64"
+        )
+        return builder.call(function, arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def deposits_fast() -> bool:
+    """Whether kernels are compiled for a machine with an instruction for `deposit`, and a fast one.
+
+    The first two generations of AMD's Zen take hundreds of cycles for it.
+    """
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return "+bmi2" in features.split(",") and name not in ("znver1", "znver2")
+
+
+@overload(deposit, strict=False)  # type: ignore[untyped-decorator]
+def _overload_deposit(bits: Any, places: Any) -> Any:
+    if deposits_fast():
+        return lambda bits, places: _deposit(bits, places)
+
+    def loop(bits: Any, places: Any) -> Any:
+        found = 0
+        while places != 0:
+            found |= places & -places & -(bits & 1)
+            bits >>= 1
+            places &= places - 1
+        return found
+
+    return loop
 
 
 @intrinsic  # type: ignore[untyped-decorator]

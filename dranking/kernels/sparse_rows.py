@@ -23,9 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import inlined, kernel
-from dranking.kernels.machine import count_ones, lowest_one, prefetch, shift
+from dranking.kernels.lanes import compress, expand, lanes
+from dranking.kernels.machine import count_ones, deposit, lowest_one, prefetch, shift
+from dranking.kernels.strip_vector import StripVector
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 Values = Any
 """float32 or float64 array."""
 
@@ -34,6 +37,12 @@ STRIP = 64
 
 SLACK = 8
 """A row gets an eighth of slots more than it uses when it moves, and so does a full pool."""
+
+AHEAD = 256
+"""Values from those of a row that are moved to those that are brought near meanwhile."""
+
+NEAR = 256
+"""Strips of the next row, the first ones, that are brought near while one is looked up."""
 
 RELEASED = 5
 """Zeros are released once they are a fifth of the entries of a row: 1.25 stored per nonzero."""
@@ -70,6 +79,8 @@ class Table(NamedTuple):
         of entries in earlier strips of the row.
     pool, values
         Entries of each row, columns ascending: float32 or float64.
+    kept
+        Room for a bitmap of the entries of a row.
     """
 
     place: NDArray[np.int32]
@@ -80,14 +91,14 @@ class Table(NamedTuple):
     entries_before: NDArray[np.int32]
     pool: Pool
     values: Values
+    kept: Ints
 
 
 class New(NamedTuple):
-    """Entries that a row is to get: columns ascending, their places in it, values; room."""
+    """Entries that a row is to get: columns ascending, their places in it after; room."""
 
     columns: NDArray[np.int32]
-    ranks: Ints
-    values: NDArray[np.float64]
+    places: Ints
     strips: Ints
 
 
@@ -98,41 +109,43 @@ def below(bit: Any) -> Any:
 
 
 @inlined
-def find_in(
-    bands: Ints,
-    strips_before: NDArray[np.int32],
-    strips: Ints,
-    entries_before: NDArray[np.int32],
-    first_strip: int,
-    row: int,
-    column: int,
-) -> Any:
-    """What `find` does, by the arrays of a table."""
-    band, strip_bit, bit = np.uint64(column >> 12), (column >> 6) & 63, column & 63
-    present = bands[row, band]
-    before = strips_before[row, band] + count_ones(present & below(strip_bit))
-    strip = np.uint64(first_strip + before)
-    # Of a strip that is not there the next one is read, and does not count: without a branch,
-    # which would be guessed wrong.
-    is_there, columns = (present >> strip_bit) & 1, strips[strip]
-    rank = entries_before[strip] + count_ones(columns & below(bit)) * is_there
-    return rank ^ (((columns >> bit) & is_there) - 1)
+def strip_of(table: Table, row: int, number: Any) -> Any:
+    """Whether a row has a strip, 1 or 0, and the slot of it, or of the next one that it has."""
+    band, bit = np.uint64(number >> 6), number & 63
+    present = table.bands[row, band]
+    before = table.strips_before[row, band] + count_ones(present & below(bit))
+    return (present >> bit) & 1, np.uint64(table.strip_pool.start[row] + before)
 
 
-@kernel
-def find(table: Table, row: int, column: int) -> int:
+@inlined
+def find(table: Table, row: Any, column: Any) -> Any:
     """How many entries of a row come before that of a column; ``-1 -`` that if it has none."""
-    return int(
-        find_in(
-            table.bands,
-            table.strips_before,
-            table.strips,
-            table.entries_before,
-            table.strip_pool.start[row],
-            row,
-            column,
-        )
-    )
+    is_there, strip = strip_of(table, row, column >> 6)
+    bit = column & 63
+    # Of a strip that is not there the next one is read, and does not count.
+    columns = table.strips[strip] * is_there
+    rank = table.entries_before[strip] + count_ones(columns & below(bit))
+    return rank ^ (((columns >> bit) & 1) - 1)
+
+
+@inlined
+def locate(table: Table, row: int, vector: StripVector, found: Places, first: int) -> None:
+    """Find the columns of a vector in a row, and start to bring their values near.
+
+    Places, as `find` says, are written from the first one on.
+    """
+    strips, entries_before = table.strips, table.entries_before
+    for s in range(vector.size[0]):
+        is_there, strip = strip_of(table, row, np.int64(vector.numbers[s]))
+        vector.there[s] = strips[strip] * is_there
+        vector.before[s] = entries_before[strip]
+    values, start = table.values, table.pool.start[row]
+    for j in range(vector.first[vector.size[0]]):
+        of, before = np.uint64(vector.of_strip[j]), vector.below[j]
+        columns = vector.there[of]
+        rank = vector.before[of] + count_ones(columns & before)
+        found[np.uint64(first + j)] = rank ^ (np.int64(columns & (before + 1) != 0) - 1)
+        prefetch(values, start + rank)
 
 
 @inlined
@@ -140,9 +153,11 @@ def prefetch_row(table: Table, row: int) -> None:
     """Start to bring near what of a row is read first."""
     prefetch(table.bands, row * table.bands.shape[1])
     prefetch(table.strips_before, row * table.bands.shape[1])
-    prefetch(table.strips, table.strip_pool.start[row])
-    prefetch(table.entries_before, table.strip_pool.start[row])
-    prefetch(table.values, table.pool.start[row])
+    start = table.strip_pool.start[row]
+    for strip in range(start, start + min(table.strip_pool.used[row], NEAR), 16):
+        prefetch(table.strips, strip)
+        prefetch(table.strips, strip + 8)
+        prefetch(table.entries_before, strip)
 
 
 @inlined
@@ -186,44 +201,59 @@ def settle(pool: Pool, row: int, count: int) -> None:
 
 @inlined
 def insert(table: Table, row: int, new: New, n: int) -> None:
-    """Merge n new entries into a row; there must be room for them, as `room_for` says."""
+    """Give a row n new entries, zeros; there must be room for them, as `room_for` says."""
     insert_strips(table, row, new, n)
-    values, ranks, count = table.values, new.ranks, table.pool.used[row]
-    source, target = moved(table.pool, row, n), table.pool.start[row]
-    end = count
-    for i in range(n - 1, -1, -1):
-        rank = ranks[i]
-        shift(values, source + rank, target + rank + i + 1, end - rank)
-        values[np.uint64(target + rank + i)] = new.values[i]
-        end = rank
-    if source != target:
-        shift(values, source, target, end)
-    table.pool.used[row] = count + n
+    spread_out(table, row, new, n)
     columns, strips = new.columns, table.strips
     for i in range(n):
-        strips[strip_of(table, row, columns[i])] |= np.int64(1) << np.int64(columns[i] & 63)
+        _, strip = strip_of(table, row, np.int64(columns[i] >> 6))
+        strips[strip] |= np.int64(1) << np.int64(columns[i] & 63)
     count_entries(table, row)
 
 
 @inlined
-def strip_of(table: Table, row: int, column: int) -> np.uint64:
-    """The slot of a strip, or that of the next one if it is not there."""
-    band = np.uint64(column >> 12)
-    before = count_ones(table.bands[row, band] & below((column >> 6) & 63))
-    return np.uint64(table.strip_pool.start[row] + table.strips_before[row, band] + before)
+def spread_out(table: Table, row: int, new: New, n: int) -> None:
+    """Move the entries of a row to where they belong with n new ones, and set these to zero."""
+    values, kept, places, width = table.values, table.kept, new.places, lanes(table.values)
+    count = table.pool.used[row]
+    source, target, at = moved(table.pool, row, n), table.pool.start[row], count + n
+    table.pool.used[row] = at
+    # What comes before the first new one stays, unless all of the row moves.
+    first = places[0] if source == target else 0
+    for word in range(first >> 6, (at >> 6) + 1):
+        kept[np.uint64(word)] = -1
+    for i in range(n):
+        kept[np.uint64(places[i] >> 6)] ^= np.int64(1) << (places[i] & 63)
+    # From the end: nothing is written over before it is read.
+    read = source + count
+    while at > first and at % width != 0:
+        at -= 1
+        is_kept = (kept[np.uint64(at >> 6)] >> (at & 63)) & 1
+        read -= is_kept
+        value = values[np.uint64(read)]
+        values[np.uint64(target + at)] = value if is_kept else 0.0
+    while at > first:
+        at -= width
+        here = kept[np.uint64(at >> 6)] >> (at & 63)
+        prefetch(values, read - AHEAD)
+        read -= count_ones(here & below(width))
+        expand(values, read, target + at, here)
 
 
 @inlined
 def insert_strips(table: Table, row: int, new: New, n: int) -> None:
     """Give a row the strips that new entries need, still empty."""
     bands, columns, places = table.bands, new.columns, new.strips
-    n_new, last, first = 0, np.int64(-1), table.strip_pool.start[row]
+    n_new, last = 0, np.int64(-1)
     for i in range(n):
         number = np.int64(columns[i] >> 6)
-        if number != last and (bands[row, np.uint64(number >> 6)] >> (number & 63)) & 1 == 0:
-            places[n_new] = np.int64(strip_of(table, row, columns[i])) - first
-            n_new += 1
+        is_there = (bands[row, np.uint64(number >> 6)] >> (number & 63)) & 1
+        places[n_new] = number
+        n_new += int(number != last) & (1 - is_there)
         last = number
+    for i in range(n_new):
+        _, strip = strip_of(table, row, places[i])
+        places[i] = np.int64(strip) - table.strip_pool.start[row]
     if n_new > 0:
         pool, strips, end = table.strip_pool, table.strips, table.strip_pool.used[row]
         source, target = moved(pool, row, n_new), pool.start[row]
@@ -263,36 +293,71 @@ def count_entries(table: Table, row: int) -> None:
 @inlined
 def compact(table: Table, row: int) -> None:
     """Release the zeros of a row, and the strips that held nothing else."""
-    values, all_strips, start = table.values, table.strips, table.pool.start[row]
+    release_values(table, row)
+    kept, all_strips = table.kept, table.strips
     strip = kept_strip = table.strip_pool.start[row]
-    source = target = start
+    at = np.int64(0)
     for band in range(table.bands.shape[1]):
         strips = table.bands[row, band]
         kept_strips = np.int64(0)
         while strips != 0:
             columns = all_strips[np.uint64(strip)]
-            kept = np.int64(0)
-            while columns != 0:
-                value = values[np.uint64(source)]
-                values[np.uint64(target)] = value
-                # Written over by the next one if it is zero.
-                is_kept = np.int64(value != 0.0)
-                kept |= columns & -columns & -is_kept
-                target += is_kept
-                source += 1
-                columns &= columns - 1
-            all_strips[np.uint64(kept_strip)] = kept
-            has_any = np.int64(kept != 0)
+            n = count_ones(columns)
+            left = deposit(bits_from(kept, at), columns)
+            all_strips[np.uint64(kept_strip)] = left
+            has_any = np.int64(left != 0)
             kept_strips |= has_any << lowest_one(strips)
             kept_strip += has_any
+            at += n
             strip += 1
             strips &= strips - 1
         table.bands[row, band] = kept_strips
     all_strips[np.uint64(kept_strip)] = 0
     table.strip_pool.used[row] = kept_strip + 1 - table.strip_pool.start[row]
-    table.pool.used[row] = target - start
     count_strips(table, row)
     count_entries(table, row)
+
+
+@inlined
+def release_values(table: Table, row: int) -> None:
+    """Move the values of a row that are not zero together; say in `kept` which these are."""
+    values, kept, start, width = (
+        table.values,
+        table.kept,
+        table.pool.start[row],
+        lanes(table.values),
+    )
+    at, target = np.int64(0), start
+    while at + width <= table.pool.used[row]:
+        here = compress(values, start + at, target)
+        target += count_ones(here)
+        set_bits(kept, at, here)
+        at += width
+    while at < table.pool.used[row]:
+        value = values[np.uint64(start + at)]
+        # Written over by the next one if it is zero.
+        values[np.uint64(target)] = value
+        target += np.int64(value != 0.0)
+        set_bits(kept, at, np.int64(value != 0.0))
+        at += 1
+    table.pool.used[row] = target - start
+
+
+@inlined
+def set_bits(bitmap: Ints, at: Any, bits: Any) -> None:
+    """Write bits from one on, up to the end of their word, into a bitmap; what follows is void."""
+    word = np.uint64(at >> 6)
+    bitmap[word] = (bitmap[word] & below(at & 63)) | (bits << (at & 63))
+
+
+@inlined
+def bits_from(bitmap: Ints, at: Any) -> Any:
+    """64 bits of a bitmap from one on; it must have another word."""
+    word, bit = np.uint64(at >> 6), np.uint64(at & 63)
+    low = np.uint64(bitmap[word]) >> bit
+    # Shifted twice: by 64 at once there is no shift.
+    high = (np.uint64(bitmap[word + np.uint64(1)]) << np.uint64(1)) << (np.uint64(63) - bit)
+    return np.int64(low | high)
 
 
 @kernel

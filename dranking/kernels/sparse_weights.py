@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.machine import count_ones, lowest_one, shift
+from dranking.kernels.machine import advise_huge_pages, borrowed, count_ones, lowest_one, shift
 from dranking.kernels.sparse_rows import (
     SLACK,
     STRIP,
@@ -19,7 +19,7 @@ from dranking.kernels.sparse_rows import (
     compact,
     count_entries,
     count_strips,
-    find_in,
+    find,
     settle,
     strip_of,
 )
@@ -38,8 +38,8 @@ def release(table: Table) -> None:
 @kernel
 def fill(table: Table, indptr: Ints, indices: NDArray[np.int32], data: Values) -> None:
     """Store the rows of a CSR matrix in an empty table, whose pools have room for them."""
-    place, bands, before, values = table.place, table.bands, table.strips_before, table.values
-    strips, entries_before = table.strips, table.entries_before
+    table = borrowed(table)
+    place, bands, values = table.place, table.bands, table.values
     for row in range(len(indptr) - 1):
         first, last = indptr[row], indptr[row + 1]
         for p in range(first, last):
@@ -53,13 +53,12 @@ def fill(table: Table, indptr: Ints, indices: NDArray[np.int32], data: Values) -
         settle(table.pool, row, last - first)
         for p in range(first, last):
             column = place[indices[p]]
-            strips[strip_of(table, row, column)] |= np.int64(1) << np.int64(column & 63)
+            _, strip = strip_of(table, row, np.int64(column >> 6))
+            table.strips[strip] |= np.int64(1) << np.int64(column & 63)
         count_entries(table, row)
-        start, first_strip = table.pool.start[row], table.strip_pool.start[row]
         for p in range(first, last):
-            column = place[indices[p]]
-            rank = find_in(bands, before, strips, entries_before, first_strip, row, column)
-            values[start + rank] = data[p]
+            rank = find(table, row, np.int64(place[indices[p]]))
+            values[table.pool.start[row] + rank] = data[p]
 
 
 @kernel
@@ -145,6 +144,7 @@ class SparseWeights:
             np.zeros(n_strip_slots, dtype=np.int32),
             empty_pool(n_rows),
             np.zeros(n_slots + 1, dtype=dtype),
+            np.empty(self.shape[1] // STRIP + 2, dtype=np.int64),
         )
         data = matrix.data.astype(dtype, copy=False)
         fill(self._table, indptr, matrix.indices.astype(np.int32, copy=False), data)
@@ -216,6 +216,7 @@ def lengthen(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> None:
         for array in arrays:
             # In place: where the system can move pages, there are never two copies of W.
             array.resize(end + max(n_slots, end // SLACK), refcheck=False)
+            advise_huge_pages(array)
 
 
 def close_holes(pool: Pool, capacity: Ints, *arrays: NDArray[Any]) -> None:

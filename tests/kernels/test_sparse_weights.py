@@ -6,6 +6,10 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
+from dranking.kernels import machine
+from dranking.kernels.compile import kernel
+from dranking.kernels.lanes import compress, expand, lanes
+from dranking.kernels.machine import PAGE, advise_huge_pages, deposit
 from dranking.kernels.sparse_rows import New, compact, find, has_room, insert, room_for
 from dranking.kernels.sparse_weights import SparseWeights
 
@@ -34,17 +38,23 @@ def add(weights, row, columns):
             break
         weights.make_room(entries, strips)
     ranks = [find(weights.table, row, column) for column in columns]
-    new = [(column, ~rank, 1.0) for column, rank in zip(columns, ranks, strict=True) if rank < 0]
-    of_dtype = zip(zip(*new, strict=True), (np.int32, np.int64, np.float64), strict=True)
+    new = [column for column, rank in zip(columns, ranks, strict=True) if rank < 0]
+    places = [~rank for rank in ranks if rank < 0]
     if new:
-        arrays = [np.array(values, dtype=dtype) for values, dtype in of_dtype]
-        arrays = New(*arrays, np.empty(len(new), dtype=np.int64))
-        insert(weights.table, row, arrays, len(new))
+        n = len(new)
+        arrays = np.array(new, dtype=np.int32), np.array(places) + np.arange(n), np.empty(n, int)
+        insert(weights.table, row, New(*arrays), n)
+    for column in new:
+        start = weights.table.pool.start[row]
+        weights.table.values[start + find(weights.table, row, column)] += 1.0
 
 
 CHANGES = st.tuples(
     st.integers(0, 3),
-    st.lists(st.integers(0, 9_999), min_size=1, max_size=30, unique=True),
+    st.one_of(
+        st.lists(st.integers(0, 9_999), min_size=1, max_size=30, unique=True),
+        st.lists(st.integers(60, 200), min_size=1, max_size=90, unique=True),
+    ),
     st.sampled_from(["add", "zero", "compact"]),
 )
 
@@ -87,3 +97,62 @@ def test_holes_are_closed():
     weights.trim()
     assert weights.nbytes <= 8 * 30_000
     assert weights.to_csr().sum() == pytest.approx(30_000)
+
+
+@kernel
+def expanded(values, source, target, kept):
+    expand(values, source, target, kept)
+
+
+@kernel
+def compressed(values, source, target):
+    return compress(values, source, target), lanes(values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_vectors_are_moved_as_loops_move_them(dtype):
+    rng = np.random.default_rng(0)
+    for source, target, kept in rng.integers(0, [30, 30, 2**20], (200, 3)).tolist():
+        values = (rng.integers(0, 3, 60) * rng.normal(size=60)).astype(dtype)
+        width, before = 64 // values.itemsize, values.copy()
+        bits = [(kept >> i) & 1 for i in range(width)]
+        read = iter(values[source:].tolist())
+        wanted = [next(read) if bit else 0.0 for bit in bits]
+        expanded(values, source, target, kept)
+        assert values[target : target + width].tolist() == wanted
+        before[target : target + width] = values[target : target + width]
+        np.testing.assert_array_equal(values, before)
+        in_python = before.copy()
+        part = values[source : source + width].tolist()
+        wanted = [value for value in part if value != 0.0]
+        nonzero = sum(1 << i for i, value in enumerate(part) if value != 0.0)
+        assert compressed(values, source, target) == (nonzero, width)
+        before[target : target + len(wanted)] = wanted
+        np.testing.assert_array_equal(values, before)
+        assert compress(in_python, source, target) == nonzero
+        np.testing.assert_array_equal(in_python, before)
+
+
+def test_huge_pages_change_nothing():
+    values = np.arange(3 * PAGE * 400, dtype=np.float32)
+    values.resize(len(values) + 777, refcheck=False)
+    advise_huge_pages(values)
+    advise_huge_pages(values[:5])
+    assert values[:-777].tolist() == list(range(3 * PAGE * 400))
+    assert not values[-777:].any()
+
+
+@kernel
+def deposited(bits, places):
+    return deposit(bits, places)
+
+
+def test_bits_are_deposited_with_and_without_an_instruction(monkeypatch):
+    monkeypatch.setattr(machine, "deposits_fast", lambda: False)
+    slowly = kernel(machine._overload_deposit(None, None))
+    pairs = np.random.default_rng(0).integers(-(2**63), 2**63, (200, 2)).tolist()
+    for bits, places in [*pairs, (-1, -1), (0, -1), (-1, 0), (1, -(2**63))]:
+        ones = [i for i in range(64) if (places >> i) & 1]
+        wanted = sum(1 << place for n, place in enumerate(ones) if (bits >> n) & 1)
+        for of in (deposited, slowly, deposit):
+            assert of(bits, places) % 2**64 == wanted
