@@ -18,8 +18,12 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.engine.watch import Watch
 
 
+GATHER = "gather"
+"""What waits for results are counted as."""
+
+
 class Peace(ThreadExecutor):
-    """Two threads that count tasks by their names."""
+    """Two threads that count tasks by their names, and waits."""
 
     def __init__(self):
         super().__init__(2)
@@ -29,6 +33,10 @@ class Peace(ThreadExecutor):
         self.submitted[name] += 1
         return super().submit(function, *args, name=name, slot=slot)
 
+    def gather(self, tasks):
+        self.submitted[GATHER] += 1
+        return super().gather(tasks)
+
 
 class Chaos(DaskExecutor):
     """An executor that does something just before the n-th task of a name is submitted.
@@ -36,8 +44,6 @@ class Chaos(DaskExecutor):
     `deeds` maps (name, n) to what is done, n from 1; with name None all tasks count, with GATHER
     all waits for results. Each is done once.
     """
-
-    GATHER = "gather"
 
     def __init__(self, client, deeds):
         super().__init__(client)
@@ -50,7 +56,7 @@ class Chaos(DaskExecutor):
         return super().submit(function, *args, name=name, slot=slot)
 
     def gather(self, tasks):
-        self._do(self.GATHER)
+        self._do(GATHER)
         return super().gather(tasks)
 
     def _do(self, counted):

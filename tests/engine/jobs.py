@@ -10,7 +10,7 @@ import dranking as dr
 from dranking.data.collection import collection
 from dranking.data.preferences import same_class
 from dranking.engine.collections import as_dataset
-from tests.engine.chaos import Chaos
+from tests.engine.chaos import GATHER, Chaos
 
 
 class Job(NamedTuple):
@@ -83,5 +83,5 @@ def jobs(data):
             fitted(lambda **o: dr.MaxMarginRanker(0.1, "ap", tol=1e-2, **o)), "hinge", True
         ),
         "evaluate": Job(evaluated, "evaluate"),
-        "ingest": Job(ingested, Chaos.GATHER),
+        "ingest": Job(ingested, GATHER),
     }

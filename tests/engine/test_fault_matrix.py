@@ -25,6 +25,7 @@ import pytest
 from dranking.engine import watch
 from dranking.errors import TryAgainError
 from tests.engine.chaos import (
+    GATHER,
     Chaos,
     exhaust,
     kill,
@@ -54,7 +55,7 @@ def cells(faults):
     ]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def soon(monkeypatch):
     """A worker is given up after two seconds."""
     monkeypatch.setattr(watch, "HEARTBEATS", 2)
@@ -62,6 +63,7 @@ def soon(monkeypatch):
         yield
 
 
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize(("name", "fault"), cells(DEEDS))
 def test_a_worker_is_lost(name, fault, all_jobs, undisturbed, cluster_and_client):
     cluster, client = cluster_and_client
@@ -81,6 +83,7 @@ async def burn():
         pass
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
     """As one is that compiles, or loads libraries from slow storage."""
     cluster, client = cluster_and_client
@@ -121,4 +124,4 @@ def test_the_scheduler_is_lost(name, _, all_jobs, undisturbed, tmp_path, cluster
     again = Chaos(cluster_and_client[1], {})
     assert job.run(again, *arguments) == undisturbed(name).bits
     if job.resumes:
-        assert again.submitted[job.task] < undisturbed(name).submitted[job.task]
+        assert again.submitted[GATHER] < undisturbed(name).submitted[GATHER]
