@@ -17,7 +17,6 @@ from dranking.engine.deploy import patience
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.watch import Watch
 
-
 GATHER = "gather"
 """What waits for results are counted as."""
 
