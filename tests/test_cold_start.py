@@ -53,7 +53,7 @@ def finish(process: "subprocess.Popen[str]") -> dict:
     return json.loads(stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_two_processes_with_an_empty_cache_and_a_third_after_them(tmp_path):
     together = [start(tmp_path), start(tmp_path)]

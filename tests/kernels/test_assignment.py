@@ -39,7 +39,7 @@ def check(costs, expected):
     assert found == pytest.approx(expected, abs=1e-12 * n * scale)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(costs())
 def test_least_sum_is_that_of_scipy(problem):
     matrix = listed(problem)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import dranking as dr
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.forecast import SelectionForecast, Sketch
 from dranking.rankers.memory import Needs
@@ -67,7 +68,7 @@ def test_rows_are_fetched_for_picks_to_come():
 
 
 def test_twice_the_workers_halve_the_work_and_the_memory_but_not_what_is_dasks():
-    data = Sketch(10**7, 100, 10**5)
+    data = Sketch(1024 * MAX_BLOCK_DOCUMENTS, 1000, 16 * MAX_BLOCK_DOCUMENTS)
     few, many = (SelectionForecast(data, 10, w, resident=False) for w in (4, 8))
     assert few.n_tiles == many.n_tiles
     assert many.seconds_per_round - many.dask_seconds / 10 == pytest.approx(
