@@ -8,9 +8,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile(
-    "default", deadline=None, derandomize=True, max_examples=50
-)
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
