@@ -2,6 +2,9 @@
 
 python -m pipelines.cluster_costs --documents 10^9 --features 1000 --queries 10^7 --select 50 \
     --workers 10,100,1000
+
+With --measure the rates are those of this machine, from a run of a minute on it, and not the
+defaults of `dranking.rankers.forecast.Rates`.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from dranking.rankers.forecast import SelectionForecast, Sketch
+from dranking.cli.output import note
+from dranking.rankers.forecast import Rates, SelectionForecast, Sketch
 from dranking.tuning.numbers import number_of
 
 KEPT = {
@@ -34,7 +38,12 @@ HEAD = (
 
 
 def table(
-    n_documents: int, n_features: int, n_queries: int, k: int, workers: Sequence[int]
+    n_documents: int,
+    n_features: int,
+    n_queries: int,
+    k: int,
+    workers: Sequence[int],
+    rates: Rates = Rates(),  # noqa: B008 - it is immutable
 ) -> Iterator[str]:
     """Lines of Markdown."""
     yield f"| {' | '.join(HEAD)} |"
@@ -42,7 +51,9 @@ def table(
     data = Sketch(n_documents, n_features, n_queries)
     for n_workers in workers:
         for kept, (resident, keep_rows) in KEPT.items():
-            costs = SelectionForecast(data, k, n_workers, resident=resident, keep_rows=keep_rows)
+            costs = SelectionForecast(
+                data, k, n_workers, resident=resident, keep_rows=keep_rows, rates=rates
+            )
             row = (
                 f"{n_workers:,}",
                 kept,
@@ -64,10 +75,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("documents", "features", "queries", "select"):
         parser.add_argument(f"--{name}", type=number_of, required=True, metavar="N")
     parser.add_argument("--workers", default="10,100,1000", metavar="N,N,...")
+    parser.add_argument("--measure", action="store_true", help="take the rates of this machine")
     given = parser.parse_args(arguments)
+    rates = measured_rates() if given.measure else Rates()
     sizes = (int(getattr(given, name)) for name in ("documents", "features", "queries", "select"))
-    for line in table(*sizes, [int(w) for w in given.workers.split(",")]):
+    for line in table(*sizes, [int(w) for w in given.workers.split(",")], rates):
         print(line)
+
+
+def measured_rates() -> Rates:
+    """Of this machine."""
+    from pipelines.benchmarks.clusters.rates import rates
+
+    found = rates()
+    note(", ".join(f"{name} = {value:.3g}" for name, value in found._asdict().items()))
+    return found
 
 
 if __name__ == "__main__":

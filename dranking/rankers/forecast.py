@@ -36,7 +36,8 @@ PROCESS_BYTES = 300 * 10**6
 class Rates(NamedTuple):
     """What a worker of one thread does, and how long Dask takes.
 
-    The defaults were measured on two cores of an Intel Xeon at 2.x GHz; see COSTS.md.
+    The defaults were measured on a core of a busy virtual machine with an Intel Xeon, and rounded:
+    orders of magnitude. ``python -m pipelines.cluster_costs --measure`` takes those of a machine.
 
     Attributes
     ----------
@@ -52,11 +53,11 @@ class Rates(NamedTuple):
         Until the driver has the answer of a step of a round, whatever its tasks do.
     """
 
-    read: float = 1.0e9
-    products: float = 3.0e9
-    memory: float = 4.0e9
-    task_seconds: float = 1e-3
-    step_seconds: float = 5e-3
+    read: float = 5.5e8
+    products: float = 2.3e9
+    memory: float = 3.2e9
+    task_seconds: float = 2e-3
+    step_seconds: float = 1.5e-2
 
 
 @dataclass
@@ -214,11 +215,10 @@ class SelectionForecast:
         if not self.keep_rows:
             n_rows += k * (k + 1) // 2
         row_bytes = 8 * self.dataset.n_queries * self.dataset.n_features
-        n_updated = sum(t + STATE_ROWS for t in range(1, k + 1))
         return (
             self.bytes_read / rates.read
             + n_rows * self._x_bytes / 4 / rates.products
-            + n_updated * row_bytes / rates.memory
+            + n_state_rows(k) * row_bytes / rates.memory
         )
 
     @property
@@ -238,6 +238,11 @@ class SelectionForecast:
     @property
     def _x_bytes(self) -> int:
         return 4 * self.dataset.n_documents * self.dataset.n_features
+
+
+def n_state_rows(k: int) -> int:
+    """Gram rows whose size is moved in memory by k updates of the state."""
+    return sum(t + STATE_ROWS for t in range(1, k + 1))
 
 
 def _blocks(n_documents: int, n_features: int, n_queries: int) -> Iterator[BlockInfo]:

@@ -1,12 +1,15 @@
 """The benchmark of the engine on small data: what does not depend on its size holds."""
 
+import itertools
 from importlib import import_module
 from pkgutil import iter_modules
 
 import pytest
 
+from dranking.engine.tiles import tile_ranges
+from dranking.rankers.forecast import STATE_ROWS, Rates
 from pipelines.benchmarks import clusters, engine
-from pipelines.benchmarks.clusters import kills, large, overhead, sharing
+from pipelines.benchmarks.clusters import kills, large, overhead, rates, sharing
 
 
 def quick(topic):
@@ -64,3 +67,25 @@ def test_memory_of_workers_is_measured(monkeypatch):
     found = held(large.figures(False, 20_000))
     assert found["peak memory of a worker"]
     assert found["no worker was killed"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.cluster
+def test_rates_are_those_of_the_cost_model():
+    found = quick("rates")
+    assert [item.name for item in found.values()] == [f"rate, {name}" for name in Rates._fields]
+    assert all(item.value > 0 for item in found.values())
+
+
+def test_rates_are_work_over_the_time_of_its_tasks(monkeypatch):
+    """Were every task to take a second, a rate would be the work that the tasks share."""
+    seconds = itertools.count()
+    monkeypatch.setattr(rates, "processor_seconds", lambda: next(seconds))
+    monkeypatch.setattr(rates, "K", 4)
+    with rates.made([(2_000, 6)]) as [data]:
+        found = rates.work_rates(data)
+        read = 4 * data.n_documents * data.n_features
+        n_tiles = len(tile_ranges(data, 1))
+    assert found["read"] == read / n_tiles
+    moved = sum(t + STATE_ROWS for t in range(1, 5)) * 8 * data.n_queries * data.n_features
+    assert found["memory"] == moved / (4 * n_tiles)
