@@ -26,6 +26,7 @@ from dranking.kernels.sparse_rows import (
     has_room,
     insert,
     locate,
+    prefetch_end,
     prefetch_row,
     room_for,
 )
@@ -223,6 +224,8 @@ def add_outer(
     for i in range(n_rows):
         row, c = queries.indices[first + i], eta * queries.data[first + i]
         places = places_of(i, n_rows, n, room.found)
+        if grows and i + 1 < n_rows:
+            prefetch_end(table, queries.indices[first + i + 1])
         if not are_kept:
             locate(table, row, room.difference, room.found, places)
         row_add(table, row, c, room, places, grows)

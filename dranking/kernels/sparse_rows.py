@@ -161,6 +161,14 @@ def prefetch_row(table: Table, row: int) -> None:
 
 
 @inlined
+def prefetch_end(table: Table, row: int) -> None:
+    """Start to bring near the last values of a row, which are moved first."""
+    end = table.pool.start[row] + table.pool.used[row]
+    for slot in range(max(end - AHEAD, table.pool.start[row]), end, 64 // table.values.itemsize):
+        prefetch(table.values, slot)
+
+
+@inlined
 def wanted(count: int) -> int:
     """Slots that a row of so many gets when it moves."""
     return count + count // SLACK + 4

@@ -101,10 +101,11 @@ def slide(array: Any, order: Ints, source: Ints, target: Ints, count: Ints) -> N
             shift(array, source[row], target[row], count[row])
 
 
-def empty_pool(n_rows: int) -> Pool:
-    """Rows without slots."""
-    start, capacity, used = np.zeros((3, n_rows), dtype=np.int64)
-    return Pool(start, capacity, used, np.zeros(1, dtype=np.int64))
+def empty_pools(n_rows: int) -> tuple[Pool, Pool]:
+    """Rows without slots, in two pools: what is known of a row lies in one line of the cache."""
+    of_rows = np.zeros((n_rows, 8), dtype=np.int64).T
+    ends = np.zeros((2, 1), dtype=np.int64)
+    return Pool(*of_rows[:3], ends[0]), Pool(*of_rows[3:6], ends[1])
 
 
 class SparseWeights:
@@ -135,14 +136,15 @@ class SparseWeights:
         self.order = np.arange(self.shape[1], dtype=np.int32) if order is None else order
         place = np.empty_like(self.order)
         place[self.order] = np.arange(self.shape[1], dtype=np.int32)
+        pool, strip_pool = empty_pools(n_rows)
         self._table = Table(
             place,
             np.zeros((n_rows, n_bands), dtype=np.int64),
             np.zeros((n_rows, n_bands), dtype=np.int32),
-            empty_pool(n_rows),
+            strip_pool,
             np.zeros(n_strip_slots, dtype=np.int64),
             np.zeros(n_strip_slots, dtype=np.int32),
-            empty_pool(n_rows),
+            pool,
             np.zeros(n_slots + 1, dtype=dtype),
             np.empty(self.shape[1] // STRIP + 2, dtype=np.int64),
         )
@@ -165,7 +167,8 @@ class SparseWeights:
         """Bytes of all arrays, free slots and holes included."""
         t = self._table
         arrays = (t.place, t.bands, t.strips_before, t.strips, t.entries_before, t.values)
-        return sum(array.nbytes for array in (*arrays, *t.pool, *t.strip_pool))
+        of_rows = 64 * self.shape[0]
+        return sum(array.nbytes for array in arrays) + of_rows
 
     def make_room(self, n_entries: int, n_strips: int) -> None:
         """Have so many slots free at the end of the pools: close holes, or make them longer.
