@@ -105,7 +105,8 @@ def empty_pools(n_rows: int) -> tuple[Pool, Pool]:
     """Rows without slots, in two pools: what is known of a row lies in one line of the cache."""
     of_rows = np.zeros((n_rows, 8), dtype=np.int64).T
     ends = np.zeros((2, 1), dtype=np.int64)
-    return Pool(*of_rows[:3], ends[0]), Pool(*of_rows[3:6], ends[1])
+    first = Pool(of_rows[0], of_rows[1], of_rows[2], ends[0])
+    return first, Pool(of_rows[3], of_rows[4], of_rows[5], ends[1])
 
 
 class SparseWeights:
