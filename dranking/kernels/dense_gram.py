@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.machine import fma
+from dranking.kernels.machine import borrowed, fma
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,21 @@ STRIP = 32
 
 
 @kernel
+def add_documents(values: NDArray[np.float32], start: int, end: int, total: Array) -> None:
+    """Overwrite `total` (n_features,) with the sum of the rows start to end, in order."""
+    n = len(total)
+    whole = end - (end - start) % 4
+    total[:] = 0.0
+    for d in range(start, whole, 4):
+        first, second, third, fourth = values[d], values[d + 1], values[d + 2], values[d + 3]
+        for i in range(n):
+            total[i] = (((total[i] + first[i]) + second[i]) + third[i]) + fourth[i]
+    for d in range(whole, end):
+        for i in range(n):
+            total[i] += values[d, i]
+
+
+@kernel
 def query_means(features: Dense, start: int, end: int, mean: Array) -> None:
     """Overwrite `mean` (n_features,) with the feature means of documents start to end."""
     n = len(mean)
@@ -74,10 +89,7 @@ def query_means(features: Dense, start: int, end: int, mean: Array) -> None:
             for d in range(start, end):
                 mean[i] += values[i, d]
     else:
-        mean[:] = 0.0
-        for d in range(start, end):
-            for i in range(n):
-                mean[i] += values[d, i]
+        add_documents(values, start, end, mean)
     for i in range(n):
         mean[i] /= end - start
 
@@ -108,6 +120,22 @@ def centre_strip(features: Dense, start: int, end: int, mean: Array, strip: Arra
 
 
 @kernel
+def take_columns(strip: Array, wanted: NDArray[np.int64], centred: Array) -> None:
+    """Overwrite `centred` (J, size) with as many documents of the features `wanted` of a strip."""
+    for j in range(len(wanted)):
+        for d in range(centred.shape[1]):
+            centred[j, d] = strip[d, wanted[j]]
+
+
+@kernel
+def centre_columns(columns: NDArray[np.float32], start: int, means: Array, centred: Array) -> None:
+    """Overwrite `centred` (J, size) with as many documents of the columns (J, n_documents)."""
+    for j in range(len(columns)):
+        for d in range(centred.shape[1]):
+            centred[j, d] = columns[j, start + d] - means[j]
+
+
+@kernel
 def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
     """Add `sum_d weights[d] strip[d, :]` to `out`, documents in order, four at a time."""
     n = len(out)
@@ -126,19 +154,49 @@ def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
 
 
 @kernel
-def add_squares(strip: Array, size: int, out: Array) -> None:
-    """Add `sum_d strip[d, :] ** 2` to `out`, documents in order, four at a time."""
+def add_two_products(
+    left: Array, right: Array, strip: Array, size: int, out: Array, out_right: Array
+) -> None:
+    """`add_product` with the weights `left` to `out` and with `right` to `out_right`.
+
+    What is read of the strip serves both.
+    """
     n = len(out)
     whole = size - size % 4
     for d in range(0, whole, 4):
+        a, b, c, e = left[d], left[d + 1], left[d + 2], left[d + 3]
+        p, q, r, s = right[d], right[d + 1], right[d + 2], right[d + 3]
         first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
         for i in range(n):
-            a, b, c, e = first[i], second[i], third[i], fourth[i]
-            out[i] = fma(e, e, fma(c, c, fma(b, b, fma(a, a, out[i]))))
+            w, x, y, z = first[i], second[i], third[i], fourth[i]
+            out[i] = fma(e, z, fma(c, y, fma(b, x, fma(a, w, out[i]))))
+            out_right[i] = fma(s, z, fma(r, y, fma(q, x, fma(p, w, out_right[i]))))
     for d in range(whole, size):
-        first = strip[d]
+        a, p, first = left[d], right[d], strip[d]
         for i in range(n):
-            out[i] = fma(first[i], first[i], out[i])
+            out[i] = fma(a, first[i], out[i])
+            out_right[i] = fma(p, first[i], out_right[i])
+
+
+@kernel
+def add_squares_and_product(
+    weights: Array, strip: Array, size: int, squares: Array, out: Array
+) -> None:
+    """`add_product`, and the same with the strip itself as weights to `squares`."""
+    n = len(out)
+    whole = size - size % 4
+    for d in range(0, whole, 4):
+        a, b, c, e = weights[d], weights[d + 1], weights[d + 2], weights[d + 3]
+        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
+        for i in range(n):
+            w, x, y, z = first[i], second[i], third[i], fourth[i]
+            squares[i] = fma(z, z, fma(y, y, fma(x, x, fma(w, w, squares[i]))))
+            out[i] = fma(e, z, fma(c, y, fma(b, x, fma(a, w, out[i]))))
+    for d in range(whole, size):
+        a, first = weights[d], strip[d]
+        for i in range(n):
+            squares[i] = fma(first[i], first[i], squares[i])
+            out[i] = fma(a, first[i], out[i])
 
 
 @kernel
@@ -167,8 +225,7 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
             for d in range(size):
                 labels[d] = relevance[left + d] - centre
                 norm += labels[d] * labels[d]
-            add_squares(strip, size, squares)
-            add_product(labels, strip, size, product)
+            add_squares_and_product(labels, strip, size, squares, product)
         for i in range(n):
             squares[i] *= weight
             product[i] *= weight
@@ -193,28 +250,30 @@ def dense_gram_rows(
     that `dense_moments` found. Where X lacks wanted features, `columns` (len(wanted), n_documents)
     are these; else it has no rows. That changes no bit.
     """
-    n = totals.shape[1]
+    features, queries = borrowed(features), borrowed(queries)
+    rows, totals = borrowed(rows), borrowed(totals)
+    n, n_wanted = totals.shape[1], len(wanted)
     strip = np.empty((STRIP, n))
-    column, column_means = np.empty(STRIP), np.empty(len(columns))
+    centred, column_means = np.empty((n_wanted, STRIP)), np.empty(len(columns))
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         query_means(Dense(columns, True), start, end, column_means)
-        for j in range(len(wanted)):
+        for j in range(n_wanted):
             rows[slots[j], q] = 0.0
         for left in range(start, end, STRIP):
             size = min(STRIP, end - left)
             centre_strip(features, left, left + size, means[q], strip)
-            for j in range(len(wanted)):
-                feature = wanted[j]
-                if j < len(columns):
-                    for d in range(size):
-                        column[d] = columns[j, left + d] - column_means[j]
-                else:
-                    for d in range(size):
-                        column[d] = strip[d, feature]
-                add_product(column, strip, size, rows[slots[j], q])
-        for j in range(len(wanted)):
+            if len(columns) > 0:
+                centre_columns(columns, left, column_means, centred[:, :size])
+            else:
+                take_columns(strip, wanted, centred[:, :size])
+            for j in range(0, n_wanted - 1, 2):
+                row, following = rows[slots[j], q], rows[slots[j + 1], q]
+                add_two_products(centred[j], centred[j + 1], strip, size, row, following)
+            if n_wanted % 2:
+                add_product(centred[n_wanted - 1], strip, size, rows[slots[n_wanted - 1], q])
+        for j in range(n_wanted):
             row, total = rows[slots[j], q], totals[j]
             for i in range(n):
                 row[i] *= weight

@@ -22,15 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.machine import CACHE_LINE, fma, prefetch
-from dranking.kernels.packed import (
-    append_to_factors,
-    packed_row,
-    solve_lower,
-    solve_upper,
-    subtract_dot,
-    subtract_symmetric,
-)
+from dranking.kernels.lqo_pivots import GroupPivots, Picks, find_group_pivots
+from dranking.kernels.machine import CACHE_LINE, borrowed, fma, prefetch
 
 Array = NDArray[np.float64]
 
@@ -47,11 +40,13 @@ class BlockState(NamedTuple):
     within, factors
         (n_groups, size (size + 1) / 2, lanes) packed A_q[S, S], and Cholesky factors of M_q[S, S].
     total_rows
-        (size, n_features) A[S, :] in the order of selection.
+        (size, n_features) A[S, :] in the order of selection. Of these three, what is behind the
+        first |S| rows means nothing.
     scores
-        (n_features + 1,) LQO error of the block with each candidate, and the present one. Both
-        are sums over the queries in order, so that a feature without any effect ties the present
-        error in every bit.
+        (n_rounds, n_features + 1) LQO error of the block with each candidate, and the present one,
+        after each of the rounds that led here; a single row before the first. Both are sums over
+        the queries in order, so that a feature without any effect ties the present error in every
+        bit.
     """
 
     state: Array
@@ -60,48 +55,6 @@ class BlockState(NamedTuple):
     factors: Array
     total_rows: Array
     scores: Array
-
-
-class Pick(NamedTuple):
-    """A feature f to select; t features are selected before it.
-
-    Attributes
-    ----------
-    slots
-        (t + 1,) where the Gram rows of S and, last, of f are kept.
-    rows
-        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is A_q[i, :] of the
-        j-th of these features i.
-    total_row
-        (n_features,) A[f, :].
-    total_within
-        (t + 1,) A[f, S] and A[f, f].
-    announced
-        (t + 3, n_queries) as of `announcement`.
-    """
-
-    slots: NDArray[np.int64]
-    rows: Array
-    total_row: Array
-    total_within: Array
-    announced: Array
-
-
-class Pivots(NamedTuple):
-    """What the selection of f means for each of a group of queries.
-
-    Attributes
-    ----------
-    beta, delta
-        (t, lanes) M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S].
-    pivots, norms
-        (lanes,) M_f at f after eliminating S, and z_f . z_f.
-    """
-
-    beta: Array
-    delta: Array
-    pivots: Array
-    norms: Array
 
 
 class OwnNumbers(NamedTuple):
@@ -154,13 +107,13 @@ def add_scores(state: Array, error: float, scores: Array) -> None:
 
 
 @kernel
-def score(block: BlockState) -> None:
-    """Overwrite the block's scores."""
-    n = len(block.scores) - 1
-    block.scores[:] = 0.0
-    for q in range(len(block.errors)):
-        add_scores(block.state[q], block.errors[q], block.scores[:n])
-        block.scores[n] += block.errors[q]
+def score(state: Array, errors: Array, scores: Array) -> None:
+    """Overwrite `scores` (n_features + 1,), see `BlockState`."""
+    n = len(scores) - 1
+    scores[:] = 0.0
+    for q in range(len(errors)):
+        add_scores(state[q], errors[q], scores[:n])
+        scores[n] += errors[q]
 
 
 @kernel
@@ -174,7 +127,7 @@ def announcement(
     state
         (n_queries, 4, n_features), f among them.
     rows, slots
-        As in `Pick`.
+        As in `Picks`, f being the only one.
     position
         (t + 1,) column that each of S and, last, f has here, or -1.
 
@@ -196,68 +149,38 @@ def announcement(
 
 
 @kernel
-def find_pivots(
-    within: Array, factors: Array, own: Array, total_within: Array, regularization: float
-) -> Pivots:
-    """What selecting f takes of a group of queries: a matter of t numbers each, not of n.
-
-    A row is appended to their A_q[S, S], `within`, and to its Cholesky factor.
-
-    Parameters
-    ----------
-    own
-        (t + 1, at most lanes) A_q[f, S] and A_q[f, f].
-    total_within
-        (t + 1,) A[f, S] and A[f, f].
-    """
-    t = len(own) - 1
-    row = packed_row(t)
-    grown = within[row : row + t + 1]
-    left_out = np.empty(grown.shape)  # M_q[f, S] and M_q[f, f]
-    for j in range(t + 1):
-        for q in range(own.shape[1]):
-            grown[j, q] = own[j, q]
-        left_out[j] = total_within[j] - grown[j]
-    left_out[t] += regularization
-
-    beta, pivots = left_out[:t].copy(), left_out[t].copy()
-    append_to_factors(factors, beta, pivots, regularization)
-    delta = grown[:t].copy()
-    subtract_symmetric(within, beta, delta)  # g[S]
-    solve_lower(factors, delta)
-    solve_upper(factors, delta)
-    # z_f . z_f comes from here: where features nearly copy each other, what the recursion for v
-    # knows of f has lost more digits than the two agree on.
-    norms = grown[t].copy()
-    subtract_dot(beta, grown[:t], norms)
-    subtract_dot(delta, left_out[:t], norms)
-    return Pivots(beta, delta, pivots, np.maximum(norms, 0.0))
+def bring_near(rows: Array, slots: NDArray[np.int64], q: int) -> None:
+    """Start to fetch the rows of a query: they lie far apart, which no hardware foresees."""
+    q = min(q, rows.shape[1] - 1)
+    for slot in slots:
+        row = rows[slot, q]
+        for i in range(0, len(row), CACHE_LINE):
+            prefetch(row, i)
 
 
 @kernel
 def eliminate(
-    beta: Array, delta: Array, pick: Pick, total_rows: Array, q: int, m: Array, h: Array
+    beta: Array,
+    delta: Array,
+    rows: Array,
+    slots: NDArray[np.int64],
+    total_rows: Array,
+    q: int,
+    out: Array,
 ) -> None:
-    """Overwrite m and h (n_features,) with M_f and z_f . z_i of query q after eliminating S.
+    """Overwrite `out` (3, n_features) with m, h and g of query q.
 
-    `total_rows` begins with A[S, :] and A[f, :]. With R the rows of S: g = A_q[f, :] - beta' R,
-    m = M_q[f, :] - beta' (A_S - R) and h = g - delta' (A_S - R). One read of R, four rows at a
-    time. Meanwhile those of the next query are brought near: they lie far apart, which no hardware
-    foresees.
+    m and h are M_f and z_f . z_i after eliminating S. `slots` and `total_rows` begin with what is
+    of S and of f. With R the rows of S: g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R)
+    and h = g - delta' (A_S - R). One read of R, four rows at a time.
     """
-    rows, slots = pick.rows, pick.slots
-    n, t = len(m), len(beta)
-    g = np.empty(n)
+    n, t = out.shape[1], len(beta)
+    m, h, g = out[0], out[1], out[2]
     row_f, total_f = rows[slots[t], q], total_rows[t]
     for i in range(n):
         g[i], m[i], h[i] = row_f[i], total_f[i] - row_f[i], 0.0
-    following = min(q + 1, rows.shape[1] - 1)
     whole = t - t % 4
     for j in range(0, whole, 4):
-        for slot in slots[j : j + 4]:
-            row = rows[slot, following]
-            for i in range(0, n, CACHE_LINE):
-                prefetch(row, i)
         b0, b1, b2, b3 = -beta[j], -beta[j + 1], -beta[j + 2], -beta[j + 3]
         c0, c1, c2, c3 = -delta[j], -delta[j + 1], -delta[j + 2], -delta[j + 3]
         r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
@@ -304,85 +227,70 @@ def advance_state(
 
 
 @kernel
-def update(block: BlockState, pick: Pick, regularization: float) -> None:
-    """Select a feature: one round of the greedy algorithm for every query of a block.
-
-    Changes `block` in place; the scores are those of the next round.
-    """
-    scores, lanes = block.scores, block.factors.shape[2]
-    n, t = len(scores) - 1, len(pick.slots) - 1
-    own, r_f, u_f = pick.announced[: t + 1], pick.announced[t + 1], pick.announced[t + 2]
-    beta, delta, m, h = np.empty(t), np.empty(t), np.empty(n), np.empty(n)
-    block.total_rows[t] = pick.total_row
-    scores[:] = 0.0
-    for group in range(len(block.factors)):
-        first, end = group * lanes, min((group + 1) * lanes, len(block.errors))
-        within, factors = block.within[group], block.factors[group]
-        pivots = find_pivots(within, factors, own[:, first:end], pick.total_within, regularization)
-        for q in range(first, end):
-            lane = q - first
-            for j in range(t):
-                beta[j], delta[j] = pivots.beta[j, lane], pivots.delta[j, lane]
-            eliminate(beta, delta, pick, block.total_rows, q, m, h)
-            numbers = OwnNumbers(pivots.pivots[lane], pivots.norms[lane], r_f[q], u_f[q])
-            lost = advance_state(block.state[q], m, h, numbers, regularization)
-            block.errors[q] -= lost
-            add_scores(block.state[q], block.errors[q], scores[:n])
-            scores[n] += block.errors[q]
-
-
-@kernel
-def held_out_weights(factors: Array, left_out: Array, weights: Array) -> None:
-    """Overwrite `weights` with those of every query held out, for every size of the selection.
-
-    Parameters
-    ----------
-    factors
-        (n_groups, at least t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
-    left_out
-        (n_queries, t) c_q[S], the products b[S] without the query's own.
-    weights
-        (n_queries, t, t): row j holds the weights of the first j + 1 features, fitted to all
-        queries but q; what is behind them stays.
-    """
-    t, lanes = left_out.shape[1], factors.shape[2]
-    eliminated = np.zeros((t, lanes))
-    for group in range(len(factors)):
-        queries = range(group * lanes, min((group + 1) * lanes, len(left_out)))
-        for q in queries:
-            eliminated[:, q % lanes] = left_out[q]
-        solve_lower(factors[group], eliminated)
-        for size in range(1, t + 1):
-            # The factor of the first features is the corner of the factor of all.
-            solved = eliminated[:size].copy()
-            solve_upper(factors[group], solved)
-            for q in queries:
-                weights[q, size - 1, :size] = solved[:, q % lanes]
-
-
-@kernel
-def held_out_scores(
-    features: NDArray[np.float32],
-    query_ptr: NDArray[np.int64],
-    weights: Array,
-    scores: Array,
+def update(
+    state: Array, errors: Array, picks: Picks, regularization: float, after: BlockState
 ) -> None:
-    """Overwrite `scores` (t, n_documents) with what documents score while their query is held out.
+    """Select features: as many rounds of the greedy algorithm for every query of a block.
 
-    Each score is summed document by document in the order of selection, so that equal documents
-    tie exactly.
+    What the state of a query and its rows are read for is done for all picks at once, while they
+    are near; each pick is selected as it would be alone.
 
     Parameters
     ----------
-    features
-        (n_documents, t) columns of S, in its order.
-    weights
-        (n_queries, t, t) as of `held_out_weights`.
+    state, errors
+        Those of the block, without the picks.
+    after
+        The block afterwards: overwrites its state, errors and scores, which are those of the round
+        that follows each pick, and adds rows to all else.
     """
-    for q in range(len(query_ptr) - 1):
-        for d in range(query_ptr[q], query_ptr[q + 1]):
-            for size in range(len(scores)):
-                total = 0.0
-                for j in range(size + 1):
-                    total += weights[q, size, j] * features[d, j]
-                scores[size, d] = total
+    picks, after = borrowed(picks), borrowed(after)
+    n_picks, n = picks.total_rows.shape
+    t = len(picks.slots) - n_picks
+    after.total_rows[t : t + n_picks] = picks.total_rows
+    after.scores[:] = 0.0
+    n_groups, _, lanes = after.factors.shape
+    room = (lanes, n_picks, t + n_picks)
+    pivots = GroupPivots(np.empty(room), np.empty(room), np.empty(room[:2]), np.empty(room[:2]))
+    row = np.empty((3, n))
+    for group in range(n_groups):
+        first, end = group * lanes, min((group + 1) * lanes, len(errors))
+        within, factors = after.within[group], after.factors[group]
+        find_group_pivots(within, factors, picks, (first, end), regularization, pivots)
+        for q in range(first, end):
+            bring_near(picks.rows, picks.slots, q + 1)
+            after.state[q] = state[q]
+            after.errors[q] = errors[q]
+            select_in_query(q, q - first, picks, pivots, regularization, after, row)
+
+
+@kernel
+def select_in_query(
+    q: int,
+    lane: int,
+    picks: Picks,
+    pivots: GroupPivots,
+    regularization: float,
+    after: BlockState,
+    row: Array,
+) -> None:
+    """Bring the state of a query past every pick, and add to the scores.
+
+    `row` (3, n_features) is room.
+    """
+    picks, pivots, after, row = borrowed(picks), borrowed(pivots), borrowed(after), borrowed(row)
+    n_picks, n = picks.total_rows.shape
+    t = len(picks.slots) - n_picks
+    state = after.state[q]
+    for pick in range(n_picks):
+        size = t + pick
+        beta, delta = pivots.beta[lane, pick, :size], pivots.delta[lane, pick, :size]
+        eliminate(beta, delta, picks.rows, picks.slots, after.total_rows, q, row)
+        if len(picks.announced) > 0:
+            r_f, u_f = picks.announced[size + 1, q], picks.announced[size + 2, q]
+        else:
+            f = picks.columns[size]
+            r_f, u_f = state[1, f], state[2, f]
+        own = OwnNumbers(pivots.pivots[lane, pick], pivots.norms[lane, pick], r_f, u_f)
+        after.errors[q] -= advance_state(state, row[0], row[1], own, regularization)
+        add_scores(state, after.errors[q], after.scores[pick, :n])
+        after.scores[pick, n] += after.errors[q]

@@ -386,7 +386,7 @@ def add_gains(
 def held_out_factors(
     x: Csr, relevance: Array, queries: Queries, fit: Fit, factors: Array, left_out: Array
 ) -> None:
-    """Overwrite what `lqo.held_out_weights` takes.
+    """Overwrite what `lqo_predictions.held_out_weights` takes.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -23,8 +23,12 @@ Indices = NDArray[np.int64]
 class PathState(Protocol):
     """The criterion along one path."""
 
-    def add(self, selected: Indices) -> None:
-        """Select the last of these features, whose Gram row was fetched."""
+    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
+        """Select the last of these features, whose Gram row was fetched.
+
+        `next_picks()` names features that will likely be selected after it, in order, whose rows
+        were fetched: a state may run ahead.
+        """
         ...
 
     def ask(self, candidates: Indices) -> None:

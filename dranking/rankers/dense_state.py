@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,7 +14,7 @@ from dranking.rankers.gram import GramRows, QueryMoments
 from dranking.rankers.kept_state import removals_of
 from dranking.rankers.lqo_state import (
     HeldOutMeasure,
-    add_feature,
+    add_features,
     announce,
     block_scores,
     initial_state,
@@ -25,6 +25,9 @@ from dranking.rankers.memory import MemoryPlan
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+MOST_PICKS = 16
+"""Picks of an update at most: what they share is no longer most of its time then."""
 
 
 class DenseCriterion:
@@ -52,10 +55,15 @@ class DenseCriterion:
 
 
 class DenseState:
-    """The state of every tile, updated each round.
+    """The state of every tile, updated each round, or several rounds at once.
 
     A tile holds the state of its own features; the factors of A[S, S], a matter of t numbers per
     query and round, are kept by all tiles of a query.
+
+    An update reads the Gram rows of all features selected and writes the state: much more than it
+    computes. So where the next picks can be foretold, it goes through them as well while all that
+    is near, and scores after each. What was foretold wrong is forgotten: the next update begins
+    where this one did. No bit depends on it, for every pick is selected as it would be alone.
 
     Parameters
     ----------
@@ -70,11 +78,15 @@ class DenseState:
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
         self._tiles, self._gram = tiles, gram
         self._regularization, self._size = regularization, size
+        # Elsewhere a state costs more to send and keep, and a pick is announced between tiles.
+        self._runs_ahead = tiles.executor.in_process and tiles.n_feature_blocks == 1
+        self._reach = MOST_PICKS
         self.reset()
 
     def reset(self) -> None:
         """Select nothing."""
-        self._blocks: list[Task] = []  # gone before there are others
+        self._before: list[Task] = []  # gone before there are others
+        self._blocks: list[Task] = []
         moments = self._gram.moments
         self._blocks = self._tiles.map_values(
             initial_state,
@@ -85,42 +97,63 @@ class DenseState:
             Literal(self._size),
             name="initial-state",
         )
+        self._picks: list[int] = []  # by which `_blocks` is past `_before`
+        self._n_right = 0  # of these, how many were selected
+        self._scores: Sequence[tuple[Array, float]] = ()
 
-    def add(self, selected: Indices) -> None:
+    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
         """Select the last of these features, whose Gram row was fetched."""
-        total_row = self._gram.totals[int(selected[-1])]
-        # Only in this process can nobody else hold the state before.
+        feature, picks, n_right = int(selected[-1]), self._picks, self._n_right
+        if picks[n_right : n_right + 1] == [feature]:
+            self._n_right += 1
+            return
+        again = picks[:n_right]
+        if n_right == len(picks):
+            self._before, again = self._blocks, []
+            self._reach = min(2 * self._reach, MOST_PICKS)
+        else:
+            self._reach = n_right
+        ahead = list(next_picks())[: self._reach - 1] if self._runs_ahead else []
+        self._picks, self._n_right = [*again, feature, *ahead], len(again) + 1
+        self._update(np.array([*selected.tolist(), *ahead], dtype=np.int64))
+
+    def _update(self, features: Indices) -> None:
+        """Go from the state before to that past the last of these features, those of `_picks`."""
+        self._blocks, self._scores = [], ()
+        picks = self._picks
+        total_rows = self._gram.rows_of(picks)
+        # Only in this process can nobody else hold what is added to.
         in_place = self._tiles.executor.in_process
         self._blocks = self._gram.map_with_rows(
-            add_feature if in_place else partial(on_copy, add_feature),
-            self._blocks,
-            selected,
-            Literal(selected),
-            self._announced(selected),
-            ByFeature(total_row),
-            Literal(total_row[selected]),
+            add_features if in_place else partial(on_copy, add_features),
+            self._before,
+            features,
+            Literal(features),
+            self._announced(features),
+            ByFeature(total_rows),
+            Literal(total_rows[:, features]),
             Literal(self._regularization),
             name="update",
         )
 
-    def _announced(self, selected: Indices) -> Argument:
-        """What all tiles of a query must know of the feature, from the one that holds it.
+    def _announced(self, features: Indices) -> Argument:
+        """What all tiles of a query must know of the last feature, from the one that holds it.
 
         Where that is the only one, it finds out as it needs it.
         """
         tiles = self._tiles
         if tiles.n_feature_blocks == 1:
             return Literal(None)
-        owner = int(tiles.feature_block_of(selected[-1]))
+        owner = int(tiles.feature_block_of(features[-1]))
         tasks = self._gram.map_with_rows(
             announce,
-            self._blocks,
-            selected,
-            Literal(tiles.positions(selected, owner)),
+            self._before,
+            features,
+            Literal(tiles.positions(features, owner)),
             name="announce",
             feature_block=owner,
         )
-        return tiles.share(tasks, len(selected) + 2, "announce")
+        return tiles.share(tasks, len(features) + 2, "announce")
 
     def ask(self, candidates: Indices) -> None:
         """Say which candidates are scored next."""
@@ -128,7 +161,9 @@ class DenseState:
 
     def scores(self) -> tuple[Array, float]:
         """(n_candidates,) LQO error with each candidate asked for, and the present one."""
-        scores, error = self._tiles.sum(self._blocks, block_scores, "scores")
+        if not self._scores:
+            self._scores = self._tiles.sum(self._blocks, block_scores, "scores")
+        scores, error = self._scores[max(self._n_right - 1, 0)]
         return scores[self._candidates], float(error)
 
     def removals(self, selected: Indices) -> tuple[Array, float]:

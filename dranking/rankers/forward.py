@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.rankers.criterion import PathState
+from dranking.rankers.foresight import Foresight
 from dranking.rankers.gram import TotalRows
 from dranking.rankers.lqo_state import HeldOutMeasure
 from dranking.rankers.path import SelectionPath, SelectionRules
@@ -42,6 +44,7 @@ class ForwardSearch(Search):
         rules: SelectionRules,
     ) -> None:
         super().__init__(tiles, gram, state, regularization, rules)
+        self._foresight = Foresight(gram, regularization, rules.n_features)
         self._ask()
 
     def _ask(self) -> None:
@@ -61,6 +64,7 @@ class ForwardSearch(Search):
             self.path.initial_error = error
         self._note_error(error)
         self.ranked = [*self._planned, *self._best_first(scores, error).tolist()]
+        self._gains = error - scores
 
     def _best_first(self, scores: Array, error: float) -> NDArray[np.intp]:
         """The candidates by their scores; `error` is the present one."""
@@ -89,8 +93,23 @@ class ForwardSearch(Search):
 
     @property
     def wanted(self) -> Sequence[int]:
-        """The candidates, best first."""
-        return self.ranked
+        """The picks that are foretold, then the other candidates, best first."""
+        return list(dict.fromkeys([*self._foretold(), *self.ranked]))
+
+    def _foretold(self) -> Sequence[int]:
+        """The best candidate, and the picks that will likely follow it, in order.
+
+        Where picks are not by the error alone, or candidates are drawn each time, there are none.
+        """
+        if self._planned or self._rules.picks_otherwise:
+            return self._planned or self.ranked[:1]
+        return self._foresight.picks(
+            self.path.selected, self._candidates, self._gains, self.n_to_come
+        )
+
+    def _next_picks(self) -> list[int]:
+        """What is foretold behind the best candidate, up to a row that was not fetched."""
+        return list(takewhile(self._gram.holds, self._foretold()[1:]))
 
     @property
     def n_to_come(self) -> int:
@@ -123,7 +142,7 @@ class ForwardSearch(Search):
     def advance(self) -> None:
         """Select the best candidate, whose Gram row was fetched."""
         selected = [*self.path.selected, self.ranked[0]]
-        self._state.add(np.array(selected, dtype=np.int64))
+        self._state.add(np.array(selected, dtype=np.int64), self._next_picks)
         self._keep(selected)
         self._ask()
 
@@ -138,8 +157,9 @@ class ForwardSearch(Search):
 
     def _add_all(self, selected: Sequence[int]) -> None:
         """Bring the empty state to where these features are selected."""
+        features = np.array(selected, dtype=np.int64)
         for size in range(1, len(selected) + 1):
-            self._state.add(np.array(selected[:size], dtype=np.int64))
+            self._state.add(features[:size], features[size:].tolist)
         self._ask()
 
     def measure_held_out(self, measure: HeldOutMeasure) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from dranking.engine.executor import Task
 from dranking.engine.tiles import Argument, Literal, Tiles
 from dranking.kernels import gram
 from dranking.kernels.dense_gram import Moments
+from dranking.rankers.sample import Sample, sample_of
 from dranking.rankers.statistics import statistics_moments, statistics_rows
 
 Array = NDArray[np.float64]
@@ -50,7 +51,11 @@ class TotalMoments:
         (n_features,) diag A and b.
     label_norm
         y.y, the error of ranking at random.
+    sample
+        What guesses Gram rows, where there is one.
     """
+
+    sample: Sample | None = None
 
     def __init__(self, tiles: Tiles) -> None:
         self.diagonal, self.products, self.label_norm = tiles.sum_blocks(
@@ -68,10 +73,16 @@ class QueryMoments(TotalMoments):
     """
 
     def __init__(self, tiles: Tiles) -> None:
+        self._tiles = tiles
         self.blocks = tiles.map_blocks(block_moments, name="moments")
         self.diagonal, self.products, self.label_norm = tiles.sum(
             self.blocks, sum_moments, "moments"
         )
+
+    @cached_property
+    def sample(self) -> Sample | None:  # type: ignore[override]
+        """Taken when it is asked for."""
+        return sample_of(self._tiles)
 
 
 class TotalRows(ABC):

@@ -6,7 +6,7 @@ elimination, the removals of floating search, and the scores of back-fitting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -70,7 +70,7 @@ class KeptState:
         self._candidates = np.empty(0, dtype=np.int64)
         self.selected = np.empty(0, dtype=np.int64)
 
-    def add(self, selected: Indices) -> None:
+    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
         """Keep these features."""
         self.selected = selected
 

@@ -12,7 +12,9 @@ from dranking.data.blocks import QueryBlock
 from dranking.kernels import gram, lqo
 from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Moments
-from dranking.kernels.lqo import BlockState, Pick
+from dranking.kernels.lqo import BlockState
+from dranking.kernels.lqo_pivots import Picks
+from dranking.kernels.lqo_predictions import held_out_scores, held_out_weights
 from dranking.kernels.packed import group_room
 
 Array = NDArray[np.float64]
@@ -41,9 +43,9 @@ def initial_state(
         within=group_room(n_queries, size),
         factors=group_room(n_queries, size),
         total_rows=np.empty((size, n)),
-        scores=np.empty(n + 1),
+        scores=np.empty((1, n + 1)),
     )
-    lqo.score(block)
+    lqo.score(block.state, block.errors, block.scores[0])
     return block
 
 
@@ -52,32 +54,43 @@ def announce(state: BlockState, rows: Array, slots: Indices, position: Indices) 
     return lqo.announcement(state.state, frozen(rows), frozen(slots), frozen(position))
 
 
-def add_feature(
+def add_features(
     block: BlockState,
     rows: Array,
     slots: Indices,
     selected: Indices,
     announced: Array | None,
-    total_row: Array,
+    total_rows: Array,
     total_within: Array,
     regularization: float,
 ) -> BlockState:
-    """Bring state and scores of a block past one more round, in place.
+    """The block past as many rounds as there are `total_rows`; see `Picks`.
 
+    It shares with the block before what rounds only add to, which of that block still holds.
     `announced` is None where the block holds all features, those `selected` among them.
     """
-    if announced is None:
-        announced = announce(block, rows, slots, selected)
-    pick = Pick(
-        frozen(slots), frozen(rows), frozen(total_row), frozen(total_within), frozen(announced)
+    (n_picks, n), n_queries = total_rows.shape, len(block.errors)
+    after = block._replace(
+        state=np.empty_like(block.state),
+        errors=np.empty(n_queries),
+        scores=np.empty((n_picks, n + 1)),
     )
-    lqo.update(block, pick, regularization)
-    return block
+    picks = Picks(
+        frozen(slots),
+        frozen(rows),
+        frozen(np.ascontiguousarray(total_rows)),
+        frozen(total_within),
+        frozen(selected),
+        frozen(np.empty((0, n_queries)) if announced is None else announced),
+    )
+    lqo.update(frozen(block.state), frozen(block.errors), picks, regularization, after)
+    return after
 
 
 def on_copy(function: Callable[..., BlockState], block: BlockState, *values: Any) -> BlockState:
-    """Run `function(block, *values)`, which changes the block, on a copy of it."""
-    return function(BlockState(*(array.copy() for array in block)), *values)
+    """Run `function(block, *values)`, with a copy of what rounds add to."""
+    grown = {name: getattr(block, name).copy() for name in ("within", "factors", "total_rows")}
+    return function(block._replace(**grown), *values)
 
 
 def measure_block(
@@ -110,15 +123,15 @@ def measure_held_out(
     left_out: Array,
     measure: HeldOutMeasure,
 ) -> Array:
-    """The same from the selected features and what `lqo.held_out_weights` takes."""
+    """The same from the selected features and what `held_out_weights` takes."""
     t = features.shape[1]
     weights = np.zeros((block.n_queries, t, t))
-    lqo.held_out_weights(factors, left_out, weights)
+    held_out_weights(factors, left_out, weights)
     scores = np.empty((t, block.n_documents))
-    lqo.held_out_scores(np.ascontiguousarray(features), block.query_ptr, weights, scores)
+    held_out_scores(np.ascontiguousarray(features), block.query_ptr, weights, scores)
     return measure(block, scores)
 
 
-def block_scores(state: BlockState) -> tuple[Array, float]:
-    """(n_features,) scores of a block: every candidate's error; and the present one."""
-    return state.scores[:-1], state.scores[-1]
+def block_scores(state: BlockState) -> tuple[tuple[Array, Any], ...]:
+    """(n_features,) scores of a block, every candidate's error; and the present one: each round."""
+    return tuple((scores[:-1], scores[-1]) for scores in state.scores)

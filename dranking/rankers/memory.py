@@ -11,9 +11,9 @@ from dranking.engine.tiles import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
 from dranking.rankers.estimator import check_whole
 
-SURPLUS_ROWS = 8
+SURPLUS_ROWS = 4
 """Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
-last pick."""
+last pick. As much as the state that an update keeps beside the one it makes."""
 
 BLOCKS_IN_FLIGHT = 6
 """Blocks that the memory of a streaming task amounts to (measured): the one in use, the next one,
@@ -84,9 +84,10 @@ class Needs:
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
         # What is of queries alone, every feature block has.
         of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
-        of_features = (4 * queries + size * dataset.n_blocks) * n
-        self.one_state = 8 * (of_features + of_queries)
-        self.state = copies * self.one_state
+        of_features, sums = 4 * queries * n, size * dataset.n_blocks * n
+        self.one_state = 8 * (of_features + sums + of_queries)
+        # An update keeps the state that it begins with; what it only adds to may be shared.
+        self.state = 8 * (2 * of_features + copies * (sums + of_queries))
         self.row = 8 * queries * n
         fresh = 2 * 8 * largest.n_queries * n * size
         self.scratch = executor.n_slots * fresh // n_feature_blocks

@@ -43,8 +43,9 @@ class SelectionRules:
     seed
         Of the draws.
     prefetch
-        Gram rows fetched in one pass: those of the best candidates. None means as many as make a
-        pick cheapest, by what the passes so far took.
+        Gram rows fetched in one pass: those of the picks that are foretold, then of the best
+        candidates. None means as many as make a pick cheapest, by what the passes so far took; of
+        dense data in memory, whose picks a sample foretells, 32.
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
         most there can be.
@@ -122,6 +123,12 @@ class SelectionRules:
     def of_kept(self) -> bool:
         """Whether candidates are scored by the Gram rows of the features kept alone."""
         return self.fitting == "back" or self.search == "backward"
+
+    @property
+    def picks_otherwise(self) -> bool:
+        """Whether it is more than the error of all candidates that decides which one is picked."""
+        others = (self.costs, self.rescoring, self.candidates)
+        return self.of_kept or any(each is not None for each in others)
 
     @property
     def of_whole_queries(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which Gram rows a pass over X fetches: the pick that lacks its row, and candidates likely next.
+"""Which Gram rows a pass over X fetches: the pick that lacks its row, and what is likely next.
 
 Rows are exact whenever they are fetched, so what is decided here changes the number of passes and
 nothing of the result.
@@ -20,6 +20,7 @@ ROWS = 8
 """Rows of a pass as long as its costs are not known, or too small to matter."""
 
 FEWEST_ROWS, MOST_ROWS = 4, 32
+"""Bounds of what is fetched together; also what is, where a sample foretells the picks."""
 
 NOTICEABLE_SECONDS = 0.5
 """A pass that takes less is not worth a change, and may have loaded compiled code."""
@@ -72,7 +73,7 @@ class Prefetch:
 
     def fetch(self, gram: TotalRows, searches: Sequence[Search]) -> None:
         """Fetch the rows that the next round needs, and of runners-up; one pass, or none."""
-        wanted = rows_to_fetch(gram, searches, self._n_rows)
+        wanted = rows_to_fetch(gram, searches, self._n_rows(gram))
         if not wanted:
             return
         n_excess = len(wanted) - gram.n_free
@@ -82,12 +83,15 @@ class Prefetch:
         gram.fetch(wanted)
         self._costs.note(len(wanted), time.perf_counter() - start)
 
-    @property
-    def _n_rows(self) -> int:
-        if self._rules.prefetch is not None:
-            return self._rules.prefetch
-        # Runners-up that are drawn anew each round are seldom there in the next one.
-        return self._costs.best_rows if self._rules.candidates is None else 1
+    def _n_rows(self, gram: TotalRows) -> int:
+        rules = self._rules
+        if rules.prefetch is not None:
+            return rules.prefetch
+        if rules.candidates is not None:
+            return 1  # runners-up that are drawn anew each round are seldom there in the next one
+        if not rules.picks_otherwise and gram.moments.sample is not None:
+            return MOST_ROWS  # most of those that a sample foretells are picked, and serve
+        return self._costs.best_rows
 
 
 def rows_to_fetch(gram: TotalRows, searches: Sequence[Search], n_rows: int) -> list[int]:

@@ -7,7 +7,7 @@ n_features, and a round reads the data once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -65,7 +65,7 @@ class SparseState:
         self.regularization = regularization
         self.selected = np.empty(0, dtype=np.int64)
 
-    def add(self, selected: Indices) -> None:
+    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
         """Select the last of these features, whose Gram row was fetched."""
         self.selected = selected
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dranking.kernels import lqo
-from dranking.kernels.lqo import BlockState, Pick
+from dranking.kernels.lqo import BlockState
+from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.packed import MOST_LANES, group_room
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
@@ -39,20 +40,20 @@ class Problem:
             group_room(n_queries, size),
             group_room(n_queries, size),
             np.empty((size, n)),
-            np.empty(n + 1),
+            np.empty((1, n + 1)),
         )
         totals = diagonal.sum(axis=0), products.sum(axis=0)
         lqo.initial_state(diagonal, products, *totals, LAMBDA, block.state)
-        lqo.score(block)
+        lqo.score(block.state, block.errors, block.scores[0])
         return block
 
-    def select(self, block, selected, rows=None, slots=None):
-        """One round, the state being of all features."""
+    def select(self, block, selected, n_picks=1, rows=None, slots=None):
+        """The block with the last picks as well, the state being of all features."""
         S = np.array(selected, dtype=np.int64)
         rows, slots = (self.rows, S) if rows is None else (rows, slots)
-        announced = lqo.announcement(block.state, rows, slots, S)
-        total_row = self.gram.sum(axis=0)[S[-1]]
-        lqo.update(block, Pick(slots, rows, total_row, total_row[S], announced), LAMBDA)
+        total_rows = self.gram.sum(axis=0)[S[len(S) - n_picks :]]
+        told = np.empty((0, len(self.queries)))
+        return updated(block, Picks(slots, rows, total_rows, total_rows[:, S], S, told))
 
     def defined_state(self, q, selected):
         """(s, r, u, v) of every feature and e, by solving with M_q[S, S]."""
@@ -68,6 +69,17 @@ class Problem:
         return np.array([s, r, weight * z.T @ p, weight * (z * z).sum(axis=0)]), weight * p @ p
 
 
+def updated(block, picks):
+    """The block after some picks, itself as it was but for what rounds add to."""
+    after = block._replace(
+        state=np.full_like(block.state, np.nan),
+        errors=np.full_like(block.errors, np.nan),
+        scores=np.full((len(picks.total_rows), block.scores.shape[1]), np.nan),
+    )
+    lqo.update(block.state, block.errors, picks, LAMBDA, after)
+    return after
+
+
 @pytest.mark.parametrize("order", [(2, 5, 0, 6, 1, 3, 4), (6, 5, 4, 3, 2, 1, 0)])
 def test_state_and_scores_equal_their_definition_in_every_round(order):
     problem = Problem()
@@ -79,14 +91,14 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
             state, error = problem.defined_state(q, selected)
             np.testing.assert_allclose(block.state[q][:, outside], state[:, outside], atol=1e-12)
             assert block.errors[q] == pytest.approx(error, rel=1e-12)
-        assert block.scores[-1] == pytest.approx(
+        assert block.scores[0, -1] == pytest.approx(
             held_out_error(problem.queries, selected, LAMBDA), rel=1e-12
         )
         for i in outside:
             expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
-            assert block.scores[i] == pytest.approx(expected, rel=1e-12)
-        problem.select(block, order[: t + 1])
-    assert block.scores[-1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
+            assert block.scores[0, i] == pytest.approx(expected, rel=1e-12)
+        block = problem.select(block, order[: t + 1])
+    assert block.scores[0, -1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
 
 
 @pytest.mark.parametrize("n_queries", [5, MOST_LANES, MOST_LANES + 3])
@@ -95,7 +107,7 @@ def test_factors_are_those_of_the_gram_matrix_without_the_query(n_queries):
     problem, order = Problem(sizes=sizes, weights=weights), (3, 1, 5, 0)
     block = problem.start(len(order))
     for t in range(len(order)):
-        problem.select(block, order[: t + 1])
+        block = problem.select(block, order[: t + 1])
     for q in range(n_queries):
         group, lane = divmod(q, block.factors.shape[2])
         M = problem.gram.sum(axis=0) - problem.gram[q] + LAMBDA * np.eye(problem.n_features)
@@ -114,8 +126,8 @@ def test_slots_say_where_a_row_is_kept():
     kept[slots] = problem.rows[list(order)]
     blocks = [problem.start(3), problem.start(3)]
     for t in range(3):
-        problem.select(blocks[0], order[: t + 1])
-        problem.select(blocks[1], order[: t + 1], kept, slots[: t + 1])
+        blocks[0] = problem.select(blocks[0], order[: t + 1])
+        blocks[1] = problem.select(blocks[1], order[: t + 1], 1, kept, slots[: t + 1])
     for left, right in zip(*blocks, strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -137,14 +149,50 @@ def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(bo
             S,
             np.where(here, S - columns[owner].start, -1),
         )
-        problem.select(whole, order[: t + 1])
-        for block, part in zip(parts, columns, strict=True):
+        whole = problem.select(whole, order[: t + 1])
+        for c, part in enumerate(columns):
             rows = np.ascontiguousarray(problem.rows[:, :, part])
-            lqo.update(block, Pick(S, rows, total_row[part], total_row[S], announced), LAMBDA)
+            elsewhere = np.full(t + 1, -1)
+            told = Picks(S, rows, total_row[None, part], total_row[None, S], elsewhere, announced)
+            block = parts[c] = updated(parts[c], told)
             np.testing.assert_array_equal(block.state, whole.state[:, :, part])
-            np.testing.assert_array_equal(block.scores[:-1], whole.scores[:-1][part])
-            assert block.scores[-1] == whole.scores[-1]
+            np.testing.assert_array_equal(block.scores[0, :-1], whole.scores[0, :-1][part])
+            assert block.scores[0, -1] == whole.scores[0, -1]
             np.testing.assert_array_equal(block.factors, whole.factors)
+
+
+@pytest.mark.parametrize("n_queries", [5, MOST_LANES + 3])
+@pytest.mark.parametrize("cuts", [(0, 7), (0, 3, 7), (0, 1, 6, 7)])
+def test_picks_together_have_the_bits_of_one_after_the_other(cuts, n_queries):
+    sizes, weights = np.resize((4, 1, 6, 3, 5), n_queries), np.ones(n_queries)
+    problem, order = Problem(sizes=sizes, weights=weights), (2, 5, 0, 6, 1, 3, 4)
+    rounds = [problem.start(len(order))]
+    for t in range(len(order)):
+        rounds.append(problem.select(rounds[-1], order[: t + 1]))
+    block = problem.start(len(order))
+    for first, last in pairwise(cuts):
+        block = problem.select(block, order[:last], last - first)
+        np.testing.assert_array_equal(block.state, rounds[last].state)
+        np.testing.assert_array_equal(block.errors, rounds[last].errors)
+        scores = [rounds[t].scores[0] for t in range(first + 1, last + 1)]
+        np.testing.assert_array_equal(block.scores, scores)
+    np.testing.assert_array_equal(block.factors, rounds[-1].factors)
+
+
+def test_picks_that_were_wrong_leave_nothing_behind():
+    problem = Problem()
+    start = problem.start(4)
+    before = start.state.copy(), start.errors.copy()
+    problem.select(start, (2, 6, 1, 3), 4)
+    np.testing.assert_array_equal(start.state, before[0])
+    np.testing.assert_array_equal(start.errors, before[1])
+    found = problem.select(start, (2, 5, 0), 3)
+    expected = problem.select(problem.start(4), (2, 5, 0), 3)
+    t = 3 * 4 // 2
+    for name in ("state", "errors", "scores"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.factors[:, :t], expected.factors[:, :t])
+    np.testing.assert_array_equal(found.within[:, :t], expected.within[:, :t])
 
 
 def test_a_feature_without_any_effect_changes_no_bit():
@@ -153,10 +201,9 @@ def test_a_feature_without_any_effect_changes_no_bit():
     for values in (problem.rows[2], problem.rows[:, :, 2], problem.products[:, 2]):
         values[:] = 0.0
     block = problem.start(3)
-    problem.select(block, [4])
-    before = BlockState(*(a.copy() for a in block))
-    assert block.scores[2] == block.scores[-1]
-    problem.select(block, [4, 2])
+    before = problem.select(block, [4])
+    assert before.scores[0, 2] == before.scores[0, -1]
+    block = problem.select(before, [4, 2])
     np.testing.assert_array_equal(block.errors, before.errors)
     np.testing.assert_array_equal(block.scores, before.scores)
     np.testing.assert_array_equal(block.state, before.state)
@@ -167,11 +214,10 @@ def test_elimination_equals_matrix_products(t):
     rng = np.random.default_rng(t)
     rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t + 1, 5))
     slots, beta, delta = rng.permutation(12)[: t + 1], *rng.normal(size=(2, t))
-    pick = Pick(slots, rows, total_rows[t], np.empty(t + 1), np.empty((t + 3, 3)))
-    m, h = np.empty((2, 5))
-    lqo.eliminate(beta, delta, pick, total_rows, 1, m, h)
+    m, h, g = out = np.empty((3, 5))
+    lqo.eliminate(beta, delta, rows, slots, total_rows, 1, out)
     kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
-    g = kept[t] - beta @ kept[:t]
+    np.testing.assert_allclose(g, kept[t] - beta @ kept[:t], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(m, left_out[t] - beta @ left_out[:t], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(h, g - delta @ left_out[:t], rtol=1e-12, atol=1e-13)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Queries
 from dranking.kernels.gram import gram_rows, moment_totals, moments, row_totals
-from dranking.kernels.lqo import held_out_weights
+from dranking.kernels.lqo_predictions import held_out_weights
 from dranking.kernels.packed import group_room
 from dranking.kernels.sparse_gram import csr_of
 from dranking.kernels.sparse_lqo import STRIP, add_gains, explain, held_out_factors, roles

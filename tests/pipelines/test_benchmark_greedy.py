@@ -19,8 +19,8 @@ def test_made_queries_have_about_the_wanted_number_of_documents():
 def test_bytes_that_must_be_moved():
     arrays = Arrays(np.ones((10, 3), np.float32), np.ones(10), np.array([0, 4, 10]))
     x, row = 10 * 3 * 4, 2 * 3 * 8
-    # Two features: 2 rows written, 1 + 2 read; the 4 numbers of the state read and written twice.
-    assert bytes_moved(arrays, 2, n_passes=5) == 5 * x + (2 + 3 + 16) * row
+    # Two features: 2 rows written and read; the 4 numbers of the state read and written once.
+    assert bytes_moved(arrays, 2, n_passes=5) == 5 * x + (2 * 2 + 8) * row
 
 
 def test_both_sides_select_the_same(monkeypatch):

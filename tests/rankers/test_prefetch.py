@@ -70,9 +70,11 @@ def test_no_clock_changes_a_bit(dataset, expected, form, seed, tmp_path, monkeyp
     elif form == "statistics":
         data = build_statistics(dataset, tmp_path / "s")
     elif form == "no rows":
-        options = {"memory_limit": 420_000, "executor": ThreadExecutor(1)}
+        least = memory.Needs(dataset, SIZE, ThreadExecutor(1)).total(True, False, 1)
+        options = {"memory_limit": least, "executor": ThreadExecutor(1)}
     assert_same_paths(select_paths(data, LAMBDAS, SelectionRules(SIZE), **options).paths, expected)
-    assert len(set(asked)) > 1
+    in_memory = form in ("memory", "no rows")  # a sample foretells the picks, at any cost
+    assert len(set(asked)) > 1 or in_memory
 
 
 def written(dataset, tmp_path):
