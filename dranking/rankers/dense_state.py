@@ -99,7 +99,7 @@ class DenseState:
         )
         self._picks: list[int] = []  # by which `_blocks` is past `_before`
         self._n_right = 0  # of these, how many were selected
-        self._scores: Sequence[tuple[Array, float]] = ()
+        self._scores: tuple[Array, Array] | None = None
 
     def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
         """Select the last of these features, whose Gram row was fetched."""
@@ -119,7 +119,7 @@ class DenseState:
 
     def _update(self, features: Indices) -> None:
         """Go from the state before to that past the last of these features, those of `_picks`."""
-        self._blocks, self._scores = [], ()
+        self._blocks, self._scores = [], None
         picks = self._picks
         total_rows = self._gram.rows_of(picks)
         # Only in this process can nobody else hold what is added to.
@@ -161,10 +161,11 @@ class DenseState:
 
     def scores(self) -> tuple[Array, float]:
         """(n_candidates,) LQO error with each candidate asked for, and the present one."""
-        if not self._scores:
+        if self._scores is None:
             self._scores = self._tiles.sum(self._blocks, block_scores, "scores")
-        scores, error = self._scores[max(self._n_right - 1, 0)]
-        return scores[self._candidates], float(error)
+        scores, errors = self._scores
+        last = max(self._n_right - 1, 0)
+        return scores[last, self._candidates], float(errors[last])
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
         """(t,) LQO error without each of some features in turn, and with all of them."""

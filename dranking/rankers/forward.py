@@ -49,7 +49,10 @@ class ForwardSearch(Search):
 
     def _ask(self) -> None:
         """Draw the candidates of the next round, to be scored."""
-        left = np.setdiff1d(self._allowed, [*self.path.selected, *self._planned])
+        is_left = np.zeros(self._gram.n_features, dtype=bool)
+        is_left[self._allowed] = True
+        is_left[np.array([*self.path.selected, *self._planned], dtype=np.intp)] = False
+        left = np.flatnonzero(is_left)
         if self._rules.costs is not None:
             left = self._rules.costs.affordable(self.path.selected, left)
         self._candidates = self._rules.drawn(left, len(self.path.kept))

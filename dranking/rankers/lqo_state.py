@@ -132,6 +132,6 @@ def measure_held_out(
     return measure(block, scores)
 
 
-def block_scores(state: BlockState) -> tuple[tuple[Array, Any], ...]:
-    """(n_features,) scores of a block, every candidate's error; and the present one: each round."""
-    return tuple((scores[:-1], scores[-1]) for scores in state.scores)
+def block_scores(state: BlockState) -> tuple[Array, Array]:
+    """(n_rounds, n_features) scores of a block after each round, and (n_rounds,) its error then."""
+    return state.scores[:, :-1], state.scores[:, -1]
