@@ -181,9 +181,9 @@ class DaskExecutor:
         from distributed.comm import CommClosedError
 
         tasks = list(tasks)
-        self.start()
         while True:
             try:
+                self.start()
                 results: list[Any] = self._watch.wait(
                     self._client.gather,
                     tasks,

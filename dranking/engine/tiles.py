@@ -95,6 +95,8 @@ class Tiles:
 
     Attributes
     ----------
+    resident
+        Whether blocks stay where they were read.
     borders
         (n_feature_blocks + 1,) where each feature block begins, and the last one ends.
     traffic
@@ -120,9 +122,14 @@ class Tiles:
         places = product(range(len(self._ranges)), range(n_feature_blocks))
         self._tiles = [self._tile(number, *place) for number, place in enumerate(places)]
         self._data: list[Any] = [tile.source for tile in self._tiles]
-        self._resident = resident or dataset.in_memory
-        if self._resident:
+        self.resident = resident or dataset.in_memory
+        if self.resident:
             self._data = [self._load(tile) for tile in self._tiles]
+
+    @property
+    def n_tiles(self) -> int:
+        """How many tiles there are."""
+        return len(self._tiles)
 
     @property
     def n_feature_blocks(self) -> int:
@@ -192,7 +199,7 @@ class Tiles:
         parts: list[Shared] = []
         if self.n_feature_blocks == 1:
             function = partial(_without_columns, function)
-        elif self._resident:
+        elif self.resident:
             parts, order = self._share_columns(columns)
             function = partial(_with_columns, function, len(parts), np.argsort(order))
         else:

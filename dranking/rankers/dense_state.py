@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from dranking.rankers.lqo_state import (
     block_scores,
     initial_state,
     measure_block,
-    on_copy,
 )
 from dranking.rankers.memory import MemoryPlan
 
@@ -78,8 +76,8 @@ class DenseState:
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
         self._tiles, self._gram = tiles, gram
         self._regularization, self._size = regularization, size
-        # Elsewhere a state costs more to send and keep, and a pick is announced between tiles.
-        self._runs_ahead = tiles.executor.in_process and tiles.n_feature_blocks == 1
+        # Between feature blocks every pick is announced.
+        self._runs_ahead = tiles.n_feature_blocks == 1
         self._reach = MOST_PICKS
         self.reset()
 
@@ -122,10 +120,8 @@ class DenseState:
         self._blocks, self._scores = [], None
         picks = self._picks
         total_rows = self._gram.rows_of(picks)
-        # Only in this process can nobody else hold what is added to.
-        in_place = self._tiles.executor.in_process
         self._blocks = self._gram.map_with_rows(
-            add_features if in_place else partial(on_copy, add_features),
+            add_features,
             self._before,
             features,
             Literal(features),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from dranking.engine.tiles import FAN_IN, tile_ranges
 from dranking.engine.traffic import Traffic
 from dranking.rankers.memory import Needs
 from dranking.rankers.prefetch import PICKS_EXPONENT, ROWS
+from dranking.rankers.sample import is_summed
 
 STATE_ROWS = 12
 """An update reads and writes the state, and where it must not change in place copies it: as much as
@@ -160,9 +162,19 @@ class SelectionForecast:
         return [min(self.prefetch, ceil(each - 1e-9)) for each in left]
 
     @property
+    def updates(self) -> list[tuple[int, int]]:
+        """By how many picks each update of the state goes on, and how many there are then.
+
+        As long as picks are foretold right there is an update for each pass that fetches rows.
+        """
+        n_passes = len(self.rows_fetched)
+        ends = [round(p * self.n_selected / n_passes) for p in range(n_passes + 1)]
+        return [(end - start, end) for start, end in pairwise(ends)]
+
+    @property
     def n_passes(self) -> int:
-        """P: one for the moments, those that fetch rows, and one a pick where rows are not kept."""
-        return 1 + len(self.rows_fetched) + (0 if self.keep_rows else self.n_selected)
+        """P: one for the moments, those that fetch rows, and as many where rows are not kept."""
+        return 1 + len(self.rows_fetched) + (0 if self.keep_rows else len(self.updates))
 
     @property
     def bytes_read(self) -> int:
@@ -172,18 +184,20 @@ class SelectionForecast:
     @cached_property
     def traffic(self) -> dict[str, Traffic]:
         """What tiles and the driver send each other, by its purpose as in `Tiles.traffic`."""
-        n, k = self.dataset.n_features, self.n_selected
+        n = self.dataset.n_features
         numbers = {
             "moments": [0],
             "sum-moments": [2 * n + 1],
             "initial-state": [2 * n + 1],
             "gram-rows": [2 * J if self.keep_rows else J for J in self.rows_fetched],
             "sum-gram-rows": [n * J for J in self.rows_fetched],
-            "update": [n + 3 * t + 1 for t in range(1, k + 1)],
-            "sum-scores": [n + 1] * (k + 1),
+            "update": [p * n + (p + 2) * t + 1 for p, t in self.updates],
+            "sum-scores": [n + 1, *(p * (n + 1) for p, _ in self.updates)],
         }
         if self.keep_rows:
             numbers["rows"] = [0]
+        if self.resident and is_summed(self.n_tiles, n):
+            numbers |= {"sample": [0], "sum-sample": [n * n]}
         n_tiles = self.n_tiles
         return {
             name: Traffic(len(each), len(each) * n_tiles, 8 * n_tiles * sum(each))
@@ -209,11 +223,14 @@ class SelectionForecast:
 
     @property
     def work_seconds(self) -> float:
-        """Seconds of one worker that all of it takes, were it alone."""
+        """Seconds of one worker that all of it takes, were it alone.
+
+        Less where an update is of several picks, which share what is read.
+        """
         k, rates = self.n_selected, self.rates
         n_rows = 1 + sum(self.rows_fetched)
         if not self.keep_rows:
-            n_rows += k * (k + 1) // 2
+            n_rows += sum(t for _, t in self.updates)
         row_bytes = 8 * self.dataset.n_queries * self.dataset.n_features
         return (
             self.bytes_read / rates.read
@@ -225,8 +242,8 @@ class SelectionForecast:
     def dask_seconds(self) -> float:
         """Seconds that Dask takes: its scheduler for the tasks, the driver for its answers."""
         rounds = sum(each.n_operations for each in self.traffic.values())
-        n_sums = rounds * self.n_tiles // (2 * FAN_IN)
-        n_tasks = self.n_messages + n_sums
+        n_sums = self.n_tiles // FAN_IN if self.n_tiles > FAN_IN else 0  # fewer the driver adds
+        n_tasks = self.n_messages + rounds // 2 * n_sums
         return n_tasks * self.rates.task_seconds + rounds * self.rates.step_seconds
 
     @property

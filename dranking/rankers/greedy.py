@@ -59,8 +59,8 @@ class GreedyRankRLS(LinearRanker):
     prefetch
         Gram rows fetched in one pass over the data: those of the picks that are foretold, then of
         the best candidates. None means as many as make a pick cheapest, by what the passes so far
-        took; of dense data in memory, whose picks a sample foretells, 32. The result is the same
-        in every bit.
+        took; of dense data that stays in memory, whose picks a sample foretells, 32. The result is
+        the same in every bit.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
         Data that does not fit is read anew in each pass, Gram rows that do not are computed

@@ -75,7 +75,6 @@ class Needs:
         there = dataset.in_memory and executor.in_process and n_feature_blocks == 1
         value = 8 if dataset.is_sparse else 4
         largest = max(dataset.blocks, key=lambda block: block.n_values)
-        copies = 1 if executor.in_process else 2
         self._size, self._n = size, n
         self.values = value * sum(b.n_values for b in dataset.blocks)
         self.data = 0 if there else self.values
@@ -86,8 +85,8 @@ class Needs:
         of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
         of_features, sums = 4 * queries * n, size * dataset.n_blocks * n
         self.one_state = 8 * (of_features + sums + of_queries)
-        # An update keeps the state that it begins with; what it only adds to may be shared.
-        self.state = 8 * (2 * of_features + copies * (sums + of_queries))
+        # An update keeps the state that it begins with, and shares what it only adds to.
+        self.state = 8 * (2 * of_features + sums + of_queries)
         self.row = 8 * queries * n
         fresh = 2 * 8 * largest.n_queries * n * size
         self.scratch = executor.n_slots * fresh // n_feature_blocks

@@ -45,7 +45,7 @@ class SelectionRules:
     prefetch
         Gram rows fetched in one pass: those of the picks that are foretold, then of the best
         candidates. None means as many as make a pick cheapest, by what the passes so far took; of
-        dense data in memory, whose picks a sample foretells, 32.
+        dense data that stays in memory, whose picks a sample foretells, 32.
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
         most there can be.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +16,9 @@ from dranking.kernels.gram import centred_strips
 
 Array = NDArray[np.float64]
 
+MOST_NUMBERS = 2**23
+"""That a sample may cost to send: products of all features with each other, from every tile."""
+
 SAMPLE_DOCUMENTS = 4_096
 """Documents of a sample: enough for correlations to some hundredths, and a row of it takes some
 ten thousandths of a second."""
@@ -23,23 +29,22 @@ class Sample:
 
     Parameters
     ----------
-    documents
-        (n_documents, n_features) float32, centred within queries.
+    norms
+        (n_features,) of the features in the sample, centred within queries.
+    products
+        From a feature to its (n_features,) products with all features there.
     """
 
-    def __init__(self, documents: NDArray[np.float32]) -> None:
-        self._documents = frozen(documents)
-        self._norms = np.sqrt(np.einsum("di,di->i", documents, documents, dtype=np.float64))
+    def __init__(self, norms: Array, products: Callable[[int], NDArray[np.floating]]) -> None:
+        self._norms, self._products = norms, products
         self._correlations: dict[int, Array] = {}
 
     def row(self, feature: int, diagonal: Array) -> Array:
         """(n_features,) A[i, :] of a feature i by its correlations; `diagonal` is that of A."""
         if feature not in self._correlations:
-            products = np.empty(len(self._norms), np.float32)
-            sampled_row(self._documents, feature, products)
             norms = self._norms * self._norms[feature]
             self._correlations[feature] = np.divide(
-                products, norms, out=np.zeros_like(norms), where=norms > 0.0
+                self._products(feature), norms, out=np.zeros_like(norms), where=norms > 0.0
             )
         scale = np.sqrt(diagonal * diagonal[feature])
         row: Array = self._correlations[feature] * scale
@@ -47,15 +52,48 @@ class Sample:
 
 
 def sample_of(tiles: Tiles) -> Sample | None:
-    """A sample of dense documents that are in this process; None of others."""
+    """A sample of dense documents that are in memory; None of others.
+
+    Documents of this process are used as they are. Of others only sums travel: their products.
+    """
     dataset = tiles.dataset
-    if not (dataset.in_memory and tiles.executor.in_process and tiles.n_feature_blocks == 1):
-        return None
-    if dataset.is_sparse or not dataset.has_documents:
+    if dataset.is_sparse or not dataset.has_documents or tiles.n_feature_blocks > 1:
         return None
     per_block = Literal(-(-SAMPLE_DOCUMENTS // dataset.n_blocks))
-    parts = tiles.gather(tiles.map_blocks(first_documents, per_block, name="sample"))
-    return Sample(np.concatenate(parts))
+    if tiles.executor.in_process and dataset.in_memory:
+        parts = tiles.gather(tiles.map_blocks(first_documents, per_block, name="sample"))
+        return sample_from(np.concatenate(parts))
+    is_far = not tiles.executor.in_process and tiles.resident
+    if not (is_far and is_summed(tiles.n_tiles, dataset.n_features)):
+        return None
+    blocks = tiles.map_blocks(products_of_first, per_block, name="sample")
+    products = tiles.sum(blocks, np.asarray, "sample")
+    return Sample(np.sqrt(np.diagonal(products)), products.__getitem__)
+
+
+def sample_from(documents: NDArray[np.float32]) -> Sample:
+    """The sample of documents (n_documents, n_features), centred within queries."""
+    norms = np.sqrt(np.einsum("di,di->i", documents, documents, dtype=np.float64))
+    return Sample(norms, partial(products_with, frozen(documents)))
+
+
+def is_summed(n_tiles: int, n_features: int) -> bool:
+    """Whether the products of a sample are little enough to send."""
+    return n_tiles * n_features**2 <= MOST_NUMBERS
+
+
+def products_with(documents: NDArray[np.float32], feature: int) -> NDArray[np.float32]:
+    """(n_features,) products of a feature with all features of a sample."""
+    products = np.empty(documents.shape[1], np.float32)
+    sampled_row(documents, feature, products)
+    return products
+
+
+def products_of_first(block: QueryBlock, number: int) -> Array:
+    """(n_features, n_features) products of the features in the first documents of a block."""
+    documents = first_documents(block, number).astype(np.float64)
+    products: Array = documents.T @ documents
+    return products
 
 
 def first_documents(block: QueryBlock, number: int) -> NDArray[np.float32]:

@@ -35,7 +35,9 @@ def selected(data, executor, prefetch, resident, keep_rows):
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows):
     """With a row a pass all of it is known beforehand."""
-    found = selected(stored, ThreadExecutor(n_workers), 1, resident, keep_rows)
+    executor = ThreadExecutor(n_workers)
+    executor.in_process = False  # as with workers, only sums of a sample are sent
+    found = selected(stored, executor, 1, resident, keep_rows)
     told = SelectionForecast(
         stored, K, n_workers, prefetch=1, resident=resident, keep_rows=keep_rows
     )
@@ -47,7 +49,7 @@ def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows)
 def test_given_the_passes_the_rest_is_close(stored):
     """How many rows the last passes fetch follows from the picks they serve."""
     executor = ThreadExecutor(2)
-    executor.in_process = False  # as workers do, it takes one round after the other
+    executor.in_process = False  # as with workers, only sums of a sample are sent
     found = selected(stored, executor, 4, True, True)
     told = SelectionForecast(stored, K, 2, prefetch=4, n_row_passes=found.n_passes - 1)
     sent = sum(each.n_bytes for each in found.traffic.values())

@@ -9,7 +9,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.foresight import Foresight
 from dranking.rankers.path import SelectionRules
-from dranking.rankers.sample import Sample, sample_of
+from dranking.rankers.sample import sample_from, sample_of
 from dranking.rankers.selection import select_paths
 from tests.rankers.problems import random_problem
 from tests.rankers.selections import assert_same_bits
@@ -99,7 +99,7 @@ def test_a_sample_of_all_documents_sees_everything():
     X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(60, 6))
     X = (X - X.mean(axis=0)).astype(np.float32)
     X[:, 4] = 0.0
-    A, sample = X.T.astype(np.float64) @ X, Sample(X)
+    A, sample = X.T.astype(np.float64) @ X, sample_from(X)
     for i in range(6):
         np.testing.assert_allclose(sample.row(i, np.diag(A)), A[i], rtol=1e-5, atol=1e-4)
     assert not sample.row(4, np.diag(A)).any()
