@@ -89,9 +89,14 @@ class Foresight:
 
     @staticmethod
     def _gains(totals: Totals) -> Array:
-        """(n_features,) by how much each feature lowers the error of the fit to all."""
-        gains: Array = totals.products**2 / totals.left
-        return gains
+        """(n_features,) by how much each feature lowers the error of the fit to all.
+
+        Where features nearly copy each other, guessed rows may contradict each other without bound.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            gains = totals.products**2 / totals.left
+        finite: Array = np.nan_to_num(gains, nan=0.0)
+        return finite
 
     def _row(self, feature: int) -> Array | None:
         row = self._gram.totals.get(feature)

@@ -144,6 +144,7 @@ def test_a_local_cluster_does_not_wait_for_its_workers_to_stop(caplog):
         open_executor("local", {"n_workers": 3}) as executor,
     ):
         working = executor.submit(time.sleep, 600, name="sleep")
+        executor.start()
         while not (at_work := [w for w, keys in executor.client.processing().items() if keys]):
             time.sleep(0.01)
         pids = executor.client.run(os.getpid)
