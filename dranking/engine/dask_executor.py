@@ -21,8 +21,8 @@ OUT_OF_MEMORY = "worker-restart-memory"
 """Under this Dask's scheduler notes that a worker was killed for the memory it took."""
 
 
-LARGE = 2**20
-"""Bytes of arguments with which a task is a message of its own."""
+LARGE = 2**24
+"""Bytes of arguments that are not kept back for a message with more tasks."""
 
 
 class Call(NamedTuple):
@@ -50,6 +50,7 @@ class DaskExecutor:
         self._client = client
         self._lineage = Lineage()
         self._queue: list[Call] = []
+        self._n_queued_bytes = 0
         self._gathered: Sequence[Any] = ()
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
@@ -133,13 +134,14 @@ class DaskExecutor:
         task = Future(f"{name}-{self._run}-{next(self._numbers)}", self._client)
         self._queue.append(Call(task, function, args, slot))
         self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
-        if n_bytes_of(args) > LARGE:
+        self._n_queued_bytes += n_bytes_of(args)
+        if self._n_queued_bytes > LARGE:
             self.start()
         return task
 
     def start(self) -> None:
         """Start the tasks that are queued."""
-        queue, self._queue = self._queue, []
+        queue, self._queue, self._n_queued_bytes = self._queue, [], 0
         for slot, calls in itertools.groupby(queue, key=attrgetter("slot")):
             self._send(list(calls), slot)
         self._gathered = ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product, repeat
 from typing import Any, NamedTuple, TypeAlias
@@ -39,11 +40,11 @@ BlockFunction = Callable[..., Any]
 Indices = NDArray[np.intp]
 
 
+@dataclass(frozen=True, eq=False)
 class Literal:
     """A small argument that is the same for every block."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 class ByFeature:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dranking.rankers.lqo_state import (
     block_scores,
     initial_state,
     measure_block,
+    on_copy,
 )
 from dranking.rankers.memory import MemoryPlan
 
@@ -49,7 +51,17 @@ class DenseCriterion:
         """Gram rows and, for each lambda, a state with no feature selected."""
         plan = self._plan
         gram = GramRows(self._tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
-        return gram, [DenseState(self._tiles, gram, value, self._size) for value in regularizations]
+        # Between feature blocks every pick is announced. And where several paths share the rows,
+        # one may write over a row that another has gone through before it is selected: a worker
+        # that is lost could not be made up for.
+        runs_ahead = self._tiles.n_feature_blocks == 1 and (
+            self._tiles.executor.in_process or len(regularizations) == 1
+        )
+        states = [
+            DenseState(self._tiles, gram, value, self._size, runs_ahead=runs_ahead)
+            for value in regularizations
+        ]
+        return gram, states
 
 
 class DenseState:
@@ -71,13 +83,22 @@ class DenseState:
         lambda.
     size
         Features to select at most.
+    runs_ahead
+        Whether updates go through picks that are foretold.
     """
 
-    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float, size: int) -> None:
+    def __init__(
+        self,
+        tiles: Tiles,
+        gram: GramRows,
+        regularization: float,
+        size: int,
+        *,
+        runs_ahead: bool,
+    ) -> None:
         self._tiles, self._gram = tiles, gram
         self._regularization, self._size = regularization, size
-        # Between feature blocks every pick is announced.
-        self._runs_ahead = tiles.n_feature_blocks == 1
+        self._runs_ahead = runs_ahead
         self._reach = MOST_PICKS
         self.reset()
 
@@ -96,7 +117,8 @@ class DenseState:
             name="initial-state",
         )
         self._picks: list[int] = []  # by which `_blocks` is past `_before`
-        self._n_right = 0  # of these, how many were selected
+        self._n_again = 0  # of these, how many an update before had gone through
+        self._n_right = 0  # and how many were selected
         self._scores: tuple[Array, Array] | None = None
 
     def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
@@ -110,9 +132,11 @@ class DenseState:
             self._before, again = self._blocks, []
             self._reach = min(2 * self._reach, MOST_PICKS)
         else:
-            self._reach = n_right
-        ahead = list(next_picks())[: self._reach - 1] if self._runs_ahead else []
+            self._reach = n_right - self._n_again
+        n_ahead = min(self._reach, MOST_PICKS - len(again)) - 1 if self._runs_ahead else 0
+        ahead = list(next_picks())[: max(0, n_ahead)]
         self._picks, self._n_right = [*again, feature, *ahead], len(again) + 1
+        self._n_again = len(again)
         self._update(np.array([*selected.tolist(), *ahead], dtype=np.int64))
 
     def _update(self, features: Indices) -> None:
@@ -120,8 +144,11 @@ class DenseState:
         self._blocks, self._scores = [], None
         picks = self._picks
         total_rows = self._gram.rows_of(picks)
+        # Where a worker was lost, another may still be at an update that began from the same state
+        # and came to nothing: it writes to what is shared.
+        shared = self._n_again == 0 or self._tiles.executor.in_process
         self._blocks = self._gram.map_with_rows(
-            add_features,
+            add_features if shared else partial(on_copy, add_features),
             self._before,
             features,
             Literal(features),

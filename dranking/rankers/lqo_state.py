@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,7 @@ def add_features(
 ) -> BlockState:
     """The block past as many rounds as there are `total_rows`; see `Picks`.
 
-    It shares with the block before what rounds only add to, which of that block still holds: also
-    where a worker does this again, because one was lost.
+    It shares with the block before what rounds only add to, which of that block still holds.
     `announced` is None where the block holds all features, those `selected` among them.
     """
     (n_picks, n), n_queries = total_rows.shape, len(block.errors)
@@ -86,6 +85,12 @@ def add_features(
     )
     lqo.update(frozen(block.state), frozen(block.errors), picks, regularization, after)
     return after
+
+
+def on_copy(function: Callable[..., BlockState], block: BlockState, *values: Any) -> BlockState:
+    """Run `function(block, *values)`, with a copy of what rounds add to."""
+    grown = {name: getattr(block, name).copy() for name in ("within", "factors", "total_rows")}
+    return function(block._replace(**grown), *values)
 
 
 def measure_block(
