@@ -32,6 +32,7 @@ def test_every_topic_is_in_the_driver():
     assert topics == set(engine.TOPICS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_both_sides_have_the_same_bits_and_move_what_the_model_says(monkeypatch):

@@ -36,6 +36,7 @@ def test_every_topic_is_in_the_driver():
     assert topics == set(greedy_scale.TOPICS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("topic", ["speed", "passes", "growth", "statistics"])
 def test_every_topic_is_measured(topic, tmp_path):
     figures = quick(topic, "--data", str(tmp_path))
@@ -50,6 +51,7 @@ def test_memory_is_measured():
     assert same.holds
 
 
+@pytest.mark.exhaustive
 def test_the_driver_prints_the_topics_asked_for(capsys, tmp_path):
     arguments = [
         "--json",
@@ -114,6 +116,7 @@ def test_the_clock_of_passes_counts_them_alone():
     assert times["passes"].values == (passes.select(dataset, [1.0]).n_passes,) * 2
 
 
+@pytest.mark.exhaustive
 def test_growth_streams_and_cleans_up(tmp_path):
     figures = {item.name: item for item in growth.growth(tmp_path, (1_000, 2_000), rounds=1)}
     stored = dr.open_dataset(tmp_path / "2000")

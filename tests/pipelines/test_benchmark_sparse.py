@@ -24,7 +24,7 @@ def test_dense_and_sparse_agree():
     assert [item.holds for item in found] == [True, True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_memory_stays_below_one_array_of_queries_and_features():
     """Of 40,000 queries and 20,000 features: 6.4 GB."""
     size = Size(80_000, 20_000, 0.0005, 2, 2, 100, 10)
@@ -33,6 +33,7 @@ def test_memory_stays_below_one_array_of_queries_and_features():
         assert item.unit == "MB" or item.value < 0.05
 
 
+@pytest.mark.exhaustive
 def test_everything_is_measured(monkeypatch):
     monkeypatch.setattr(sparse, "QUICK", TINY)
     monkeypatch.setattr(sparse, "peak_memory", lambda load, run: 10**6)
