@@ -11,6 +11,7 @@ from dranking.rankers.foresight import Foresight
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.sample import sample_from, sample_of
 from dranking.rankers.selection import select_paths
+from tests.rankers.misled import Misled
 from tests.rankers.problems import random_problem
 from tests.rankers.selections import assert_same_bits
 from tests.reference.greedy import centred_queries
@@ -120,18 +121,6 @@ def test_a_sample_is_of_whole_centred_queries_of_every_block(dataset):
         A += sum(w * X.T @ X for X, _, w in centred_queries(*arrays))
     for i in range(24):
         np.testing.assert_allclose(sample.row(i, np.diag(A)), A[i], rtol=1e-4, atol=1e-2)
-
-
-class Misled(Foresight):
-    """Foretells the best candidate, and then anything."""
-
-    rng = np.random.default_rng(7)
-
-    def picks(self, *arguments):
-        first, *others = super().picks(*arguments)
-        n_wrong = self.rng.integers(len(others) + 1)
-        kept, wrong = others[: len(others) - n_wrong], others[len(others) - n_wrong :]
-        return [first, *kept, *self.rng.permutation(wrong).tolist()]
 
 
 @pytest.mark.parametrize("n_rows", [3, 5, 24])

@@ -1,0 +1,69 @@
+"""Whatever is computed again, in whatever order, and on whatever has been changed since."""
+
+import numpy as np
+import pytest
+
+from dranking.engine.tiles import Tiles
+from dranking.rankers.dense_state import DenseCriterion
+from dranking.rankers.memory import MemoryPlan
+from dranking.rankers.path import SelectionRules
+from dranking.rankers.selection import select_paths
+from tests.engine.forgetful import Forgetful
+from tests.rankers.misled import Misled
+from tests.rankers.problems import random_problem
+from tests.rankers.selections import assert_same_bits
+from tests.reference.greedy import centred_queries, naive_scores
+
+pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
+
+JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate"]
+PROBLEM = random_problem(1, n_queries=40, n_features=16)
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_job_gives_the_same_bits(name, seed, all_jobs, undisturbed):
+    executor = Forgetful(seed)
+    assert all_jobs[name].run(executor) == undisturbed(name).bits
+    assert executor.n_lost > 0 or executor.n_again > 0
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return PROBLEM.dataset(max_documents=30)
+
+
+@pytest.mark.parametrize("n_rows", [3, 16])
+@pytest.mark.parametrize("search", ["forward", "floating"])
+def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, monkeypatch):
+    rules = SelectionRules(9, search=search, prefetch=1)
+    [expected] = select_paths(dataset, [0.5], rules, executor="threads").paths
+    monkeypatch.setattr("dranking.rankers.forward.Foresight", Misled)
+    for seed in range(6):
+        rules = SelectionRules(9, search=search, prefetch=n_rows)
+        [found] = select_paths(dataset, [0.5], rules, executor=Forgetful(seed)).paths
+        assert_same_bits(found, expected)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_row_that_one_path_counts_on_and_another_drops(dataset, lost):
+    """What is computed again finds the slot taken by the other path."""
+    executor = Forgetful(0, share=0.0)
+    plan = MemoryPlan(True, True, 2, True, n_rows=3, n_feature_blocks=1, n_bytes=0)
+    gram, [one, other] = DenseCriterion(Tiles(dataset, executor), plan, 3).open([0.5, 30.0])
+    gram.fetch([7, 4])
+    one.add(np.array([7]), lambda: [4])
+    gram.drop([4])
+    gram.fetch([9])
+    other.add(np.array([9]), list)
+    gram.fetch([4])
+    one.add(np.array([7, 4]), list)
+    if lost:
+        executor.lose(0)
+        executor.lose(1)
+    candidates, queries = np.array([0, 1, 2]), centred_queries(*PROBLEM.labelled())
+    for state, selected, regularization in ((other, [9], 30.0), (one, [7, 4], 0.5)):
+        state.ask(candidates)
+        scores, _ = state.scores()
+        wanted = naive_scores(queries, selected, regularization)
+        np.testing.assert_allclose(scores, [wanted[i] for i in candidates], rtol=1e-9)
