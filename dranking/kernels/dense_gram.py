@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.machine import borrowed, fma
+from dranking.kernels.machine import borrowed, fma, prefetch
+from dranking.kernels.panels import WIDTH, add_panel, padded
 
 Array = NDArray[np.float64]
 
@@ -49,8 +50,21 @@ class Moments(NamedTuple):
     means: Array
 
 
-STRIP = 32
-"""Documents centred at a time: some hundred features of them stay in the first-level cache."""
+STRIP = 8
+"""Documents centred at a time: some hundred features of them stay near."""
+
+LINE = 16
+"""Float32 numbers of a line of the cache."""
+
+
+@kernel
+def bring_documents(features: Dense, start: int, end: int) -> None:
+    """Start to fetch documents from memory that will be read soon, while there is other work."""
+    values = features.values
+    if not features.by_feature:
+        for d in range(start, min(end, len(values))):
+            for i in range(0, values.shape[1], LINE):
+                prefetch(values[d], i)
 
 
 @kernel
@@ -136,53 +150,13 @@ def centre_columns(columns: NDArray[np.float32], start: int, means: Array, centr
 
 
 @kernel
-def add_product(weights: Array, strip: Array, size: int, out: Array) -> None:
-    """Add `sum_d weights[d] strip[d, :]` to `out`, documents in order, four at a time."""
-    n = len(out)
-    whole = size - size % 4
-    for d in range(0, whole, 4):
-        a, b, c, e = weights[d], weights[d + 1], weights[d + 2], weights[d + 3]
-        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
-        for i in range(n):
-            half = fma(b, second[i], fma(a, first[i], out[i]))
-            out[i] = fma(e, fourth[i], fma(c, third[i], half))
-    for d in range(whole, size):
-        a = weights[d]
-        first = strip[d]
-        for i in range(n):
-            out[i] = fma(a, first[i], out[i])
-
-
-@kernel
-def add_two_products(
-    left: Array, right: Array, strip: Array, size: int, out: Array, out_right: Array
-) -> None:
-    """`add_product` with the weights `left` to `out` and with `right` to `out_right`.
-
-    What is read of the strip serves both.
-    """
-    n = len(out)
-    whole = size - size % 4
-    for d in range(0, whole, 4):
-        a, b, c, e = left[d], left[d + 1], left[d + 2], left[d + 3]
-        p, q, r, s = right[d], right[d + 1], right[d + 2], right[d + 3]
-        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
-        for i in range(n):
-            w, x, y, z = first[i], second[i], third[i], fourth[i]
-            out[i] = fma(e, z, fma(c, y, fma(b, x, fma(a, w, out[i]))))
-            out_right[i] = fma(s, z, fma(r, y, fma(q, x, fma(p, w, out_right[i]))))
-    for d in range(whole, size):
-        a, p, first = left[d], right[d], strip[d]
-        for i in range(n):
-            out[i] = fma(a, first[i], out[i])
-            out_right[i] = fma(p, first[i], out_right[i])
-
-
-@kernel
 def add_squares_and_product(
     weights: Array, strip: Array, size: int, squares: Array, out: Array
 ) -> None:
-    """`add_product`, and the same with the strip itself as weights to `squares`."""
+    """Add `sum_d weights[d] strip[d, :]` to `out`, and with the strip as weights to `squares`.
+
+    Documents in order, four at a time.
+    """
     n = len(out)
     whole = size - size % 4
     for d in range(0, whole, 4):
@@ -221,6 +195,7 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
         product[:] = 0.0
         for left in range(start, end, STRIP):
             size = min(STRIP, end - left)
+            bring_documents(features, left + end - start, left + end - start + size)
             centre_strip(features, left, left + size, mean, strip)
             for d in range(size):
                 labels[d] = relevance[left + d] - centre
@@ -230,6 +205,38 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
             squares[i] *= weight
             product[i] *= weight
         out.label_norms[q] = weight * norm
+
+
+@kernel
+def add_products(weights: Array, strip: Array, size: int, sums: Array) -> None:
+    """Add `weights[:, :size] @ strip[:size]` to `sums`, documents in order, panel by panel."""
+    weights, strip, sums = borrowed(weights), borrowed(strip), borrowed(sums)
+    for column in range(0, sums.shape[1], WIDTH):
+        for j in range(0, len(sums), 2):
+            add_panel(weights[j], weights[j + 1], strip, size, sums[j : j + 2], column)
+
+
+@kernel
+def centre_first_documents(features: Dense, queries: Queries, centred: NDArray[np.float32]) -> None:
+    """Overwrite `centred` (n_documents, n_features) with the first documents, as many.
+
+    They are centred within their queries, of which the last may be cut, and multiplied by the roots
+    of the query weights.
+    """
+    n_documents, n = centred.shape
+    strip, mean = np.empty((STRIP, n)), np.empty(n)
+    for q in range(len(queries.weights)):
+        start, end = queries.ptr[q], min(queries.ptr[q + 1], n_documents)
+        if start >= end:
+            break
+        root = np.sqrt(queries.weights[q])
+        query_means(features, start, end, mean)
+        for first in range(start, end, STRIP):
+            last = min(first + STRIP, end)
+            centre_strip(features, first, last, mean, strip)
+            for d in range(first, last):
+                for i in range(n):
+                    centred[d, i] = root * strip[d - first, i]
 
 
 @kernel
@@ -253,28 +260,26 @@ def dense_gram_rows(
     features, queries = borrowed(features), borrowed(queries)
     rows, totals = borrowed(rows), borrowed(totals)
     n, n_wanted = totals.shape[1], len(wanted)
-    strip = np.empty((STRIP, n))
-    centred, column_means = np.empty((n_wanted, STRIP)), np.empty(len(columns))
+    # Panels are of two rows, and of columns up to a round number.
+    sums = np.empty((n_wanted + n_wanted % 2, padded(n)))
+    strip, centred = np.zeros((STRIP, sums.shape[1])), np.zeros((len(sums), STRIP))
+    column_means = np.empty(len(columns))
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         query_means(Dense(columns, True), start, end, column_means)
-        for j in range(n_wanted):
-            rows[slots[j], q] = 0.0
+        sums[:] = 0.0
         for left in range(start, end, STRIP):
             size = min(STRIP, end - left)
+            bring_documents(features, left + size, left + 2 * size)
             centre_strip(features, left, left + size, means[q], strip)
             if len(columns) > 0:
                 centre_columns(columns, left, column_means, centred[:, :size])
             else:
                 take_columns(strip, wanted, centred[:, :size])
-            for j in range(0, n_wanted - 1, 2):
-                row, following = rows[slots[j], q], rows[slots[j + 1], q]
-                add_two_products(centred[j], centred[j + 1], strip, size, row, following)
-            if n_wanted % 2:
-                add_product(centred[n_wanted - 1], strip, size, rows[slots[n_wanted - 1], q])
+            add_products(centred, strip, size, sums)
         for j in range(n_wanted):
             row, total = rows[slots[j], q], totals[j]
             for i in range(n):
-                row[i] *= weight
+                row[i] = sums[j, i] * weight
                 total[i] += row[i]

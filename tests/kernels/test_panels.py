@@ -1,0 +1,59 @@
+"""Panels of products against plain sums, in every bit; room in huge pages is room like any."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dranking.kernels import pages
+from dranking.kernels.compile import kernel
+from dranking.kernels.pages import HUGE_PAGE, SLAB, room, side_by_side
+from dranking.kernels.panels import WIDTH, add_panel, padded
+
+
+@kernel
+def added(left, right, strip, size, sums, column):
+    add_panel(left, right, strip, size, sums, column)
+
+
+@pytest.mark.parametrize("add", [added, add_panel], ids=["compiled", "python"])
+@pytest.mark.parametrize("size", [0, 1, 3, 8])
+def test_panels_are_sums_in_order_rounded_once_a_product(add, size):
+    rng = np.random.default_rng(size)
+    weights, strip = rng.normal(size=(2, 8)), rng.normal(size=(8, 3 * WIDTH))
+    sums = rng.normal(size=(2, 3 * WIDTH))
+    wanted = sums.copy()
+    for row in range(2):
+        for i in range(WIDTH, 2 * WIDTH):
+            for d in range(size):
+                product = Fraction(weights[row, d]) * Fraction(strip[d, i])
+                wanted[row, i] = float(product + Fraction(wanted[row, i]))
+    add(weights[0], weights[1], strip, size, sums, WIDTH)
+    np.testing.assert_array_equal(sums, wanted)
+
+
+def test_padded_columns_are_whole_panels():
+    assert [padded(n) for n in (1, WIDTH, WIDTH + 1)] == [WIDTH, WIDTH, 2 * WIDTH]
+
+
+@pytest.mark.parametrize("has_huge_pages", [True, False])
+def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
+    if not has_huge_pages:
+        monkeypatch.delattr(pages.mmap, "MADV_HUGEPAGE", raising=False)
+    shapes = [(3, 5), (HUGE_PAGE // 8, 2), (SLAB // 8 + 7,), (0, 4), (100, 1_000), (1,)]
+    with side_by_side(10**6):
+        arrays = [room(*shape) for shape in shapes]
+    arrays.append(room(7, 7))
+    for number, array in enumerate(arrays):
+        array[...] = number
+    for number, (array, shape) in enumerate(zip(arrays, [*shapes, (7, 7)], strict=True)):
+        assert array.shape == shape
+        assert array.flags.c_contiguous
+        assert (array == number).all()
+
+
+def test_few_small_arrays_stay_where_they_are():
+    with side_by_side(2):
+        assert room(100).base is None
+        assert room(HUGE_PAGE // 16).base is not None
+    assert room(HUGE_PAGE).base is None
