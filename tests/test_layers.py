@@ -28,7 +28,8 @@ WITHIN_A_LAYER = {
 }
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba", "llvmlite"),
-    *("collections", "ctypes", "fractions", "sys", "typing"),
+    *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
+    *("sys", "threading", "typing"),
 }
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 

@@ -26,6 +26,7 @@ from dranking.engine.executor import Executor, Task
 from dranking.engine.source import BlockSource
 from dranking.engine.traffic import Traffic, n_bytes_of
 from dranking.engine.tree import join_features, tree_sum
+from dranking.kernels.pages import side_by_side
 
 MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2
@@ -397,7 +398,8 @@ def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
     """Run `function` on the items of each block; a `Literal` is the same for all of them."""
     n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
     columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
-    return [function(*row) for row in zip(*columns, strict=True)]
+    with side_by_side(n_blocks):
+        return [function(*row) for row in zip(*columns, strict=True)]
 
 
 def _without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:

@@ -11,9 +11,11 @@ from dranking.kernels.dense_gram import (
     Dense,
     Moments,
     Queries,
+    centre_first_documents,
     dense_gram_rows,
     dense_moments,
 )
+from dranking.kernels.pages import room
 from dranking.kernels.sparse_gram import csr_of, sparse_gram_rows, sparse_moments
 from dranking.kernels.sparse_totals import (
     sparse_gram_total,
@@ -46,8 +48,8 @@ def moments(
     """
     shape = (len(query_ptr) - 1, features.shape[1])
     dense = isinstance(features, np.ndarray)
-    means = np.empty(shape if dense else (0, shape[1]))
-    out = Moments(np.empty(shape), np.empty(shape), np.empty(shape[0]), means)
+    means = room(*shape) if dense else np.empty((0, shape[1]))
+    out = Moments(room(*shape), room(*shape), np.empty(shape[0]), means)
     queries = Queries(frozen(query_ptr), frozen(query_weights))
     if dense:
         dense_moments(_dense(features), frozen(relevance), queries, out)
@@ -203,6 +205,24 @@ def gram_product(
             centred * np.repeat(query_weights[first:last], sizes[first:last])
         )
     return product
+
+
+def centre_first(
+    features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array, number: int
+) -> NDArray[np.float32]:
+    """So many of the first documents, or all, centred, times the roots of the query weights.
+
+    Parameters
+    ----------
+    features, query_ptr, query_weights
+        As in `moments`; dense.
+    number
+        Documents wanted. The last query may be cut; it is centred as if it had no others.
+    """
+    centred = np.empty((min(number, len(features)), features.shape[1]), np.float32)
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    centre_first_documents(_dense(features), queries, centred)
+    return centred
 
 
 def centred_strips(

@@ -34,7 +34,7 @@ class BlockState(NamedTuple):
     Attributes
     ----------
     state
-        (n_queries, 4, n_features), as above.
+        (n_queries, 4, n_features), as above; of any query alone where no pick is left.
     errors
         (n_queries,), as above.
     within, factors
@@ -258,7 +258,7 @@ def update(
         find_group_pivots(within, factors, picks, (first, end), regularization, pivots)
         for q in range(first, end):
             bring_near(picks.rows, picks.slots, q + 1)
-            after.state[q] = state[q]
+            after.state[q % len(after.state)] = state[q]
             after.errors[q] = errors[q]
             select_in_query(q, q - first, picks, pivots, regularization, after, row)
 
@@ -280,7 +280,7 @@ def select_in_query(
     picks, pivots, after, row = borrowed(picks), borrowed(pivots), borrowed(after), borrowed(row)
     n_picks, n = picks.total_rows.shape
     t = len(picks.slots) - n_picks
-    state = after.state[q]
+    state = after.state[q % len(after.state)]
     for pick in range(n_picks):
         size = t + pick
         beta, delta = pivots.beta[lane, pick, :size], pivots.delta[lane, pick, :size]

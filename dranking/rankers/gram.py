@@ -17,6 +17,7 @@ from dranking.engine.executor import Task
 from dranking.engine.tiles import Argument, Literal, Tiles
 from dranking.kernels import gram
 from dranking.kernels.dense_gram import Moments
+from dranking.kernels.pages import room
 from dranking.rankers.sample import Sample, sample_of
 from dranking.rankers.statistics import statistics_moments, statistics_rows
 
@@ -358,7 +359,7 @@ def _fresh_rows(
 
 
 def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
-    rows = np.empty((capacity, n_queries, n_features))
+    rows = room(capacity, n_queries, n_features)
     return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, n_features)))
 
 

@@ -16,6 +16,7 @@ from dranking.kernels.lqo import BlockState
 from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.lqo_predictions import held_out_scores, held_out_weights
 from dranking.kernels.packed import group_room
+from dranking.kernels.pages import room
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -28,7 +29,7 @@ def initial_state(
 ) -> BlockState:
     """State and scores of a block before the first round."""
     n_queries, n = moments.diagonal.shape
-    state = np.empty((n_queries, 4, n))
+    state = room(n_queries, 4, n)
     lqo.initial_state(
         moments.diagonal,
         moments.products,
@@ -70,8 +71,9 @@ def add_features(
     `announced` is None where the block holds all features, those `selected` among them.
     """
     (n_picks, n), n_queries = total_rows.shape, len(block.errors)
+    goes_on = len(selected) < len(block.total_rows)
     after = block._replace(
-        state=np.empty_like(block.state),
+        state=room(n_queries if goes_on else 1, 4, n),
         errors=np.empty(n_queries),
         scores=np.empty((n_picks, n + 1)),
     )
