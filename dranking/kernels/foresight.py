@@ -54,12 +54,11 @@ def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: 
 
 
 @kernel
-def sampled_row(sample: NDArray[np.float32], f: int, row: NDArray[np.float32]) -> None:
-    """Overwrite `row` (n_features,) with the products of feature f of a sample with all others.
+def add_sampled_row(sample: NDArray[np.float32], f: int, row: NDArray[np.float32]) -> None:
+    """Add the products of feature f of a sample with all features to `row` (n_features,).
 
     `sample` is (n_documents, n_features), centred within queries.
     """
-    row[:] = 0.0
     for d in range(len(sample)):
         value, document = sample[d, f], sample[d]
         for i in range(len(row)):

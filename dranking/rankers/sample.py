@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.engine.executor import with_one_blas_thread
 from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.compile import frozen
-from dranking.kernels.foresight import sampled_row
-from dranking.kernels.gram import centred_strips
+from dranking.kernels.foresight import add_sampled_row
+from dranking.kernels.gram import centre_first
 
 Array = NDArray[np.float64]
 
-MOST_NUMBERS = 2**23
-"""That a sample may cost to send: products of all features with each other, from every tile."""
+MOST_PRODUCTS = 2**23
+"""Products of all features with each other, from every tile, that a sample may consist of."""
 
-SAMPLE_DOCUMENTS = 4_096
-"""Documents of a sample: enough for correlations to some hundredths, and a row of it takes some
-ten thousandths of a second."""
+MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
+"""Documents of a sample at most, and numbers in them: what correlations within some hundredths take
+is little beside a pass over X."""
 
 
 class Sample:
@@ -59,10 +60,11 @@ def sample_of(tiles: Tiles) -> Sample | None:
     dataset = tiles.dataset
     if dataset.is_sparse or not dataset.has_documents or tiles.n_feature_blocks > 1:
         return None
-    per_block = Literal(-(-SAMPLE_DOCUMENTS // dataset.n_blocks))
+    n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
+    per_block = Literal(-(-n_documents // dataset.n_blocks))
     if tiles.executor.in_process and dataset.in_memory:
-        parts = tiles.gather(tiles.map_blocks(first_documents, per_block, name="sample"))
-        return sample_from(np.concatenate(parts))
+        parts = tiles.map_blocks(first_documents, per_block, name="sample")
+        return sample_from(tiles.gather(parts))
     is_far = not tiles.executor.in_process and tiles.resident
     if not (is_far and is_summed(tiles.n_tiles, dataset.n_features)):
         return None
@@ -71,40 +73,32 @@ def sample_of(tiles: Tiles) -> Sample | None:
     return Sample(np.sqrt(np.diagonal(products)), products.__getitem__)
 
 
-def sample_from(documents: NDArray[np.float32]) -> Sample:
-    """The sample of documents (n_documents, n_features), centred within queries."""
-    norms = np.sqrt(np.einsum("di,di->i", documents, documents, dtype=np.float64))
-    return Sample(norms, partial(products_with, frozen(documents)))
+def sample_from(parts: Sequence[NDArray[np.float32]]) -> Sample:
+    """The sample of documents (n_documents, n_features), centred within queries, in parts."""
+    squares = sum(np.einsum("di,di->i", part, part) for part in parts)
+    return Sample(np.sqrt(squares), partial(products_with, [frozen(part) for part in parts]))
 
 
 def is_summed(n_tiles: int, n_features: int) -> bool:
-    """Whether the products of a sample are little enough to send."""
-    return n_tiles * n_features**2 <= MOST_NUMBERS
+    """Whether the products of a sample are few enough to send."""
+    return n_tiles * n_features**2 <= MOST_PRODUCTS
 
 
-def products_with(documents: NDArray[np.float32], feature: int) -> NDArray[np.float32]:
+def products_with(parts: Sequence[NDArray[np.float32]], feature: int) -> NDArray[np.float32]:
     """(n_features,) products of a feature with all features of a sample."""
-    products = np.empty(documents.shape[1], np.float32)
-    sampled_row(documents, feature, products)
+    products = np.zeros(parts[0].shape[1], np.float32)
+    for part in parts:
+        add_sampled_row(part, feature, products)
     return products
 
 
 def products_of_first(block: QueryBlock, number: int) -> Array:
     """(n_features, n_features) products of the features in the first documents of a block."""
-    documents = first_documents(block, number).astype(np.float64)
-    products: Array = documents.T @ documents
-    return products
+    documents = first_documents(block, number)
+    products: NDArray[np.float32] = with_one_blas_thread(np.matmul, documents.T, documents)
+    return products.astype(np.float64)
 
 
 def first_documents(block: QueryBlock, number: int) -> NDArray[np.float32]:
-    """The first documents of a block in whole queries, as many or more, centred."""
-    last = min(int(np.searchsorted(block.query_ptr, number)), block.n_queries)
-    rows = slice(0, block.query_ptr[last])
-    strips = centred_strips(
-        block.features[rows],
-        block.relevance[rows],
-        block.query_ptr[: last + 1],
-        block.weights[:last],
-    )
-    none = np.empty((0, block.n_features))
-    return np.concatenate([none, *(documents for documents, *_ in strips)]).astype(np.float32)
+    """The first documents of a block, or all that it has, centred; a long query may be cut."""
+    return centre_first(block.features, block.query_ptr, block.weights, number)

@@ -100,7 +100,7 @@ def test_a_sample_of_all_documents_sees_everything():
     X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(60, 6))
     X = (X - X.mean(axis=0)).astype(np.float32)
     X[:, 4] = 0.0
-    A, sample = X.T.astype(np.float64) @ X, sample_from(X)
+    A, sample = X.T.astype(np.float64) @ X, sample_from([X[:25], X[25:]])
     for i in range(6):
         np.testing.assert_allclose(sample.row(i, np.diag(A)), A[i], rtol=1e-5, atol=1e-4)
     assert not sample.row(4, np.diag(A)).any()
@@ -121,6 +121,22 @@ def test_a_sample_is_of_whole_centred_queries_of_every_block(dataset):
         A += sum(w * X.T @ X for X, _, w in centred_queries(*arrays))
     for i in range(24):
         np.testing.assert_allclose(sample.row(i, np.diag(A)), A[i], rtol=1e-4, atol=1e-2)
+
+
+def test_a_sample_takes_no_more_of_a_long_query_than_it_needs(dataset, monkeypatch):
+    monkeypatch.setattr("dranking.rankers.sample.MOST_DOCUMENTS", 4 * dataset.n_blocks)
+    sample = sample_of(Tiles(dataset, ThreadExecutor(2)))
+    A = np.zeros((24, 24))
+    for block in map(dataset.block, range(dataset.n_blocks)):
+        ends = np.minimum(block.query_ptr, 4)
+        weights = block.weights[: np.count_nonzero(np.diff(ends))]
+        X, y = block.features[:4], block.relevance[:4]
+        queries = centred_queries(X, y, ends[: len(weights) + 1], weights)
+        A += sum(w * Z.T @ Z for Z, _, w in queries)
+    for i in range(24):
+        scale = np.sqrt(np.diag(A) * A[i, i])
+        correlations = sample.row(i, np.ones(24))
+        np.testing.assert_allclose(correlations * scale, A[i], rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize("n_rows", [3, 5, 24])
