@@ -13,6 +13,7 @@ from dranking.engine.tiles import Argument, ByFeature, Literal, Tiles
 from dranking.rankers.gram import GramRows, QueryMoments
 from dranking.rankers.kept_state import removals_of
 from dranking.rankers.lqo_state import (
+    MOST_PICKS,
     HeldOutMeasure,
     add_features,
     announce,
@@ -25,9 +26,6 @@ from dranking.rankers.memory import MemoryPlan
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-MOST_PICKS = 16
-"""Picks of an update at most: what they share is no longer most of its time then."""
 
 
 class DenseCriterion:

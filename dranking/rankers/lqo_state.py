@@ -21,6 +21,9 @@ from dranking.kernels.pages import room
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+MOST_PICKS = 16
+"""Picks of an update at most: what they share is no longer most of its time then."""
+
 HeldOutMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 
 

@@ -10,6 +10,7 @@ from dranking.engine.memory import format_bytes, parse_memory
 from dranking.engine.tiles import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
 from dranking.rankers.estimator import check_whole
+from dranking.rankers.lqo_state import MOST_PICKS
 
 SURPLUS_ROWS = 4
 """Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
@@ -83,7 +84,9 @@ class Needs:
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
         # What is of queries alone, every feature block has.
         of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
-        of_features, sums = 4 * queries * n, size * dataset.n_blocks * n
+        # A[S, :] for every block, what it scores after each pick of an update, and `Foresight`.
+        of_blocks = (size + min(size, MOST_PICKS)) * dataset.n_blocks
+        of_features, sums = 4 * queries * n, (of_blocks + size + SURPLUS_ROWS) * n
         self.one_state = 8 * (of_features + sums + of_queries)
         # An update keeps the state that it begins with, and shares what it only adds to.
         self.state = 8 * (2 * of_features + sums + of_queries)
@@ -114,8 +117,8 @@ class SparseNeeds(Needs):
         copies = 1 if executor.in_process else executor.n_slots
         self.moments = 2 * n
         self.row = n
-        # A[S, i] and what S explains of every candidate; the sums of the tiles.
-        self.state = (2 * size + 8) * n * copies + (n_tiles + 1) * n
+        # A[S, i] and what S explains of every candidate; the sums of the tiles; `Foresight`.
+        self.state = (2 * size + 8) * n * copies + (n_tiles + 1) * n + (size + SURPLUS_ROWS) * n
         self.scratch = executor.n_slots * (2 * size + 20) * n
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
