@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.query_statistics import QueryStatistics
 from dranking.engine.executor import with_one_blas_thread
 from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.compile import frozen
@@ -23,6 +26,9 @@ MOST_PRODUCTS = 2**23
 MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
 """Documents of a sample at most, and numbers in them: what correlations within some hundredths take
 is little beside a pass over X."""
+
+MOST_WITHIN_STATISTICS = 2**15
+"""Documents whose statistics are a sample at most."""
 
 
 class Sample:
@@ -53,13 +59,15 @@ class Sample:
 
 
 def sample_of(tiles: Tiles) -> Sample | None:
-    """A sample of dense documents that are in memory; None of others.
+    """A sample of dense documents that are in memory, or of statistics; None of others.
 
     Documents of this process are used as they are. Of others only sums travel: their products.
     """
     dataset = tiles.dataset
-    if dataset.is_sparse or not dataset.has_documents or tiles.n_feature_blocks > 1:
+    if dataset.is_sparse or tiles.n_feature_blocks > 1:
         return None
+    if not dataset.has_documents:
+        return sample_of_statistics(dataset)
     n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
     per_block = Literal(-(-n_documents // dataset.n_blocks))
     if tiles.executor.in_process and dataset.in_memory:
@@ -77,6 +85,22 @@ def sample_from(parts: Sequence[NDArray[np.float32]]) -> Sample:
     """The sample of documents (n_documents, n_features), centred within queries, in parts."""
     squares = sum(np.einsum("di,di->i", part, part) for part in parts)
     return Sample(np.sqrt(squares), partial(products_with, [frozen(part) for part in parts]))
+
+
+def sample_of_statistics(dataset: Dataset) -> Sample:
+    """Some blocks of a statistics store, evenly, whose rows are read as they are asked for."""
+    number = max(1, MOST_WITHIN_STATISTICS * dataset.n_blocks // dataset.n_documents)
+    chosen = range(0, dataset.n_blocks, -(-dataset.n_blocks // number))
+    blocks = [cast(QueryStatistics, dataset.block(index)) for index in chosen]
+    squares = sum(block.weights @ block.diagonal for block in blocks)
+    return Sample(np.sqrt(squares), partial(products_in, blocks))
+
+
+def products_in(blocks: Sequence[QueryStatistics], feature: int) -> Array:
+    """(n_features,) row of a feature of A, summed over the queries of some blocks."""
+    wanted = np.array([feature])
+    row: Array = sum(block.weights @ block.rows(wanted)[0] for block in blocks)
+    return row
 
 
 def is_summed(n_tiles: int, n_features: int) -> bool:

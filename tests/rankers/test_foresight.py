@@ -11,6 +11,7 @@ from dranking.rankers.foresight import Foresight
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.sample import sample_from, sample_of
 from dranking.rankers.selection import select_paths
+from dranking.rankers.statistics import build_statistics
 from tests.rankers.misled import Misled
 from tests.rankers.problems import random_problem
 from tests.rankers.selections import assert_same_bits
@@ -137,6 +138,21 @@ def test_a_sample_takes_no_more_of_a_long_query_than_it_needs(dataset, monkeypat
         scale = np.sqrt(np.diag(A) * A[i, i])
         correlations = sample.row(i, np.ones(24))
         np.testing.assert_allclose(correlations * scale, A[i], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 100])
+def test_a_sample_of_statistics_is_of_some_of_their_blocks(
+    dataset, n_blocks, tmp_path, monkeypatch
+):
+    most = n_blocks * dataset.n_documents // dataset.n_blocks + 1
+    monkeypatch.setattr("dranking.rankers.sample.MOST_WITHIN_STATISTICS", most)
+    sample = sample_of(Tiles(build_statistics(dataset, tmp_path / "store"), ThreadExecutor(2)))
+    A = np.zeros((24, 24))
+    for block in map(dataset.block, range(min(n_blocks, dataset.n_blocks))):
+        arrays = block.features, block.relevance, block.query_ptr, block.weights
+        A += sum(w * X.T @ X for X, _, w in centred_queries(*arrays))
+    for i in range(24):
+        np.testing.assert_allclose(sample.row(i, np.diag(A)), A[i], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_rows", [3, 5, 24])
