@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,6 +71,15 @@ class QueryBlock:
         ):
             if values is not None and len(values) != expected:
                 raise ValueError(f"{name} has {len(values)} entries; {expected} are needed.")
+
+    def __sizeof__(self) -> int:
+        """Bytes of what it holds: a cluster that moves or keeps blocks counts them by this."""
+        matrix = self.features
+        parts = (matrix.data, matrix.indices, matrix.indptr) if self.is_sparse else (matrix,)
+        others = (getattr(self, field.name) for field in fields(self) if field.name != "features")
+        return object.__sizeof__(self) + sum(
+            int(part.nbytes) for part in (*parts, *others) if part is not None
+        )
 
     @property
     def n_documents(self) -> int:

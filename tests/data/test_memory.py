@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask.sizeof import sizeof
 from scipy import sparse
 
 from dranking.data.memory import MemoryDataset, from_arrays, from_table
@@ -229,3 +230,18 @@ def test_blocks_that_do_not_fit_together():
         MemoryDataset([block], ("a", "b", "c"))
     with pytest.raises(DataError, match="there are no documents"):
         MemoryDataset([], ("a",))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_blocks_count_with_the_bytes_of_what_they_hold(is_sparse):
+    """Dask asks for it, to know what a worker holds and what moving a block takes."""
+    X = np.arange(1, 601, dtype=np.float32).reshape(100, 6)
+    qid = np.repeat(np.arange(20), 5)
+    features = sparse.csr_array(X) if is_sparse else X
+    weights = np.full(20, 0.5)
+    data = from_arrays(features, np.arange(100.0), qid, query_weights=weights)
+    block = data.block(0)
+    indices = 4 * 600 + 4 * 101 if is_sparse else 0
+    arrays = 4 * 600 + indices + 8 * (100 + 21 + 20 + 20)  # relevance, ptr, ids, weights
+    assert arrays <= sizeof(block) <= arrays + 500
+    assert sizeof([block] * 3) >= 3 * arrays
