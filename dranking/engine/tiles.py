@@ -25,7 +25,7 @@ from dranking.data.manifest import FEATURES_PER_CHUNK
 from dranking.engine.executor import Executor, Task
 from dranking.engine.source import BlockSource
 from dranking.engine.traffic import Traffic, n_bytes_of
-from dranking.engine.tree import join_features, tree_sum
+from dranking.engine.tree import FAN_IN, join_features, sums_by_tasks, tree_sum
 from dranking.kernels.pages import side_by_side
 
 MAX_TILE_BYTES = 512 * 2**20
@@ -34,8 +34,6 @@ TILES_PER_SLOT = 2
 
 UNEVEN = 1.1
 """What the busiest slot may have, over its share."""
-
-FAN_IN = 16  # partial sums a single task combines: four levels of the tree
 
 BlockFunction = Callable[..., Any]
 Indices = NDArray[np.intp]
@@ -286,10 +284,10 @@ class Tiles:
     def _combine(self, partials: list[Task], name: str) -> Any:
         """Sum what the tiles of each feature block gave, and join the feature blocks.
 
-        The last sum is the driver's: a task takes longer.
+        The last sum is the driver's, unless it is large.
         """
         columns = self._by_feature_block(partials)
-        while len(columns[0]) > FAN_IN:
+        for _ in sums_by_tasks(len(self._ranges), self.dataset.n_features):
             columns = [self._combine_some(column, name) for column in columns]
         width = len(columns[0])
         parts = self.executor.gather([task for column in columns for task in column])

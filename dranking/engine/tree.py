@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+FAN_IN = 16
+"""Partial sums that a single task combines: four levels of the tree."""
+
+WIDE = 2**14
+"""Features from which on sums are so large (megabytes for some rows of them) that the driver takes
+one alone; a task takes longer than to add smaller ones."""
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
@@ -45,3 +53,12 @@ def join_features(parts: Sequence[Any]) -> Any:
     if isinstance(first, tuple):
         return tuple(join_features(column) for column in zip(*parts, strict=True))
     return np.concatenate(parts, axis=-1) if np.ndim(first) else first
+
+
+def sums_by_tasks(n_partials: int, n_features: int) -> list[int]:
+    """How many tasks combine partial sums, level by level; the driver adds up what they leave."""
+    n_left, n_tasks = 1 if n_features >= WIDE else FAN_IN, []
+    while n_partials > n_left:
+        n_partials = ceil(n_partials / FAN_IN)
+        n_tasks.append(n_partials)
+    return n_tasks

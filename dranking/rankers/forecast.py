@@ -1,8 +1,11 @@
 """What a greedy selection takes on a cluster, before it runs: the formulas of cluster/COSTS.md.
 
-Dense data, forward search, one lambda, features not split. What is sent is exact, given how many
-passes fetch rows and how many rows; what is kept is what `plan_memory` counts; times follow from
-the rates of a machine.
+Dense data, forward search, one lambda, features not split. How many passes fetch rows and how many
+updates of the state there are depends on which picks are foretold right; a selection that ran says
+how many there were. Given these, messages and tasks are exact. Bytes are not, but where a pass
+fetches one row: the picks of a pass, and of an update, are taken to be even, and what was sent for
+picks that were foretold wrong is left out. What is kept is what `plan_memory` counts; times follow
+from the rates of a machine.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.names import default_feature_names
 from dranking.engine.executor import Task
-from dranking.engine.tiles import FAN_IN, tile_ranges
+from dranking.engine.tiles import tile_ranges
 from dranking.engine.traffic import Traffic
+from dranking.engine.tree import sums_by_tasks
 from dranking.rankers.memory import Needs
-from dranking.rankers.prefetch import PICKS_EXPONENT, ROWS
+from dranking.rankers.prefetch import MOST_ROWS, PICKS_EXPONENT, ROWS
 from dranking.rankers.sample import is_summed
 
 STATE_ROWS = 12
@@ -125,9 +129,11 @@ class SelectionForecast:
     n_workers
         Workers of one thread each, w.
     prefetch
-        Rows that a pass fetches at most, J.
+        Rows that a pass fetches at most, J; None means as many as a selection does by itself.
     n_row_passes
         Passes that fetch rows; None means that J rows serve J^0.6 picks.
+    n_updates
+        Updates of the state; None means one for each pass that fetches rows.
     resident, keep_rows
         Whether X, and the Gram rows of every query, stay in memory: see `MemoryPlan`.
     rates
@@ -137,8 +143,9 @@ class SelectionForecast:
     dataset: Dataset
     n_selected: int
     n_workers: int
-    prefetch: int = ROWS
+    prefetch: int | None = None
     n_row_passes: int | None = None
+    n_updates: int | None = None
     resident: bool = True
     keep_rows: bool = True
     rates: Rates = Rates()  # noqa: RUF009 - it is immutable
@@ -148,18 +155,24 @@ class SelectionForecast:
         """T."""
         return len(tile_ranges(self.dataset, self.n_workers))
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether a sample foretells rows."""
+        return self.resident and is_summed(self.n_tiles, self.dataset.n_features)
+
     @cached_property
     def rows_fetched(self) -> list[int]:
         """How many rows each pass fetches, one pass after the other.
 
         Never more than there are picks left.
         """
-        n_picks = max(1.0, self.prefetch**PICKS_EXPONENT)
+        most = self.prefetch or (MOST_ROWS if self.has_sample else ROWS)
+        n_picks = max(1.0, most**PICKS_EXPONENT)
         if self.n_row_passes is not None:
             n_picks = self.n_selected / self.n_row_passes
         n_passes = self.n_row_passes or ceil(self.n_selected / n_picks - 1e-9)
         left = [self.n_selected - p * n_picks for p in range(n_passes)]
-        return [min(self.prefetch, ceil(each - 1e-9)) for each in left]
+        return [min(most, ceil(each - 1e-9)) for each in left]
 
     @property
     def updates(self) -> list[tuple[int, int]]:
@@ -167,13 +180,13 @@ class SelectionForecast:
 
         As long as picks are foretold right there is an update for each pass that fetches rows.
         """
-        n_passes = len(self.rows_fetched)
-        ends = [round(p * self.n_selected / n_passes) for p in range(n_passes + 1)]
+        n_updates = self.n_updates or len(self.rows_fetched)
+        ends = [round(p * self.n_selected / n_updates) for p in range(n_updates + 1)]
         return [(end - start, end) for start, end in pairwise(ends)]
 
     @property
     def n_passes(self) -> int:
-        """P: one for the moments, those that fetch rows, and as many where rows are not kept."""
+        """P: one for the moments, those that fetch rows, and each update where none are kept."""
         return 1 + len(self.rows_fetched) + (0 if self.keep_rows else len(self.updates))
 
     @property
@@ -196,7 +209,7 @@ class SelectionForecast:
         }
         if self.keep_rows:
             numbers["rows"] = [0]
-        if self.resident and is_summed(self.n_tiles, n):
+        if self.has_sample:
             numbers |= {"sample": [0], "sum-sample": [n * n]}
         n_tiles = self.n_tiles
         return {
@@ -239,12 +252,17 @@ class SelectionForecast:
         )
 
     @property
+    def n_tasks(self) -> int:
+        """One for every message, those that combine sums, and those that load X where it stays."""
+        sums = sum(t.n_operations for name, t in self.traffic.items() if name.startswith("sum-"))
+        a_sum = sum(sums_by_tasks(self.n_tiles, self.dataset.n_features))
+        return self.n_messages + sums * a_sum + (self.n_tiles if self.resident else 0)
+
+    @property
     def dask_seconds(self) -> float:
         """Seconds that Dask takes: its scheduler for the tasks, the driver for its answers."""
         rounds = sum(each.n_operations for each in self.traffic.values())
-        n_sums = self.n_tiles // FAN_IN if self.n_tiles > FAN_IN else 0  # fewer the driver adds
-        n_tasks = self.n_messages + rounds // 2 * n_sums
-        return n_tasks * self.rates.task_seconds + rounds * self.rates.step_seconds
+        return self.n_tasks * self.rates.task_seconds + rounds * self.rates.step_seconds
 
     @property
     def seconds_per_round(self) -> float:

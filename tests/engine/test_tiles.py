@@ -59,6 +59,28 @@ def test_sums_have_the_same_bits_for_any_tiles(n_blocks, tile_bytes, n_threads, 
     assert count == sum(p.n_documents for p in parts)
 
 
+@pytest.mark.parametrize(("wide", "n_taken"), [(3, 1), (4, 3)])
+@pytest.mark.parametrize("n_feature_blocks", [1, 3])
+def test_the_driver_takes_one_sum_where_they_are_large(
+    n_feature_blocks, wide, n_taken, monkeypatch
+):
+    """Of 40 tiles of 3 features; the bits are the same."""
+    monkeypatch.setattr(tiles, "MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree.WIDE", wide)
+    executor, taken = ThreadExecutor(2), []
+    executor.in_process = False
+    gather = executor.gather
+    monkeypatch.setattr(executor, "gather", lambda tasks: taken.append(len(tasks)) or gather(tasks))
+    dataset = dataset_of(40)
+    spread = Tiles(dataset, executor, n_feature_blocks=n_feature_blocks)
+    total, count = spread.sum(spread.map_blocks(column_sums, name="s"), tuple, "s")
+    parts = [dataset.block(b).labelled() for b in range(40)]
+    expected = reference_tree([p.features.sum(axis=0, dtype=np.float64) for p in parts])
+    np.testing.assert_array_equal(total, expected)
+    assert count == sum(p.n_documents for p in parts)
+    assert taken == [n_taken * n_feature_blocks]
+
+
 @pytest.mark.parametrize("resident", [True, False])
 def test_maps_pair_each_block_with_its_own_value(resident, tmp_path):
     dataset = dataset_of(11)

@@ -7,6 +7,7 @@ import pytest
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.engine.executor import ThreadExecutor
+from dranking.engine.tree import FAN_IN
 from dranking.rankers.forecast import Rates, SelectionForecast, Sketch
 from dranking.rankers.memory import Needs
 from dranking.rankers.path import SelectionRules
@@ -25,9 +26,20 @@ def stored(tmp_path_factory):
     return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
 
 
-def selected(data, executor, prefetch, resident, keep_rows):
-    limit = Needs(data, K, executor).total(resident, keep_rows, 1)
-    rules = SelectionRules(K, prefetch=prefetch)
+class Far(ThreadExecutor):
+    """Threads to which only sums are sent, as to workers; counts tasks."""
+
+    in_process = False
+    n_tasks = 0
+
+    def submit(self, function, /, *args, name, slot=None):
+        self.n_tasks += 1
+        return super().submit(function, *args, name=name, slot=slot)
+
+
+def selected(data, executor, prefetch, resident, keep_rows, k=K):
+    limit = Needs(data, k, executor).total(resident, keep_rows, 1)
+    rules = SelectionRules(k, prefetch=prefetch)
     return select_paths(data, [1.0], rules, memory_limit=limit, executor=executor)
 
 
@@ -35,8 +47,7 @@ def selected(data, executor, prefetch, resident, keep_rows):
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows):
     """With a row a pass all of it is known beforehand."""
-    executor = ThreadExecutor(n_workers)
-    executor.in_process = False  # as with workers, only sums of a sample are sent
+    executor = Far(n_workers)
     found = selected(stored, executor, 1, resident, keep_rows)
     told = SelectionForecast(
         stored, K, n_workers, prefetch=1, resident=resident, keep_rows=keep_rows
@@ -44,17 +55,50 @@ def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows)
     assert found.traffic == told.traffic
     assert found.n_passes == told.n_passes
     assert found.bytes_read == told.bytes_read
+    assert executor.n_tasks == told.n_tasks
+
+
+@pytest.mark.parametrize("wide", [1, 10**6])
+def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
+    monkeypatch.setattr("dranking.engine.tiles.MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree.WIDE", wide)
+    executor = Far(2)
+    selected(stored, executor, 1, True, True)
+    told = SelectionForecast(stored, K, 2, prefetch=1)
+    assert told.n_tiles == stored.n_blocks
+    assert told.n_tiles > FAN_IN
+    assert told.n_tiles % FAN_IN
+    assert executor.n_tasks == told.n_tasks
+
+
+def given_the_passes(data, found, prefetch, k):
+    """The model, told the passes and updates of a selection."""
+    n_updates = found.traffic["update"].n_operations
+    n_passes = found.n_passes - 1
+    return SelectionForecast(
+        data, k, 2, prefetch=prefetch, n_row_passes=n_passes, n_updates=n_updates
+    )
 
 
 def test_given_the_passes_the_rest_is_close(stored):
     """How many rows the last passes fetch follows from the picks they serve."""
-    executor = ThreadExecutor(2)
-    executor.in_process = False  # as with workers, only sums of a sample are sent
-    found = selected(stored, executor, 4, True, True)
-    told = SelectionForecast(stored, K, 2, prefetch=4, n_row_passes=found.n_passes - 1)
+    found = selected(stored, Far(2), 4, True, True)
+    told = given_the_passes(stored, found, 4, K)
     sent = sum(each.n_bytes for each in found.traffic.values())
     assert told.bytes_sent == pytest.approx(sent, rel=0.1)
+
+
+@pytest.mark.parametrize("prefetch", [4, None])
+def test_given_wrong_guesses_too_messages_and_tasks_are_exact(stored, prefetch):
+    executor, k = Far(2), 15
+    found = selected(stored, executor, prefetch, True, True, k)
+    told = given_the_passes(stored, found, prefetch, k)
+    assert told.n_updates > told.n_row_passes
     assert told.n_messages == sum(each.n_messages for each in found.traffic.values())
+    assert {n: t.n_operations for n, t in told.traffic.items()} == {
+        n: t.n_operations for n, t in found.traffic.items()
+    }
+    assert executor.n_tasks == told.n_tasks
 
 
 def test_a_sketch_has_the_sizes_of_the_data():

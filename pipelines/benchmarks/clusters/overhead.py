@@ -87,8 +87,17 @@ def compared(data: Dataset, rounds: int, at_most: float | None) -> list[Figure]:
 def against_model(
     data: Dataset, selection: Selection, seconds: Sample, n_slots: int
 ) -> list[Figure]:
-    """What moved in a round, over what the cost model says; and the time that it says."""
-    model = SelectionForecast(data, K, n_slots, n_row_passes=selection.n_passes - 1)
+    """What moved in a round, over what the cost model says; and the time that it says.
+
+    The model is given the passes and updates that there were: they depend on the data.
+    """
+    model = SelectionForecast(
+        data,
+        K,
+        n_slots,
+        n_row_passes=selection.n_passes - 1,
+        n_updates=selection.traffic["update"].n_operations,
+    )
     sent = sum(each.n_bytes for each in selection.traffic.values())
     messages = sum(each.n_messages for each in selection.traffic.values())
     where = at(data.n_documents)
