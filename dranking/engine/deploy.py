@@ -15,8 +15,18 @@ LOOPBACK = "127.0.0.1"
 SETTINGS: dict[str, Any] = {
     # A task that is stolen takes its tile along: hundreds of megabytes, for milliseconds of work.
     "distributed.scheduler.work-stealing": False,
+    # States share arrays with those that they came from. By the sizes of both, workers would write
+    # to disk what there is room for; by the memory of their process they still do.
+    "distributed.worker.memory.target": False,
 }
-"""Of Dask, for schedulers that are started for the engine."""
+"""Of Dask, for clusters that are started for the engine."""
+
+REUSE_MEMORY: dict[str, Any] = {
+    # By itself Dask has workers give every large array back to the system at once. What takes its
+    # place comes page by page, each cleared first: a third of the time of a selection.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+}
+"""Of Dask, for workers that give memory back themselves before they have too much of it."""
 
 
 def start(
@@ -113,7 +123,7 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     }
     if options.get("processes", True):
         defaults["worker_class"] = QuickNanny
-    return start(LocalCluster, {**defaults, **options})
+    return start(LocalCluster, {**defaults, **options}, REUSE_MEMORY)
 
 
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+
 import psutil
 
 from dranking.errors import UsageError
@@ -13,6 +16,12 @@ MEMORY_SHARE = 0.7
 def available_memory() -> int:
     """Bytes that this machine has available now."""
     return int(psutil.virtual_memory().available)
+
+
+def release_memory() -> None:
+    """Give memory that was freed, and kept for reuse, back to the system, where that can be."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # glibc alone has malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def format_bytes(n_bytes: int) -> str:

@@ -423,7 +423,11 @@ def test_the_resource_of_a_kubernetes_cluster():
     assert volume["persistentVolumeClaim"] == {"claimName": "data"}
     for pod in (worker, scheduler):
         env = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"]}
-        assert env == {"A": "b", "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"}
+        assert env == {
+            "A": "b",
+            "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+            "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+        }
     assert scheduler["spec"]["containers"][0]["resources"]["limits"] == {"memory": "4Gi"}
     check_resource(spec, crd("daskcluster"))
 
@@ -453,6 +457,8 @@ def test_daskjob():
         assert len(files) == 7
         assert all(value.startswith("/tls/") for value in files)
         assert env["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True"
+        assert env["DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING"] == "False"
+        assert env["DASK_DISTRIBUTED__WORKER__MEMORY__TARGET"] == "False"
     name = job["metadata"]["name"]
     address = f"tls://{name}-scheduler:8786"
     assert env["DRANKING_RETRAIN__CLUSTER__SCHEDULER"] == address

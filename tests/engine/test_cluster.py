@@ -1,12 +1,17 @@
 """From the name of a scheduler to an executor."""
 
 import json
+import os
+import platform
 import socket
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
-from dranking.engine import cluster
+from dranking.engine import cluster, nanny
 from dranking.engine.cluster import open_executor
+from dranking.engine.memory import release_memory
 from dranking.errors import TryAgainError, UsageError
 
 
@@ -54,6 +59,53 @@ def test_local_listens_on_loopback_alone(client):
         ]
     )
     assert set(ports) == {"127.0.0.1"}
+
+
+@pytest.mark.cluster
+def test_workers_of_local_use_memory_again_and_write_none_to_disk_by_its_count(client):
+    """What Dask sets by itself is not there, unless somebody set it for this process."""
+
+    def settings(dask_worker):
+        import os
+
+        import dask
+
+        return (
+            os.environ.get("MALLOC_TRIM_THRESHOLD_"),
+            os.environ.get("OMP_NUM_THREADS"),
+            dask.config.get("distributed.worker.memory.target"),
+            dask_worker.periodic_callbacks["give-back"].is_running(),
+        )
+
+    ours = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+    assert set(client.run(settings).values()) == {(ours, "1", False, True)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "n_calls"), [(1000, 599, 0), (1000, 601, 1), (None, 10**12, 0)]
+)
+def test_workers_give_memory_back_near_their_limit_alone(limit, used, n_calls, monkeypatch):
+    calls = []
+    monkeypatch.setattr(nanny, "release_memory", lambda: calls.append(used))
+    worker = SimpleNamespace(
+        memory_manager=SimpleNamespace(memory_limit=limit),
+        monitor=SimpleNamespace(get_process_memory=lambda: used),
+    )
+    nanny.FrugalWorker.give_back(worker)
+    assert len(calls) == n_calls
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+def test_freed_memory_is_given_back():
+    """Pieces too small for the system to be told by itself, below one that stays."""
+    process = psutil.Process()
+    pieces = [b"x" * 100_000 for _ in range(1_000)]
+    last = b"x" * 100_000
+    held = process.memory_info().rss
+    del pieces
+    release_memory()
+    assert process.memory_info().rss < held - 80 * 10**6
+    assert len(last) == 100_000
 
 
 def test_nobody_answers(monkeypatch):
