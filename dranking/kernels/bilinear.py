@@ -15,35 +15,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.kernels.bilinear_products import (
+    Scratch,
+    add_outer,
+    margin_of,
+    room_of_step,
+    scratch_for,
+)
 from dranking.kernels.compile import frozen, inlined, kernel
 from dranking.kernels.machine import borrowed
-from dranking.kernels.shrinkage import Groups, Shrinkage, catch_up, sweep
+from dranking.kernels.shrinkage import Groups, Lazy, Shrinkage, sweep
 from dranking.kernels.sparse_gram import Csr
-from dranking.kernels.sparse_rows import (
-    New,
-    Places,
-    Table,
-    has_room,
-    insert,
-    locate,
-    prefetch_end,
-    prefetch_row,
-    room_for,
-)
+from dranking.kernels.sparse_rows import Table, has_room
 from dranking.kernels.sparse_weights import SparseWeights
-from dranking.kernels.strip_vector import StripVector, n_entries, room_for_difference, subtract
+from dranking.kernels.strip_vector import subtract
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SWEEP = 8
+SWEEP = 16
 """All rows are shrunk after so many thresholds, or zeros of rows that no step comes to stay."""
 
 COUNTED = 2**24
 """Entries of documents that the order of the columns of W follows from."""
-
-KEPT_PLACES = 2**18
-"""Columns found in rows that are remembered from the margin to the step; a megabyte."""
 
 
 class Tuples(NamedTuple):
@@ -86,24 +80,6 @@ class Examples(NamedTuple):
     tuples: Tuples
 
 
-class Scratch(NamedTuple):
-    """Room of a step.
-
-    Attributes
-    ----------
-    difference
-        d+ - d-, columns as W numbers them.
-    found
-        Where its columns are in the rows of W, as `find` says; at least two rows' places.
-    new
-        What of it a row has not.
-    """
-
-    difference: StripVector
-    found: Places
-    new: New
-
-
 class Position(NamedTuple):
     """How far the steps are.
 
@@ -136,112 +112,6 @@ class Position(NamedTuple):
 def step_length(steps: Steps, t: int) -> float:
     """eta_t."""
     return steps.rate if steps.constant else steps.rate / np.sqrt(t)
-
-
-@inlined
-def row_dot(table: Table, row: int, room: Scratch, first: int) -> float:
-    """`<W_row, d>` for the difference d, whose places are from the first one on."""
-    values, start, difference = table.values, table.pool.start[row], room.difference
-    changes, found, total = difference.values, room.found, 0.0
-    for j in range(n_entries(difference)):
-        place = np.int64(found[np.uint64(first + j)])
-        # Of an entry that is not there the next one is read: no branch to guess wrong.
-        value = np.float64(values[np.uint64(start + max(place, ~place))])
-        total += (value if place >= 0 else 0.0) * changes[j]
-    return total
-
-
-@inlined
-def row_add(table: Table, row: int, c: float, room: Scratch, first: int, grows: bool) -> None:
-    """Add c times the difference to a row, or, unless it grows, to the entries that it has.
-
-    Places are from the first one on; they are overwritten.
-    """
-    changes, found, n = room.difference.values, room.found, n_entries(room.difference)
-    n_new = new_entries(room, n, first) if grows else 0
-    if n_new > 0:
-        insert(table, row, room.new, n_new)
-    values, start = table.values, table.pool.start[row]
-    for j in range(n):
-        place = np.int64(found[np.uint64(first + j)])
-        at = np.uint64(start + max(place, ~place))
-        value = values[at]
-        values[at] = value + c * changes[j] if place >= 0 else value
-
-
-@inlined
-def new_entries(room: Scratch, n: int, first: int) -> int:
-    """List the entries of the difference that a row has not; return how many they are.
-
-    Its n places become those after these were inserted.
-    """
-    columns, found = room.difference.columns, room.found
-    new_columns, places, _ = room.new
-    n_new = 0
-    for j in range(n):
-        place = np.int64(found[np.uint64(first + j)])
-        after, new = max(place, ~place) + n_new, np.uint64(n_new)
-        new_columns[new], places[new], found[np.uint64(first + j)] = columns[j], after, after
-        n_new += int(place < 0)
-    return n_new
-
-
-@inlined
-def places_of(i: int, n_rows: int, n: int, found: Places) -> int:
-    """Where the n places of a step's i-th row begin: in turn in two halves if they are too many."""
-    return i * n if n_rows * n <= len(found) else i % 2 * n
-
-
-@inlined
-def margin_of(table: Table, queries: Csr, query: int, room: Scratch) -> float:
-    """`q' W d` for the difference d; its places in W's rows are kept.
-
-    One row is looked up while the values of the one before are on their way.
-    """
-    first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    n, found, margin = n_entries(room.difference), room.found, 0.0
-    for i in range(n_rows + 1):
-        if i + 1 < n_rows:
-            prefetch_row(table, queries.indices[first + i + 1])
-        if i < n_rows:
-            row = queries.indices[first + i]
-            locate(table, row, room.difference, found, places_of(i, n_rows, n, found))
-        if i > 0:
-            row = queries.indices[first + i - 1]
-            product = row_dot(table, row, room, places_of(i - 1, n_rows, n, found))
-            margin += np.float64(queries.data[first + i - 1]) * product
-    return margin
-
-
-@inlined
-def add_outer(
-    table: Table, queries: Csr, query: int, eta: float, room: Scratch, grows: bool
-) -> None:
-    """Add ``eta q d'`` for the difference whose margin was computed last."""
-    first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    n = n_entries(room.difference)
-    are_kept = n_rows * n <= len(room.found)
-    for i in range(n_rows):
-        row, c = queries.indices[first + i], eta * queries.data[first + i]
-        places = places_of(i, n_rows, n, room.found)
-        if grows and i + 1 < n_rows:
-            prefetch_end(table, queries.indices[first + i + 1])
-        if not are_kept:
-            locate(table, row, room.difference, room.found, places)
-        row_add(table, row, c, room, places, grows)
-
-
-@inlined
-def room_of_step(
-    table: Table, queries: Csr, query: int, difference: StripVector
-) -> tuple[int, int]:
-    """Slots at the ends of the pools with which a difference can be added to rows of a query."""
-    entries, strips, n, n_strips = 0, 0, n_entries(difference), difference.size[0]
-    for i in range(queries.indptr[query], queries.indptr[query + 1]):
-        row = queries.indices[i]
-        entries += room_for(table.pool, row, n)
-        strips += room_for(table.strip_pool, row, n_strips)
-    return entries, strips
 
 
 @kernel
@@ -279,11 +149,8 @@ def bilinear_steps(
             entries, strips = room_of_step(table, queries, query, room.difference)
             if not has_room(table, entries, strips):
                 return Position(k, t, n_shrinks, rates, loss, entries, strips)
-        for i in range(queries.indptr[query], queries.indptr[query + 1]):
-            group = groups.of_row[queries.indices[i]]
-            if shrinkage.seen[group] < n_shrinks:
-                catch_up(table, groups, group, shrinkage, n_shrinks, steps.grows)
-        margin = margin_of(table, queries, query, room)
+        lazy = Lazy(groups, shrinkage, n_shrinks, steps.grows)
+        margin = margin_of(table, queries, query, room, lazy)
         t += 1
         eta = step_length(steps, t)
         rates += eta
@@ -294,7 +161,7 @@ def bilinear_steps(
             shrinkage.thresholds[n_shrinks] = steps.regularization * rates
             n_shrinks, rates = n_shrinks + 1, 0.0
             if n_shrinks % SWEEP == 0:
-                sweep(table, groups, shrinkage, n_shrinks, steps.grows)
+                sweep(table, Lazy(groups, shrinkage, n_shrinks, steps.grows))
     return Position(len(tuples.query), t, n_shrinks, rates, loss, 0, 0)
 
 
@@ -305,17 +172,7 @@ def fill_margins(table: Table, examples: Examples, room: Scratch, margins: Array
     queries, documents, tuples = borrowed(examples)
     for k in range(len(margins)):
         subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
-        margins[k] = margin_of(table, queries, tuples.query[k], room)
-
-
-def scratch_for(documents: Csr, n_columns: int) -> Scratch:
-    """Room for the steps on some documents."""
-    difference = room_for_difference(documents, n_columns)
-    n = len(difference.values)
-    columns = np.empty(n, dtype=np.int32)
-    places, strips = np.empty((2, n), dtype=np.int64)
-    found = np.empty(max(2 * n, KEPT_PLACES), dtype=np.int32)
-    return Scratch(difference, found, New(columns, places, strips))
+        margins[k] = margin_of(table, queries, tuples.query[k], room, None)
 
 
 def margins_of(weights: SparseWeights, queries: Csr, documents: Csr, tuples: Tuples) -> Array:
@@ -416,7 +273,8 @@ class BilinearRun:
             self._shrinkage = self._shrinkage._replace(thresholds=thresholds)
             n_shrinks += 1
         self._at = self._at._replace(n_shrinks=n_shrinks, rates=0.0)
-        sweep(self._weights.table, self._groups, self._shrinkage, n_shrinks, self._steps.grows)
+        lazy = Lazy(self._groups, self._shrinkage, n_shrinks, self._steps.grows)
+        sweep(self._weights.table, lazy)
         if self._steps.grows:
             self._weights.release()
         self._weights.trim()

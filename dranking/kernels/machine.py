@@ -60,6 +60,16 @@ def deposit(bits: int, places: int) -> int:
     return found if found < 2**63 else found - 2**64
 
 
+def extract(bits: int, places: int) -> int:
+    """The bits of a number in the places of those of another that are set, as the lowest ones."""
+    found, n = 0, 0
+    for i in range(64):
+        if (int(places) >> i) & 1:
+            found |= ((int(bits) >> i) & 1) << n
+            n += 1
+    return found if found < 2**63 else found - 2**64
+
+
 def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
     """Copy n elements within an array, which must have them; the stretches may overlap."""
     array[target : target + n] = array[source : source + n].copy()
@@ -146,22 +156,30 @@ def _overload_lowest_one(bits: Any) -> Any:
     return lambda bits: _lowest_one(bits)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _deposit(context: Any, bits: Any, places: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = ir.IntType(64)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(number, [number, number]), "llvm.x86.bmi.pdep.64"
-        )
-        return builder.call(function, arguments)
+def _bits_of_two(name: str) -> Any:
+    """The intrinsic of a kernel for an instruction of x86 on two words."""
 
-    return types.int64(types.int64, types.int64), generate
+    @intrinsic  # type: ignore[untyped-decorator]
+    def call(context: Any, bits: Any, places: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = ir.IntType(64)
+            kind = ir.FunctionType(number, [number, number])
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            return builder.call(function, arguments)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return call
+
+
+_deposit = _bits_of_two("llvm.x86.bmi.pdep.64")
+_extract = _bits_of_two("llvm.x86.bmi.pext.64")
 
 
 def deposits_fast() -> bool:
-    """Whether kernels are compiled for a machine with an instruction for `deposit`, and a fast one.
+    """Whether kernels are compiled for a machine that deposits and extracts bits fast.
 
-    The first two generations of AMD's Zen take hundreds of cycles for it.
+    The first two generations of AMD's Zen take hundreds of cycles for them.
     """
     _, name, features = cpu_target.target_context.codegen().magic_tuple()
     return "+bmi2" in features.split(",") and name not in ("znver1", "znver2")
@@ -177,6 +195,22 @@ def _overload_deposit(bits: Any, places: Any) -> Any:
         while places != 0:
             found |= places & -places & -(bits & 1)
             bits >>= 1
+            places &= places - 1
+        return found
+
+    return loop
+
+
+@overload(extract, strict=False)  # type: ignore[untyped-decorator]
+def _overload_extract(bits: Any, places: Any) -> Any:
+    if deposits_fast():
+        return lambda bits, places: _extract(bits, places)
+
+    def loop(bits: Any, places: Any) -> Any:
+        found, bit = 0, 1
+        while places != 0:
+            found |= bit & -int(bits & places & -places != 0)
+            bit <<= 1
             places &= places - 1
         return found
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import inlined, kernel
-from dranking.kernels.sparse_rows import RELEASED, Table, columns_of, compact
+from dranking.kernels.sparse_rows import RELEASED, Table, columns_of, compact, prefetch_values
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,6 +57,25 @@ class Shrinkage(NamedTuple):
 
     thresholds: Array
     seen: Ints
+
+
+class Lazy(NamedTuple):
+    """What rows are to be shrunk by before they are used.
+
+    Attributes
+    ----------
+    groups, shrinkage
+        What is shrunk together, and by what; how many thresholds were seen is overwritten.
+    n_shrinks
+        Thresholds so far.
+    grows
+        Whether zeros are released; else the support is given.
+    """
+
+    groups: Groups
+    shrinkage: Shrinkage
+    n_shrinks: int
+    grows: bool
 
 
 @inlined
@@ -118,10 +137,30 @@ def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array
 
 
 @inlined
-def catch_up(
-    table: Table, groups: Groups, row_group: int, shrinkage: Shrinkage, n_shrinks: int, grows: bool
-) -> None:
+def is_behind(row_group: int, lazy: Lazy) -> bool:
+    """Whether a row group missed thresholds."""
+    return bool(lazy.shrinkage.seen[row_group] < lazy.n_shrinks)
+
+
+@inlined
+def prefetch_missed(table: Table, row: int, lazy: Lazy) -> None:
+    """Start to bring the values of a row near if `catch_up` will shrink them."""
+    if is_behind(lazy.groups.of_row[row], lazy):
+        prefetch_values(table, row)
+
+
+@inlined
+def catch_up(table: Table, row: int, lazy: Lazy) -> None:
+    """Shrink the row group of a row by the thresholds that it missed."""
+    row_group = lazy.groups.of_row[row]
+    if is_behind(row_group, lazy):
+        shrink_missed(table, row_group, lazy)
+
+
+@inlined
+def shrink_missed(table: Table, row_group: int, lazy: Lazy) -> None:
     """Shrink a row group by the thresholds it missed; release zeros unless the support is given."""
+    groups, shrinkage, n_shrinks, grows = lazy
     thresholds, seen = shrinkage.thresholds, shrinkage.seen[row_group]
     shrinkage.seen[row_group] = n_shrinks
     if groups.by_norm:
@@ -137,11 +176,13 @@ def catch_up(
 
 
 @kernel
-def sweep(table: Table, groups: Groups, shrinkage: Shrinkage, n_shrinks: int, grows: bool) -> None:
+def sweep(table: Table, lazy: Lazy) -> None:
     """Shrink all rows by the thresholds they missed."""
-    for group in range(len(shrinkage.seen)):
-        if shrinkage.seen[group] < n_shrinks:
-            catch_up(table, groups, group, shrinkage, n_shrinks, grows)
+    rows = lazy.groups.rows
+    for i in range(len(rows)):
+        if i + 1 < len(rows):
+            prefetch_missed(table, rows[i + 1], lazy)
+        catch_up(table, rows[i], lazy)
 
 
 def entrywise(n_rows: int) -> Groups:

@@ -4,8 +4,8 @@ A row holds its values in the order of their columns; bitmaps say which columns 
 columns are a *strip*, 64 strips a *band*. Every row has a bitmap for each band, of the strips
 that hold entries, and one for each of those strips, of the columns; beside each is how many
 strips or entries come before. So an entry is found by counting bits in two words, whether or not
-it is there, and without a loop or a guess of the processor. New entries are merged into a row
-from its end, which moves each value at most once.
+it is there, and without a loop or a guess of the processor. `sparse_row_growth` merges new
+entries into a row.
 
 An entry takes its value and a share of 12 bytes for its strip: 6 to 8 bytes in float32 where a
 twentieth of the entries or more are there, and never more than 16 and the slack of the row. Rows
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import inlined, kernel
-from dranking.kernels.lanes import compress, expand, lanes
-from dranking.kernels.machine import count_ones, deposit, lowest_one, prefetch, shift
+from dranking.kernels.lanes import compress, lanes
+from dranking.kernels.machine import count_ones, deposit, lowest_one, prefetch
 from dranking.kernels.strip_vector import StripVector
 
 Ints = NDArray[np.int64]
@@ -37,9 +37,6 @@ STRIP = 64
 
 SLACK = 8
 """A row gets an eighth of slots more than it uses when it moves, and so does a full pool."""
-
-AHEAD = 256
-"""Values from those of a row that are moved to those that are brought near meanwhile."""
 
 NEAR = 256
 """Strips of the next row, the first ones, that are brought near while one is looked up."""
@@ -92,14 +89,6 @@ class Table(NamedTuple):
     pool: Pool
     values: Values
     kept: Ints
-
-
-class New(NamedTuple):
-    """Entries that a row is to get: columns ascending, their places in it after; room."""
-
-    columns: NDArray[np.int32]
-    places: Ints
-    strips: Ints
 
 
 @inlined
@@ -161,10 +150,10 @@ def prefetch_row(table: Table, row: int) -> None:
 
 
 @inlined
-def prefetch_end(table: Table, row: int) -> None:
-    """Start to bring near the last values of a row, which are moved first."""
-    end = table.pool.start[row] + table.pool.used[row]
-    for slot in range(max(end - AHEAD, table.pool.start[row]), end, 64 // table.values.itemsize):
+def prefetch_values(table: Table, row: int) -> None:
+    """Start to bring near all values of a row."""
+    start = table.pool.start[row]
+    for slot in range(start, start + table.pool.used[row], 64 // table.values.itemsize):
         prefetch(table.values, slot)
 
 
@@ -205,77 +194,6 @@ def settle(pool: Pool, row: int, count: int) -> None:
     """Give a row its first slots, of which it uses so many."""
     pool.start[row], pool.used[row], pool.capacity[row] = pool.end[0], count, wanted(count)
     pool.end[0] += wanted(count)
-
-
-@inlined
-def insert(table: Table, row: int, new: New, n: int) -> None:
-    """Give a row n new entries, zeros; there must be room for them, as `room_for` says."""
-    insert_strips(table, row, new, n)
-    spread_out(table, row, new, n)
-    columns, strips = new.columns, table.strips
-    for i in range(n):
-        _, strip = strip_of(table, row, np.int64(columns[i] >> 6))
-        strips[strip] |= np.int64(1) << np.int64(columns[i] & 63)
-    count_entries(table, row)
-
-
-@inlined
-def spread_out(table: Table, row: int, new: New, n: int) -> None:
-    """Move the entries of a row to where they belong with n new ones, and set these to zero."""
-    values, kept, places, width = table.values, table.kept, new.places, lanes(table.values)
-    count = table.pool.used[row]
-    source, target, at = moved(table.pool, row, n), table.pool.start[row], count + n
-    table.pool.used[row] = at
-    # What comes before the first new one stays, unless all of the row moves.
-    first = places[0] if source == target else 0
-    for word in range(first >> 6, (at >> 6) + 1):
-        kept[np.uint64(word)] = -1
-    for i in range(n):
-        kept[np.uint64(places[i] >> 6)] ^= np.int64(1) << (places[i] & 63)
-    # From the end: nothing is written over before it is read.
-    read = source + count
-    while at > first and at % width != 0:
-        at -= 1
-        is_kept = (kept[np.uint64(at >> 6)] >> (at & 63)) & 1
-        read -= is_kept
-        value = values[np.uint64(read)]
-        values[np.uint64(target + at)] = value if is_kept else 0.0
-    while at > first:
-        at -= width
-        here = kept[np.uint64(at >> 6)] >> (at & 63)
-        prefetch(values, read - AHEAD)
-        read -= count_ones(here & below(width))
-        expand(values, read, target + at, here)
-
-
-@inlined
-def insert_strips(table: Table, row: int, new: New, n: int) -> None:
-    """Give a row the strips that new entries need, still empty."""
-    bands, columns, places = table.bands, new.columns, new.strips
-    n_new, last = 0, np.int64(-1)
-    for i in range(n):
-        number = np.int64(columns[i] >> 6)
-        is_there = (bands[row, np.uint64(number >> 6)] >> (number & 63)) & 1
-        places[n_new] = number
-        n_new += int(number != last) & (1 - is_there)
-        last = number
-    for i in range(n_new):
-        _, strip = strip_of(table, row, places[i])
-        places[i] = np.int64(strip) - table.strip_pool.start[row]
-    if n_new > 0:
-        pool, strips, end = table.strip_pool, table.strips, table.strip_pool.used[row]
-        source, target = moved(pool, row, n_new), pool.start[row]
-        pool.used[row] = end + n_new
-        for i in range(n_new - 1, -1, -1):
-            shift(strips, source + places[i], target + places[i] + i + 1, end - places[i])
-            strips[np.uint64(target + places[i] + i)] = 0
-            end = places[i]
-        if source != target:
-            shift(strips, source, target, end)
-        for i in range(n):
-            number = np.int64(columns[i] >> 6)
-            bands[row, np.uint64(number >> 6)] |= np.int64(1) << (number & 63)
-        count_strips(table, row)
 
 
 @inlined

@@ -7,6 +7,7 @@ from hypothesis import given
 from scipy import sparse
 
 from dranking.kernels import bilinear as kernels
+from dranking.kernels import bilinear_products
 from dranking.kernels.bilinear import BilinearRun, Steps, Tuples, as_csr
 from dranking.kernels.shrinkage import entrywise, normwise
 from dranking.kernels.sparse_weights import SparseWeights
@@ -169,13 +170,14 @@ def test_zeros_are_released_while_steps_are_taken():
     assert len(stored) <= 1.25 * np.count_nonzero(stored)
 
 
-def test_long_vectors_are_looked_up_twice(monkeypatch):
+@pytest.mark.parametrize("grows", [True, False])
+def test_long_vectors_are_looked_up_twice(monkeypatch, grows):
     """Where the places of a step are too many to be remembered, W is the same."""
     rng = np.random.default_rng(3)
     vectors = rows(rng, 9, 40, 0.9)
     batches = [tuples(rng, 50, 9, 9)]
-    steps, start = Steps(0.7, False, 0.01, 5, grows=True), sparse.eye_array(40, format="csr")
+    steps, start = Steps(0.7, False, 0.01, 5, grows), rows(rng, 40, 40)
     remembered, _ = train(start, vectors, vectors, batches, steps)
-    monkeypatch.setattr(kernels, "KEPT_PLACES", 1)
+    monkeypatch.setattr(bilinear_products, "KEPT_PLACES", 1)
     forgotten, _ = train(start, vectors, vectors, batches, steps)
     np.testing.assert_array_equal(forgotten.to_csr().toarray(), remembered.to_csr().toarray())

@@ -4,14 +4,20 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from numba import config, njit
+from numba.core.registry import cpu_target
 from scipy import sparse
 
+from dranking.kernels import lanes as moved
 from dranking.kernels import machine
+from dranking.kernels.bilinear import as_csr
 from dranking.kernels.compile import kernel
 from dranking.kernels.lanes import compress, expand, lanes
-from dranking.kernels.machine import PAGE, advise_huge_pages, deposit
-from dranking.kernels.sparse_rows import New, compact, find, has_room, insert, room_for
+from dranking.kernels.machine import PAGE, advise_huge_pages, deposit, extract
+from dranking.kernels.sparse_row_growth import grow
+from dranking.kernels.sparse_rows import compact, find, has_room, room_for
 from dranking.kernels.sparse_weights import SparseWeights
+from dranking.kernels.strip_vector import room_for_difference, subtract
 
 
 @given(
@@ -37,13 +43,14 @@ def add(weights, row, columns):
         if has_room(table, entries, strips):
             break
         weights.make_room(entries, strips)
-    ranks = [find(weights.table, row, column) for column in columns]
-    new = [column for column, rank in zip(columns, ranks, strict=True) if rank < 0]
-    places = [~rank for rank in ranks if rank < 0]
-    if new:
-        n = len(new)
-        arrays = np.array(new, dtype=np.int32), np.array(places) + np.arange(n), np.empty(n, int)
-        insert(weights.table, row, New(*arrays), n)
+    new = [column for column in columns if find(weights.table, row, column) < 0]
+    ones = sparse.csr_array(
+        (np.ones(len(columns), np.float32), columns, [0, len(columns), len(columns)]),
+        shape=(2, weights.shape[1]),
+    )
+    vector = room_for_difference(as_csr(ones), weights.shape[1])
+    subtract(weights.table.place, as_csr(ones), 0, 1, vector)
+    grow(weights.table, row, vector, np.empty_like(vector.numbers))
     for column in new:
         start = weights.table.pool.start[row]
         weights.table.values[start + find(weights.table, row, column)] += 1.0
@@ -99,18 +106,49 @@ def test_holes_are_closed():
     assert weights.to_csr().sum() == pytest.approx(30_000)
 
 
-@kernel
-def expanded(values, source, target, kept):
-    expand(values, source, target, kept)
+def without(feature):
+    """A mark for what needs compiled kernels on a machine with a feature."""
+    there = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    is_there = config.DISABLE_JIT == 0 and (feature is None or f"+{feature}" in there)
+    return pytest.mark.skipif(not is_there, reason=f"not compiled, or not for {feature}")
+
+
+def moves(permutes):
+    """`expand` and `compress`, with AVX2's permutations, without, or (None) as they are in Python.
+
+    Compiled anew and not kept on disk: the instructions depend on what `permutes` is set to.
+    """
+    if permutes is None:
+        return expand, compress
+
+    @njit
+    def expanded(values, source, target, kept):
+        moved._expand(values, source, target, kept)
+
+    @njit
+    def compressed(values, source, target):
+        return moved._compress(values, source, target)
+
+    return expanded, compressed
 
 
 @kernel
-def compressed(values, source, target):
-    return compress(values, source, target), lanes(values)
+def width_in_kernels(values):
+    return lanes(values)
 
 
+@pytest.mark.parametrize(
+    "permutes",
+    [
+        None,
+        pytest.param(False, marks=without(None)),
+        pytest.param(True, marks=without("avx2")),
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_vectors_are_moved_as_loops_move_them(dtype):
+def test_vectors_are_moved_as_loops_move_them(monkeypatch, dtype, permutes):
+    monkeypatch.setattr(moved, "permutes", lambda: permutes)
+    expanded, compressed = moves(permutes)
     rng = np.random.default_rng(0)
     for source, target, kept in rng.integers(0, [30, 30, 2**20], (200, 3)).tolist():
         values = (rng.integers(0, 3, 60) * rng.normal(size=60)).astype(dtype)
@@ -122,14 +160,12 @@ def test_vectors_are_moved_as_loops_move_them(dtype):
         assert values[target : target + width].tolist() == wanted
         before[target : target + width] = values[target : target + width]
         np.testing.assert_array_equal(values, before)
-        in_python = before.copy()
         part = values[source : source + width].tolist()
         wanted = [value for value in part if value != 0.0]
         nonzero = sum(1 << i for i, value in enumerate(part) if value != 0.0)
-        assert compressed(values, source, target) == (nonzero, width)
+        assert compressed(values, source, target) == nonzero
+        assert width_in_kernels(values) == width
         before[target : target + len(wanted)] = wanted
-        assert compress(in_python, source, target) == nonzero
-        np.testing.assert_array_equal(in_python, before)
         void = slice(target + len(wanted), target + width)
         before[void] = values[void]
         np.testing.assert_array_equal(values, before)
@@ -149,12 +185,22 @@ def deposited(bits, places):
     return deposit(bits, places)
 
 
-def test_bits_are_deposited_with_and_without_an_instruction(monkeypatch):
+@kernel
+def extracted(bits, places):
+    return extract(bits, places)
+
+
+@without(None)
+def test_bits_are_moved_with_and_without_an_instruction(monkeypatch):
     monkeypatch.setattr(machine, "deposits_fast", lambda: False)
-    slowly = kernel(machine._overload_deposit(None, None))
+    deposited_slowly = kernel(machine._overload_deposit(None, None))
+    extracted_slowly = kernel(machine._overload_extract(None, None))
     pairs = np.random.default_rng(0).integers(-(2**63), 2**63, (200, 2)).tolist()
-    for bits, places in [*pairs, (-1, -1), (0, -1), (-1, 0), (1, -(2**63))]:
+    for bits, places in [*pairs, (-1, -1), (0, -1), (-1, 0), (1, -(2**63)), (-(2**63), -1)]:
         ones = [i for i in range(64) if (places >> i) & 1]
         wanted = sum(1 << place for n, place in enumerate(ones) if (bits >> n) & 1)
-        for of in (deposited, slowly, deposit):
+        for of in (deposited, deposited_slowly, deposit):
+            assert of(bits, places) % 2**64 == wanted
+        wanted = sum(1 << n for n, place in enumerate(ones) if (bits >> place) & 1)
+        for of in (extracted, extracted_slowly, extract):
             assert of(bits, places) % 2**64 == wanted
