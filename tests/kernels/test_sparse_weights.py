@@ -35,8 +35,8 @@ def test_there_and_back(seed, shape, density):
     np.testing.assert_array_equal(back.toarray(), matrix.toarray())
 
 
-def add(weights, row, columns):
-    """Store a one in each column of a row that is not there yet."""
+def add(weights, row, columns, value=1.0):
+    """Store a value in each column of a row that is not there yet."""
     while True:  # as in a step: what makes room may take some from this row
         table = weights.table
         entries, strips = (room_for(p, row, len(columns)) for p in (table.pool, table.strip_pool))
@@ -53,7 +53,7 @@ def add(weights, row, columns):
     grow(weights.table, row, vector, np.empty_like(vector.numbers))
     for column in new:
         start = weights.table.pool.start[row]
-        weights.table.values[start + find(weights.table, row, column)] += 1.0
+        weights.table.values[start + find(weights.table, row, column)] += value
 
 
 CHANGES = st.tuples(
@@ -90,6 +90,20 @@ def test_entries_are_where_a_dictionary_has_them(changes):
         rank = find(weights.table, row, column)
         assert rank == sum(r == row and c < column for r, c in wanted)
         assert weights.table.values[weights.table.pool.start[row] + rank] == value
+
+
+@pytest.mark.parametrize("n_columns", [300, 5_000])
+def test_rows_of_hundreds_grow_in_their_midst(n_columns):
+    """New entries of a strip may be anywhere among those of more than one word of a bitmap."""
+    rng = np.random.default_rng(0)
+    weights, wanted = SparseWeights(sparse.csr_array((2, n_columns)), np.float32), {}
+    for value in range(1, 41):
+        row, columns = value % 2, np.sort(rng.choice(n_columns, rng.integers(1, 60), False))
+        wanted = {(row, c): float(value) for c in columns.tolist()} | wanted
+        add(weights, row, columns.tolist(), value)
+    found = weights.to_csr().tocoo()
+    places = zip(*(c.tolist() for c in found.coords), strict=True)
+    assert dict(zip(places, found.data.tolist(), strict=True)) == wanted
 
 
 def test_holes_are_closed():
