@@ -68,13 +68,14 @@ def sample_of(tiles: Tiles) -> Sample | None:
         return None
     if not dataset.has_documents:
         return sample_of_statistics(dataset)
+    if not tiles.resident:
+        return None
     n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
     per_block = Literal(-(-n_documents // dataset.n_blocks))
-    if tiles.executor.in_process and dataset.in_memory:
+    if tiles.executor.in_process:
         parts = tiles.map_blocks(first_documents, per_block, name="sample")
         return sample_from(tiles.gather(parts))
-    is_far = not tiles.executor.in_process and tiles.resident
-    if not (is_far and is_summed(tiles.n_tiles, dataset.n_features)):
+    if not is_summed(tiles.n_tiles, dataset.n_features):
         return None
     blocks = tiles.map_blocks(products_of_first, per_block, name="sample")
     products = tiles.sum(blocks, np.asarray, "sample")
