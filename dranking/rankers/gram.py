@@ -272,8 +272,7 @@ def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any
 
 def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
     """Room for the Gram rows of a block; memory is taken as they are written."""
-    n_queries, n_features = moments.diagonal.shape
-    return _room(n_queries, n_features, capacity)
+    return _no_rows(room(capacity, *moments.diagonal.shape))
 
 
 def fetch_rows(
@@ -293,7 +292,7 @@ def fetch_rows(
     """
     rows = kept.rows
     if kept.fetch[0] >= fetch:
-        rows = _room(block.n_queries, block.n_features, len(wanted)).rows
+        rows = np.empty((len(wanted), block.n_queries, block.n_features))
         slots = np.arange(len(wanted))
     if isinstance(block, QueryStatistics):
         totals = statistics_rows(block, wanted, slots, rows)
@@ -354,13 +353,14 @@ def _fresh_rows(
     moments: Moments,
     wanted: NDArray[np.int64],
 ) -> BlockRows:
-    room = _room(block.n_queries, block.n_features, len(wanted))
-    return fetch_rows(block, columns, moments, room, wanted, np.arange(len(wanted)), 1)
+    # Not `room`, where arrays stay that live longer.
+    rows = np.empty((len(wanted), block.n_queries, block.n_features))
+    return fetch_rows(block, columns, moments, _no_rows(rows), wanted, np.arange(len(wanted)), 1)
 
 
-def _room(n_queries: int, n_features: int, capacity: int) -> BlockRows:
-    rows = room(capacity, n_queries, n_features)
-    return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, n_features)))
+def _no_rows(rows: Array) -> BlockRows:
+    """Room for rows, none of which is there."""
+    return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, rows.shape[2])))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

@@ -9,6 +9,8 @@ from dranking.kernels import pages
 from dranking.kernels.compile import kernel
 from dranking.kernels.pages import HUGE_PAGE, SLAB, room, side_by_side
 from dranking.kernels.panels import WIDTH, add_panel, padded
+from dranking.rankers.gram import block_moments, room_for_rows, with_fresh_rows
+from tests.rankers.problems import random_problem
 
 
 @kernel
@@ -57,3 +59,16 @@ def test_few_small_arrays_stay_where_they_are():
         assert room(100).base is None
         assert room(HUGE_PAGE // 16).base is not None
     assert room(HUGE_PAGE).base is None
+
+
+def test_rows_that_are_computed_anew_are_not_kept_by_what_is_beside_them():
+    block = random_problem().dataset().block(0)
+    moments = block_moments(block)
+
+    def owns(_, rows, slots):
+        return rows.base is None
+
+    with side_by_side(10**6):
+        features = np.arange(3)
+        assert with_fresh_rows(owns, block, None, moments, None, features)
+        assert room_for_rows(moments, 3).rows.base is not None
