@@ -67,7 +67,7 @@ def jobs(data):
     bilinear = {"n_steps": 800, "n_epochs": 4, "shards": 2}
     return {
         "greedy": Job(
-            fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=2, **o)), "update", True
+            fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=1, **o)), "update", True
         ),
         "ranksvm": Job(fitted(lambda: dr.RankSVM(0.01)), "curvature"),
         "spd": Job(fitted(lambda **o: dr.SPD(0.01, **epochs, **o)), "spd-epoch", True),

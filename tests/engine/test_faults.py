@@ -21,6 +21,7 @@ from tests.engine.chaos import (
     started,
     wait_for_workers,
 )
+from tests.rankers.misled import Misled
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -69,6 +70,7 @@ def test_rows_that_made_way_for_others_are_computed_again(
             signal_worker(*cluster_and_client)
             monkeypatch.undo()
 
+    monkeypatch.setattr("dranking.rankers.forward.Foresight", Misled)  # so that some make way
     monkeypatch.setattr(GramRows, "fetch", fetch_and_lose_a_worker)
     found = ranker.fit(stored, executor=cluster_and_client[1])
     np.testing.assert_array_equal(found.coef_, expected)

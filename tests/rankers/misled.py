@@ -6,12 +6,12 @@ from dranking.rankers.foresight import Foresight
 
 
 class Misled(Foresight):
-    """Foretells the best candidate, and then anything."""
+    """Foretells the best candidate, maybe some more, and then anything."""
 
     rng = np.random.default_rng(7)
 
-    def picks(self, *arguments):
-        first, *others = super().picks(*arguments)
-        n_wrong = self.rng.integers(len(others) + 1)
-        kept, wrong = others[: len(others) - n_wrong], others[len(others) - n_wrong :]
-        return [first, *kept, *self.rng.permutation(wrong).tolist()]
+    def picks(self, selected, candidates, gains, number):
+        right = super().picks(selected, candidates, gains, number)
+        right = right[: self.rng.integers(1, len(right) // 2 + 2)]
+        others = self.rng.permutation(np.setdiff1d(candidates, right))
+        return [*right, *others[: number - len(right)].tolist()]
