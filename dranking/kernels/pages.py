@@ -8,7 +8,7 @@ equally long: a slab is given back when the last of them is gone.
 
 import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from threading import local
 
@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
 
 HUGE_PAGE = 2**21
 """Bytes, on most machines."""
@@ -54,7 +56,7 @@ def side_by_side(n_alike: int) -> Iterator[None]:
 def room(*shape: int) -> Array:
     """An array (shape) with any values, float64; like `np.empty`."""
     n_bytes = 8 * prod(shape)
-    if _SLAB.bytes is None or n_bytes * _SLAB.n_alike < HUGE_PAGE:
+    if not HAS_HUGE_PAGES or _SLAB.bytes is None or n_bytes * _SLAB.n_alike < HUGE_PAGE:
         return np.empty(shape)
     if _SLAB.used + n_bytes > len(_SLAB.bytes):
         _SLAB.bytes, _SLAB.used = _new_slab(max(n_bytes, SLAB)), 0
@@ -64,11 +66,10 @@ def room(*shape: int) -> Array:
 
 
 def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
-    """Bytes in huge pages where the system has them, so many or more."""
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return np.empty(n_bytes, np.uint8)
+    """Bytes in huge pages, so many or more."""
     # Whole pages, and from the system itself: what an allocator puts before them misaligns them.
     size = -(-n_bytes // HUGE_PAGE) * HUGE_PAGE
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_HUGEPAGE)
+    with suppress(OSError):  # some kernels are built without
+        memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)

@@ -27,6 +27,9 @@ MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
 """Documents of a sample at most, and numbers in them: what correlations within some hundredths take
 is little beside a pass over X."""
 
+LEAST_DOCUMENTS = 32
+"""Of a block: a few would be of one query, or say nothing once they are centred."""
+
 MOST_WITHIN_STATISTICS = 2**15
 """Documents whose statistics are a sample at most."""
 
@@ -50,9 +53,11 @@ class Sample:
         """(n_features,) A[i, :] of a feature i by its correlations; `diagonal` is that of A."""
         if feature not in self._correlations:
             norms = self._norms * self._norms[feature]
-            self._correlations[feature] = np.divide(
+            correlations = np.divide(
                 self._products(feature), norms, out=np.zeros_like(norms), where=norms > 0.0
             )
+            # Products of huge values may have overflown.
+            self._correlations[feature] = np.clip(np.nan_to_num(correlations), -1.0, 1.0)
         scale = np.sqrt(diagonal * diagonal[feature])
         row: Array = self._correlations[feature] * scale
         return row
@@ -61,7 +66,8 @@ class Sample:
 def sample_of(tiles: Tiles) -> Sample | None:
     """A sample of dense documents that are in memory, or of statistics; None of others.
 
-    Documents of this process are used as they are. Of others only sums travel: their products.
+    Of documents in this process some are kept. Of others only sums travel: their products. Rows of
+    statistics are read as they are asked for, by this process.
     """
     dataset = tiles.dataset
     if dataset.is_sparse or tiles.n_feature_blocks > 1:
@@ -71,7 +77,7 @@ def sample_of(tiles: Tiles) -> Sample | None:
     if not tiles.resident:
         return None
     n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
-    per_block = Literal(-(-n_documents // dataset.n_blocks))
+    per_block = Literal(max(LEAST_DOCUMENTS, -(-n_documents // dataset.n_blocks)))
     if tiles.executor.in_process:
         parts = tiles.map_blocks(first_documents, per_block, name="sample")
         return sample_from(tiles.gather(parts))
@@ -84,7 +90,7 @@ def sample_of(tiles: Tiles) -> Sample | None:
 
 def sample_from(parts: Sequence[NDArray[np.float32]]) -> Sample:
     """The sample of documents (n_documents, n_features), centred within queries, in parts."""
-    squares = sum(np.einsum("di,di->i", part, part) for part in parts)
+    squares = sum(np.einsum("di,di->i", part, part, dtype=np.float64) for part in parts)
     return Sample(np.sqrt(squares), partial(products_with, [frozen(part) for part in parts]))
 
 

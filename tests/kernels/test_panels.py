@@ -40,8 +40,7 @@ def test_padded_columns_are_whole_panels():
 
 @pytest.mark.parametrize("has_huge_pages", [True, False])
 def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
-    if not has_huge_pages:
-        monkeypatch.delattr(pages.mmap, "MADV_HUGEPAGE", raising=False)
+    monkeypatch.setattr(pages, "HAS_HUGE_PAGES", pages.HAS_HUGE_PAGES and has_huge_pages)
     shapes = [(3, 5), (HUGE_PAGE // 8, 2), (SLAB // 8 + 7,), (0, 4), (100, 1_000), (1,)]
     with side_by_side(10**6):
         arrays = [room(*shape) for shape in shapes]
@@ -52,6 +51,13 @@ def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
         assert array.shape == shape
         assert array.flags.c_contiguous
         assert (array == number).all()
+
+
+@pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
+def test_a_kernel_without_huge_pages_gives_others(monkeypatch):
+    monkeypatch.setattr(pages.mmap, "MADV_HUGEPAGE", 99)  # which no kernel knows
+    with side_by_side(10**6):
+        assert (room(5, 7) == 0.0).all()
 
 
 def test_few_small_arrays_stay_where_they_are():

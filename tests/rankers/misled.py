@@ -8,7 +8,9 @@ from dranking.rankers.foresight import Foresight
 class Misled(Foresight):
     """Foretells the best candidate, maybe some more, and then anything."""
 
-    rng = np.random.default_rng(7)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.rng = np.random.default_rng(7)
 
     def picks(self, selected, candidates, gains, number):
         right = super().picks(selected, candidates, gains, number)
