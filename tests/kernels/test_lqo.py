@@ -9,6 +9,7 @@ from dranking.kernels import lqo
 from dranking.kernels.lqo import BlockState
 from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.packed import MOST_LANES, group_room
+from dranking.rankers.lqo_state import add_features
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 LAMBDA = 0.75
@@ -229,3 +230,21 @@ def test_reference_weights_solve_the_ridge_problem():
     A, b = problem.gram.sum(axis=0)[np.ix_(S, S)], problem.products.sum(axis=0)[S]
     expected = np.linalg.solve(A + LAMBDA * np.eye(3), b)
     np.testing.assert_allclose(ridge_weights(problem.queries, S, LAMBDA), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_picks", [1, 3])
+def test_the_last_update_gives_the_same_without_a_state_of_each_query(n_picks):
+    problem, S = Problem(), np.array([4, 1, 6])
+    A = problem.gram.sum(axis=0)
+    blocks = []
+    for size in (3, 4):  # as many as are selected, and one more
+        block = problem.start(size)
+        for t in range(1, 3 - n_picks + 1):
+            block = problem.select(block, S[:t])
+        own = A[S[3 - n_picks :]].copy()
+        blocks.append(add_features(block, problem.rows, S, S, None, own, own[:, S].copy(), LAMBDA))
+    last, before_others = blocks
+    assert len(last.state) == 1 < len(before_others.state) == len(problem.queries)
+    np.testing.assert_array_equal(last.scores, before_others.scores)
+    np.testing.assert_array_equal(last.errors, before_others.errors)
+    np.testing.assert_array_equal(last.factors, before_others.factors[:, :6])
