@@ -21,7 +21,7 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from dranking.engine.deploy import SETTINGS, optional, refuse_security
+from dranking.engine.deploy import optional, refuse_security, settings_variables
 from dranking.errors import UsageError
 
 SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
@@ -52,7 +52,7 @@ def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
         name=given.pop("name", "dranking"),
         image=image,
         n_workers=given.pop("n_workers", 1),
-        env={**_settings(), **given.pop("env", {})},
+        env={**settings_variables(), **given.pop("env", {})},
         resources={
             "requests": {"cpu": str(threads), "memory": memory},
             "limits": {"memory": memory},
@@ -79,9 +79,3 @@ def _mount(pod: dict[str, Any], claims: Mapping[str, str]) -> None:
             {"name": f"claim-{number}", "mountPath": path}
             for number, path in enumerate(claims.values())
         ]
-
-
-def _settings() -> dict[str, str]:
-    """The engine's settings as variables, which Dask reads in every pod."""
-    names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
-    return {f"DASK_{name}": str(value) for name, value in names.items()}

@@ -129,8 +129,8 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     """Keyword arguments of a cluster of dask-jobqueue, with what suits the engine.
 
-    Workers of one thread each, as many as a job has cores; the scheduler's dashboard on the
-    loopback interface, and none of workers.
+    Workers of one thread each, as many as a job has cores, with the engine's settings of Dask; the
+    scheduler's dashboard on the loopback interface, and none of workers.
 
     Parameters
     ----------
@@ -145,13 +145,23 @@ def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     found = dict(options)
     if "cores" in found:
         found.setdefault("processes", found["cores"])
-    arguments = found.pop("worker_extra_args", None)
-    if arguments is None:
-        arguments = dask.config.get(f"jobqueue.{section}.worker-extra-args", None) or []
+
+    def given(name: str) -> Any:
+        """An option; else what the configuration has, if anything."""
+        value = found.pop(name, None)
+        in_file = f"jobqueue.{section}.{name.replace('_', '-')}"
+        return dask.config.get(in_file, None) if value is None else value
+
     dashboard = ["--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]  # metrics are there too
-    found["worker_extra_args"] = [*dashboard, *arguments]
-    scheduler = found.pop("scheduler_options", None)
-    if scheduler is None:
-        scheduler = dask.config.get(f"jobqueue.{section}.scheduler-options", None) or {}
-    found["scheduler_options"] = {"dashboard_address": f"{LOOPBACK}:0", **scheduler}
+    found["worker_extra_args"] = [*dashboard, *(given("worker_extra_args") or [])]
+    at_home = {"dashboard_address": f"{LOOPBACK}:0"}
+    found["scheduler_options"] = {**at_home, **(given("scheduler_options") or {})}
+    exports = [f"export {name}={value}" for name, value in settings_variables().items()]
+    found["job_script_prologue"] = [*exports, *(given("job_script_prologue") or [])]
     return found
+
+
+def settings_variables() -> dict[str, str]:
+    """The engine's settings as variables, which Dask reads on machines that inherit nothing."""
+    names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
+    return {f"DASK_{name}": str(value) for name, value in names.items()}

@@ -27,8 +27,8 @@ def lanes(values: NDArray[Any]) -> int:
 def expand(values: NDArray[Any], source: int, target: int, kept: int) -> None:
     """Write `lanes` values from `target` on: zeros, and where `kept` has a bit those of `source`.
 
-    Of the bitmap as many of the lowest bits count. The values read are as many as these have ones,
-    and may overlap with those written.
+    Of the bitmap as many of the lowest bits count. The values that are kept are as many as these
+    have ones, and may overlap with those written; up to `lanes` from `source` on may be read.
     """
     n = 0
     read = values[source : source + lanes(values)].copy()

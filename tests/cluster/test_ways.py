@@ -179,11 +179,15 @@ def test_job_scripts(way, request):
     lines, more, line = JOBS[way.__name__.removeprefix("cluster_")]
     options = {"cores": 4, "memory": "16GB", "queue": "long", "account": "ranking",
                "walltime": "02:00:00", "interface": "lo"}  # fmt: skip
+    options["job_script_prologue"] = ["module load python"]
     with way.make_cluster({**options, **more}) as cluster:
         script = cluster.job_script()
         address = cluster.scheduler_address
         [dashboard] = {each[0] for each in _http_addresses(cluster.scheduler)}
     assert set(lines) | {line} <= set(script.splitlines())
+    inherited = script.index("export DASK_DISTRIBUTED__WORKER__MEMORY__TARGET=False\n")
+    assert script.index("module load python\n") < script.index(sys.executable)
+    assert inherited < script.index(sys.executable)
     command = script.splitlines()[-1].split()
     assert command[:4] == [sys.executable, "-m", "distributed.cli.dask_worker", address]
     given = dict(pairwise(command))
