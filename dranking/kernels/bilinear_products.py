@@ -125,7 +125,7 @@ def add_outer(
     n = n_entries(room.difference)
     are_kept = n_rows * n <= len(room.found)
     for i in range(n_rows):
-        row, c = queries.indices[first + i], eta * queries.data[first + i]
+        row, c = queries.indices[first + i], eta * np.float64(queries.data[first + i])
         if grows:
             if i + 1 < n_rows:
                 prefetch_row(table, queries.indices[first + i + 1])

@@ -181,3 +181,27 @@ def test_long_vectors_are_looked_up_twice(monkeypatch, grows):
     monkeypatch.setattr(bilinear_products, "KEPT_PLACES", 1)
     forgotten, _ = train(start, vectors, vectors, batches, steps)
     np.testing.assert_array_equal(forgotten.to_csr().toarray(), remembered.to_csr().toarray())
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_vectors_of_many_strips_are_those_of_plain_loops(grows):
+    """More columns than a band has, with those that a row has and those that it has not."""
+    rng = np.random.default_rng(3)
+    queries, documents = rows(rng, 5, 6, 0.7), rows(rng, 9, 5_000, 0.05)
+    start = rows(rng, 6, 5_000, 0.05).astype(np.float64)
+    batch = tuples(rng, 60, 5, 9)
+    W = start.toarray().tolist()
+    reference.train(
+        W,
+        queries.toarray().astype(float).tolist(),
+        documents.toarray().astype(float).tolist(),
+        listed([batch]),
+        C=0.7,
+        lam=0.01,
+        period=7,
+        support=None
+        if grows
+        else set(zip(*(a.tolist() for a in start.tocoo().coords), strict=True)),
+    )
+    weights, _ = train(start, queries, documents, [batch], Steps(0.7, False, 0.01, 7, grows))
+    np.testing.assert_array_equal(weights.to_csr().toarray(), W)
