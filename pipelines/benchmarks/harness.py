@@ -39,6 +39,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 REPEATS = 5
 """Interleaved runs, of which figures are medians."""
 
+SETTLE_SECONDS = 0.3
+"""Before a call that is timed. After a product the threads of BLAS spin for more than a tenth of a
+second, on the cores that the next alternative is to have."""
+
 ARITHMETIC = 500_000_000
 """Steps of `arithmetic`."""
 
@@ -206,6 +210,7 @@ def _count(n: int) -> float:
 
 def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
     gc.collect()
+    time.sleep(SETTLE_SECONDS)
     start = clock()
     call()
     return clock() - start
