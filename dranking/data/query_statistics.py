@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from dranking.kernels.statistics import all_gram_rows
 
 Array = NDArray[np.float64]
 
-ReadRows: TypeAlias = Callable[[NDArray[np.int64]], Array]
+ReadRows: TypeAlias = Callable[[Iterable[int]], Iterator[Array]]
 
 WORDS_PER_NUMBER = 2
 """`BlockInfo.n_values`, by which memory is planned, counts float32."""
@@ -36,8 +36,8 @@ class QueryStatistics:
     Attributes
     ----------
     rows
-        From (J,) features to (J, n_queries, n_features) float64, their rows of A_q = X_q' X_q.
-        Stored rows are read as they are asked for, from where the block is.
+        From features to their rows of A_q = X_q' X_q, one after the other, (n_queries, n_features)
+        float64. Stored rows are read as they are asked for, from where the block is.
     diagonal, products
         (n_queries, n_features) float64 diagonal of A_q, and b_q = X_q' y_q.
     label_norms
@@ -79,7 +79,7 @@ class QueryStatistics:
         kept = all_gram_rows(labelled.features, labelled.query_ptr, moments.means)
         there = labelled_sizes > 0
         return cls(
-            rows=partial(np.take, _spread(kept, there, axis=1), axis=0),
+            rows=partial(map, _spread(kept, there, axis=1).__getitem__),
             diagonal=_spread(moments.diagonal, there),
             products=_spread(moments.products, there),
             label_norms=_spread(moments.label_norms, there),
@@ -155,8 +155,8 @@ class QueryStatistics:
         if self.source is not None:
             return self.source
         digest = hashlib.blake2b(digest_size=16)
-        for feature in range(self.n_features):
-            digest.update(self.rows(np.array([feature])).data)
+        for row in self.rows(range(self.n_features)):
+            digest.update(np.ascontiguousarray(row).data)
         for values in (self.diagonal, self.products, self.label_norms, self.weights):
             digest.update(np.ascontiguousarray(values).data)
         for sizes in (self.sizes, self.labelled_sizes, self.value_counts):
@@ -189,9 +189,13 @@ def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:
     return spread
 
 
-def _rows_of_some(rows: ReadRows, keep: NDArray[np.bool_], wanted: NDArray[np.int64]) -> Array:
-    return rows(wanted)[:, keep]
+def _rows_of_some(
+    rows: ReadRows, keep: NDArray[np.bool_], wanted: Iterable[int]
+) -> Iterator[Array]:
+    return (row[keep] for row in rows(wanted))
 
 
-def _scaled_rows(rows: ReadRows, scale: Array, wanted: NDArray[np.int64]) -> Array:
-    return rows(wanted) / scale[wanted][:, None, None] / scale
+def _scaled_rows(rows: ReadRows, scale: Array, wanted: Iterable[int]) -> Iterator[Array]:
+    features = list(wanted)
+    for feature, row in zip(features, rows(features), strict=True):
+        yield row / scale[feature] / scale

@@ -1,18 +1,20 @@
 """Files of rows: float64 arrays of one shape, compressed one by one, and read one by one.
 
-Behind the rows stands an index, the bytes and the CRC-32C of each. Whoever keeps the checksum of
-the index knows of every row whether it is as it was written, and in its place.
+What does not become much shorter is kept as it is: decoding takes longer than reading it. Behind
+the rows stands an index, the bytes and the CRC-32C of each. Whoever keeps the checksum of the index
+knows of every row whether it is as it was written, and in its place.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from math import prod
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
-from numcodecs import Blosc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dranking.data.chunks import CODEC, DamagedFileError, checksum, decode_chunk
@@ -20,11 +22,19 @@ from dranking.data.chunks import CODEC, DamagedFileError, checksum, decode_chunk
 Array = NDArray[np.float64]
 
 WORTH_DECODING = 0.8
-"""Rows that compress to more than this share are kept as they are: decoding them takes six times as
-long as copying them (2.5 against 14 GB/s on a core)."""
+"""Rows that compress to more than this share are kept as they are: a core decodes 2.5 GB/s, and
+copies 14."""
 
-_PLAIN = Blosc("lz4", 0)
-_INDEX_ENTRY = 16  # two integers of 8 bytes
+_NUMBER = 8  # bytes
+_INDEX_ENTRY = 2 * _NUMBER
+
+
+class _Index(NamedTuple):
+    """(n_rows,) where the content of each row starts and ends, and its CRC-32C."""
+
+    starts: NDArray[np.uint64]
+    ends: NDArray[np.uint64]
+    checksums: NDArray[np.uint64]
 
 
 def write_rows(file: Path, rows: Iterable[Array]) -> str:
@@ -40,7 +50,7 @@ def write_rows(file: Path, rows: Iterable[Array]) -> str:
             values = np.ascontiguousarray(row)
             content = bytes(CODEC.encode(values))
             if len(content) > WORTH_DECODING * values.nbytes:
-                content = bytes(_PLAIN.encode(values))
+                content = values.tobytes()
             out.write(content)
             index.append((len(content), google_crc32c.value(content)))
         entries = np.array(index, "<u8").tobytes()
@@ -48,50 +58,67 @@ def write_rows(file: Path, rows: Iterable[Array]) -> str:
     return checksum(entries)
 
 
-def read_rows(
-    file: Path, wanted: Sequence[int], n_rows: int, shape: tuple[int, ...], index_checksum: str
-) -> Array:
-    """Read some rows, in the order given, and only these.
+class RowFile:
+    """Reads rows of a file of `write_rows`.
 
     Parameters
     ----------
     file
-        As of `write_rows`.
-    wanted
-        Rows, from 0.
+        The file.
     n_rows
-        All rows of the file.
+        All its rows.
     shape
         Of a row.
     index_checksum
         What `write_rows` returned.
-
-    Returns
-    -------
-    (len(wanted), *shape) float64.
-
-    Raises
-    ------
-    DamagedFileError
-        If the index or a row is not what was written.
-    OSError
-        If the file cannot be read.
     """
-    values = np.empty((len(wanted), *shape))
-    with file.open("rb") as source:
-        start = source.seek(0, os.SEEK_END) - _INDEX_ENTRY * n_rows
+
+    def __init__(
+        self, file: Path, n_rows: int, shape: tuple[int, ...], index_checksum: str
+    ) -> None:
+        self._file, self._n_rows, self._shape = file, n_rows, shape
+        self._index_checksum = index_checksum
+        self._index: _Index | None = None
+
+    def read(self, wanted: Iterable[int]) -> Iterator[Array]:
+        """Read some rows, from 0, in the order given, and only these.
+
+        Yields
+        ------
+        (*shape,) float64, maybe read-only.
+
+        Raises
+        ------
+        DamagedFileError
+            If the index or a row is not what was written.
+        OSError
+            If the file cannot be read.
+        """
+        with self._file.open("rb") as source:
+            index = self._index = self._index or self._read_index(source)
+            for row in wanted:
+                start, end, row_checksum = (int(values[row]) for values in index)
+                source.seek(start)
+                content = source.read(end - start)
+                if google_crc32c.value(content) != row_checksum:
+                    raise DamagedFileError(f"the checksum of row {row} is wrong")
+                yield self._decoded(content)
+
+    def _decoded(self, content: bytes) -> Array:
+        if len(content) == _NUMBER * prod(self._shape):
+            return np.frombuffer(content, "<f8").reshape(self._shape)
+        values = np.empty(self._shape)
+        decode_chunk(np.frombuffer(content, np.uint8), values, len(values))
+        return values
+
+    def _read_index(self, source: BinaryIO) -> _Index:
+        start = source.seek(0, os.SEEK_END) - _INDEX_ENTRY * self._n_rows
         source.seek(max(start, 0))
-        entries = source.read()
-        if checksum(entries) != index_checksum:
+        content = source.read()
+        if checksum(content) != self._index_checksum:
             raise DamagedFileError("the checksum of its index is wrong")
-        index = np.frombuffer(entries, "<u8").reshape(n_rows, 2).tolist()
-        starts = np.cumsum([0, *(n_bytes for n_bytes, _ in index)]).tolist()
-        if starts[-1] != start:
+        n_bytes, checksums = np.frombuffer(content, "<u8").reshape(self._n_rows, 2).T
+        ends = np.cumsum(n_bytes)
+        if (n_bytes > start).any() or ends[-1] != start:
             raise DamagedFileError("it has another size than its index says")
-        for row, out in zip(wanted, values, strict=True):
-            source.seek(starts[row])
-            content = np.frombuffer(source.read(index[row][0]), np.uint8)
-            if google_crc32c.value(content) != index[row][1]:
-                raise DamagedFileError(f"the checksum of row {row} is wrong")
-            decode_chunk(content, out, len(out))
-    return values
+        return _Index(ends - n_bytes, ends, checksums)

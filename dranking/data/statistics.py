@@ -44,7 +44,7 @@ class StatisticsDataset(Dataset):
     Raises
     ------
     DataError
-        If there is no manifest, or it is damaged, of a newer schema or of something else.
+        If there is no manifest, or it is damaged, of another schema or of something else.
     """
 
     has_documents = False

@@ -9,21 +9,24 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.data.blocks import BlockInfo
 from dranking.data.chunks import checksum
-from dranking.data.manifest import QUERIES_FILE, Checksum, block_path
+from dranking.data.manifest import Checksum, block_path
 from dranking.data.names import check_feature_names
-from dranking.data.query_statistics import WORDS_PER_NUMBER, Array, QueryStatistics
+from dranking.data.query_statistics import WORDS_PER_NUMBER, QueryStatistics
 from dranking.data.row_files import write_rows
 from dranking.data.times import TIME_TYPES, TimeType
 from dranking.data.transforms import Transform
 from dranking.data.verified import Kind, VerifiedFolder
+from dranking.kernels.compile import frozen
 
-KIND: Final = Kind("statistics store", "dranking-statistics", 1, "build the statistics anew")
+KIND: Final = Kind("statistics store", "dranking-statistics", 2, "build the statistics anew")
+
+QUERY_TABLE = "queries.arrow"
+"""An Arrow file, a row for each query: to open parquet takes as long as to read some Gram rows."""
 
 STATISTICS_FILE = "statistics.rows"
 """Of (n_queries, n_features) each: the rows of A_q, feature by feature, then its diagonal and b_q.
@@ -70,7 +73,7 @@ class StatisticsManifest(BaseModel):
     Attributes
     ----------
     format, schema_version
-        What this is; a reader refuses what is newer than itself.
+        What this is; a reader refuses another version.
     feature_names
         One unique name per feature.
     sparse
@@ -85,7 +88,7 @@ class StatisticsManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-statistics"] = "dranking-statistics"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
     transforms: tuple[Transform, ...] = ()
@@ -98,7 +101,7 @@ class StatisticsManifest(BaseModel):
         if len({entry.path for entry in self.blocks}) < len(self.blocks):
             raise ValueError("blocks: two of them are the same folder")
         for index, entry in enumerate(self.blocks):
-            if set(entry.checksums) != {QUERIES_FILE, STATISTICS_FILE}:
+            if set(entry.checksums) != {QUERY_TABLE, STATISTICS_FILE}:
                 raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
         return self
 
@@ -133,10 +136,9 @@ def write_folder(root: Path, index: int, block: QueryStatistics) -> StatisticsEn
     """Write a block into the directory of a store, under a number that is free."""
     folder = root / block_path(index)
     folder.mkdir(parents=True)
-    content = _parquet(_queries(block))
-    (folder / QUERIES_FILE).write_bytes(content)
-    gram = (block.rows(np.array([i]))[0] for i in range(block.n_features))
-    arrays = chain(gram, (block.diagonal, block.products))
+    content = _arrow(_queries(block))
+    (folder / QUERY_TABLE).write_bytes(content)
+    arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
     return StatisticsEntry(
         path=block_path(index),
         n_documents=block.info.n_documents,
@@ -146,7 +148,7 @@ def write_folder(root: Path, index: int, block: QueryStatistics) -> StatisticsEn
         digest=block.digest(),
         is_whole=block.source is not None,
         checksums={
-            QUERIES_FILE: checksum(content),
+            QUERY_TABLE: checksum(content),
             STATISTICS_FILE: write_rows(folder / STATISTICS_FILE, arrays),
         },
     )
@@ -171,17 +173,18 @@ def read_folder(
     """
     entry = manifest.blocks[index]
     folder = VerifiedFolder(root, index, entry.path, entry.checksums, KIND.remedy)
-    queries = folder.table(QUERIES_FILE)
+    queries = folder.arrow_table(QUERY_TABLE)
     if not _is_as_written(queries, manifest, entry):
-        raise folder.damaged(QUERIES_FILE, "has other columns or rows than the manifest says")
-    n = 0 if queries_only else manifest.n_features
-    read = partial(_read_rows, folder, manifest.n_features, entry.n_queries)
-    moments = np.empty((2, entry.n_queries, 0)) if queries_only else read(np.array([n, n + 1]))
-    moments.flags.writeable = False
+        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    n = manifest.n_features
+    file = folder.row_file(STATISTICS_FILE, n + 2, (entry.n_queries, n))
+    read = partial(folder.rows, STATISTICS_FILE, file)
+    none = np.empty((entry.n_queries, 0))
+    diagonal, products = (none, none) if queries_only else map(frozen, read((n, n + 1)))
     return QueryStatistics(
         rows=read,
-        diagonal=moments[0],
-        products=moments[1],
+        diagonal=diagonal,
+        products=products,
         label_norms=_numbers(queries, "label_norm"),
         sizes=_numbers(queries, "n_documents"),
         labelled_sizes=_numbers(queries, "n_labelled"),
@@ -191,13 +194,6 @@ def read_folder(
         times=queries["time"].combine_chunks() if manifest.time_type else None,
         source=entry.digest if entry.is_whole and not queries_only else None,
     )
-
-
-def _read_rows(
-    folder: VerifiedFolder, n_features: int, n_queries: int, wanted: NDArray[np.int64]
-) -> Array:
-    shape = (n_queries, n_features)
-    return folder.rows(STATISTICS_FILE, wanted.tolist(), n_features + 2, shape)
 
 
 def _queries(block: QueryStatistics) -> pa.Table:
@@ -230,16 +226,10 @@ def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: Stati
     return found == types and len(queries) == entry.n_queries and not n_nulls
 
 
-def _parquet(table: pa.Table) -> bytes:
+def _arrow(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="lz4",
-        use_dictionary=False,
-        write_statistics=False,
-        write_page_checksum=True,
-    )
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
     return bytes(sink.getvalue())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,11 +22,17 @@ from dranking.data.chunks import (
     verified_chunk,
 )
 from dranking.data.json_files import MAX_JSON_BYTES, parse_json, read_json
-from dranking.data.row_files import read_rows
+from dranking.data.row_files import RowFile
 from dranking.errors import DataError, problems_in
+
+Array = NDArray[np.float64]
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 Value = TypeVar("Value")
+
+
+class OlderSchemaError(DataError):
+    """A directory was written by a version whose schema is no longer read."""
 
 
 class Kind(NamedTuple):
@@ -37,7 +43,7 @@ class Kind(NamedTuple):
     name
         What it is.
     format, schema_version
-        What its manifest must say; a newer version is refused.
+        What its manifest must say; another version is refused.
     remedy
         What makes a new one, behind "Restore it from a copy, or".
     """
@@ -82,25 +88,33 @@ class VerifiedFolder:
 
     def table(self, name: str) -> pa.Table:
         """A parquet file."""
+        return self._parsed(name, "parquet", _read_parquet)
+
+    def arrow_table(self, name: str) -> pa.Table:
+        """An Arrow file."""
+        return self._parsed(name, "an Arrow file", _read_arrow)
+
+    def _parsed(self, name: str, kind: str, read: Callable[[pa.BufferReader], Value]) -> Value:
         content = self._content(name)
         if checksum(content) != self._checksums[name]:
             raise self.damaged(name, "is not what was written, its checksum is wrong")
         try:
-            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+            return read(pa.BufferReader(content))
         except (pa.ArrowException, OSError) as error:
-            raise self.damaged(name, f"is not parquet ({error})") from error
+            raise self.damaged(name, f"is not {kind} ({error})") from error
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, chunk: int) -> Any:
         """A whole array, in chunks of `chunk` entries of the first axis."""
         return self.guarded(name, lambda read: read_array(read, shape, dtype, chunk))
 
-    def rows(
-        self, name: str, wanted: Sequence[int], n_rows: int, shape: tuple[int, ...]
-    ) -> NDArray[np.float64]:
-        """Some rows of a file of `dranking.data.row_files`."""
+    def row_file(self, name: str, n_rows: int, shape: tuple[int, ...]) -> RowFile:
+        """A file of `dranking.data.row_files`; `rows` reads it."""
+        return RowFile(self._root / self._path / name, n_rows, shape, self._checksums[name])
+
+    def rows(self, name: str, file: RowFile, wanted: Iterable[int]) -> Iterator[Array]:
+        """Some rows of such a file, in the order given."""
         try:
-            file = self._root / self._path / name
-            return read_rows(file, wanted, n_rows, shape, self._checksums[name])
+            yield from file.read(wanted)
         except DamagedFileError as error:
             raise self.damaged(name, f"is not what was written, {error}") from error
         except OSError as error:
@@ -136,6 +150,14 @@ class VerifiedFolder:
         return self.damaged(name, f"cannot be read ({error.strerror})")
 
 
+def _read_parquet(source: pa.BufferReader) -> pa.Table:
+    return pq.ParquetFile(source).read(use_threads=False)
+
+
+def _read_arrow(source: pa.BufferReader) -> pa.Table:
+    return pa.ipc.open_file(source).read_all()
+
+
 def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[Manifest, str]:
     """Read the manifest of a directory.
 
@@ -146,7 +168,7 @@ def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[M
     Raises
     ------
     DataError
-        If it is not there, damaged, of a newer schema, or of another kind; names the field.
+        If it is not there, damaged, of another schema, or of another kind; names the field.
     """
     file = directory / MANIFEST_NAME
     text = _read_text(directory, file, kind)
@@ -166,6 +188,11 @@ def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[M
         raise DataError(
             f"{file}: {kind.name} schema {version} is newer than this dranking reads "
             f"({kind.schema_version}); upgrade dranking."
+        )
+    if isinstance(version, int) and 0 < version < kind.schema_version:
+        raise OlderSchemaError(
+            f"{file}: {kind.name} schema {version} is older than what this dranking reads "
+            f"({kind.schema_version}); {kind.remedy}."
         )
     try:
         manifest = model.model_validate_json(text)

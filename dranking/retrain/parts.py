@@ -27,6 +27,7 @@ from dranking.data.scaling import FeatureMoments, Normalize, feature_moments, sc
 from dranking.data.statistics import StatisticsDataset, is_statistics
 from dranking.data.statistics_changes import expire_statistics
 from dranking.data.store import StoredDataset, write_dataset
+from dranking.data.verified import OlderSchemaError
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
 from dranking.rankers.statistics import append_queries, build_statistics
@@ -257,7 +258,10 @@ def _known(path: Path, parts: Sequence[Dataset]) -> tuple[set[int], int]:
     """Blocks of a store that are those of the first parts, and how many parts these are."""
     if not is_statistics(path):
         return set(), 0
-    store = StatisticsDataset(path)
+    try:
+        store = StatisticsDataset(path)
+    except OlderSchemaError:
+        return set(), 0
     if (store.feature_names, store.transforms) != (parts[0].feature_names, parts[0].transforms):
         return set(), 0
     wanted = [list(part.block_digests()) for part in parts]

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dranking.data.chunks import DamagedFileError
 from dranking.data.memory import MemoryDataset
 from dranking.data.names import default_feature_names
 from dranking.data.open import open_dataset
 from dranking.data.query_statistics import QueryStatistics
+from dranking.data.row_files import RowFile, write_rows
 from dranking.data.scaling import scaled
 from dranking.data.statistics import StatisticsDataset
 from dranking.data.statistics_changes import (
@@ -62,7 +64,7 @@ def written(blocks, path, times=None, **options):
 
 def matrices(block):
     """A_q of every query."""
-    return block.rows(np.arange(block.n_features)).swapaxes(0, 1)
+    return np.array(list(block.rows(range(block.n_features)))).swapaxes(0, 1)
 
 
 def assert_same_statistics(actual, expected):
@@ -368,6 +370,38 @@ def test_every_flipped_byte_is_found(tmp_path, is_sparse):
     assert matrices(store.block(0)).shape == (3, 4, 4)
 
 
+def test_rows_that_compress_are_decoded_others_are_as_they_are(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(40, 30)), np.zeros((40, 30)), np.arange(1200.0).reshape(40, 30)]
+    file = tmp_path / "rows"
+    index_checksum = write_rows(file, rows)
+    sizes = np.frombuffer(file.read_bytes()[-48:], "<u8").reshape(3, 2)[:, 0]
+    assert sizes[0] == rows[0].nbytes
+    assert (sizes[1:] < 0.8 * rows[0].nbytes).all()
+    stored = RowFile(file, 3, (40, 30), index_checksum)
+    for wanted in ([0, 1, 2], [2, 0], []):
+        for row, found in zip(wanted, stored.read(wanted), strict=True):
+            np.testing.assert_array_equal(found, rows[row])
+    content = bytearray(file.read_bytes())
+    for row, position in enumerate(np.cumsum(sizes) - sizes):
+        broken = content.copy()
+        broken[int(position) + 20] ^= 1
+        file.write_bytes(broken)
+        with pytest.raises(DamagedFileError, match=f"checksum of row {row} is wrong"):
+            list(stored.read([0, 1, 2]))
+    file.write_bytes(content)
+    with pytest.raises(DamagedFileError, match="another size than the manifest says"):
+        list(RowFile(file, 3, (40, 29), index_checksum).read([1]))
+
+
+def test_what_is_of_queries_alone_needs_no_rows(tmp_path):
+    store = written(blocks_of(1), tmp_path / "store")
+    [block] = store.queries()
+    assert block.n_features == 0
+    assert list(block.rows([])) == []
+    assert block.digest()
+
+
 def edited(path, **changes):
     file = path / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
@@ -376,7 +410,8 @@ def edited(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 2}, "statistics store schema 2 is newer.*upgrade"),
+        ({"schema_version": 3}, "statistics store schema 3 is newer.*upgrade"),
+        ({"schema_version": 1}, "statistics store schema 1 is older.*build the statistics anew"),
         ({"format": "dranking-dataset"}, "not the manifest of a statistics store"),
         ({"feature_names": ["a", "a", "b", "c"]}, "unique; 1 occur more than once: a"),
         ({"sparse": "no"}, "sparse: "),

@@ -397,6 +397,17 @@ def test_queries_may_come_again_on_other_nights(stream):
     assert store.n_queries == 24
 
 
+def test_statistics_of_an_older_version_are_built_anew(stream):
+    stream.night(1)
+    run(stream)
+    manifest = stream.folder / "work" / "statistics" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"schema_version": 1}))
+    stream.night(2)
+    assert run(stream).stages["statistics"]["n_parts_read"] == 2
+    assert json.loads(manifest.read_text())["schema_version"] == content["schema_version"]
+
+
 def test_a_source_that_changes_while_it_is_read_is_read_again(stream, monkeypatch):
     path = stream.night(1)
     ingest = parts_module.ingest
