@@ -5,7 +5,7 @@ its query, in float64, while it passes through a small strip; X itself is never 
 A feature that is constant within a query is therefore exactly zero there.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +42,22 @@ class Moments(NamedTuple):
         (n_queries,) y_q.y_q, weighted.
     means
         (n_queries, n_features) means of dense features; without rows where they are sparse.
+    totals
+        (2, n_features) sums of the diagonal and of the products over the queries, in order.
     """
 
     diagonal: Array
     products: Array
     label_norms: Array
     means: Array
+    totals: Array
 
 
-STRIP = 8
+STRIP = 16
 """Documents centred at a time: some hundred features of them stay near."""
+
+GROUP = 4
+"""Documents added at a time."""
 
 LINE = 16
 """Float32 numbers of a line of the cache."""
@@ -129,6 +135,7 @@ def centre_strip(features: Dense, start: int, end: int, mean: Array, strip: Arra
                 strip[d - start, i] = values[i, d] - mean[i]
         return
     for d in range(start, end):
+        bring_documents(features, d + STRIP, d + STRIP + 1)
         for i in range(n):
             strip[d - start, i] = values[d, i] - mean[i]
 
@@ -150,27 +157,30 @@ def centre_columns(columns: NDArray[np.float32], start: int, means: Array, centr
 
 
 @kernel
-def add_squares_and_product(
-    weights: Array, strip: Array, size: int, squares: Array, out: Array
+def add_moments(
+    documents: NDArray[Any], mean: Array, labels: Array, squares: Array, product: Array
 ) -> None:
-    """Add `sum_d weights[d] strip[d, :]` to `out`, and with the strip as weights to `squares`.
+    """Add `sum_d z_d^2` to `squares` and `sum_d labels[d] z_d` to `product`, z_d = x_d - mean.
 
-    Documents in order, four at a time.
+    Documents (size, n_features) in order, four at a time.
     """
-    n = len(out)
+    n, size = len(mean), len(documents)
     whole = size - size % 4
     for d in range(0, whole, 4):
-        a, b, c, e = weights[d], weights[d + 1], weights[d + 2], weights[d + 3]
-        first, second, third, fourth = strip[d], strip[d + 1], strip[d + 2], strip[d + 3]
+        a, b, c, e = labels[d], labels[d + 1], labels[d + 2], labels[d + 3]
+        first, second = documents[d], documents[d + 1]
+        third, fourth = documents[d + 2], documents[d + 3]
         for i in range(n):
-            w, x, y, z = first[i], second[i], third[i], fourth[i]
+            w, x = first[i] - mean[i], second[i] - mean[i]
+            y, z = third[i] - mean[i], fourth[i] - mean[i]
             squares[i] = fma(z, z, fma(y, y, fma(x, x, fma(w, w, squares[i]))))
-            out[i] = fma(e, z, fma(c, y, fma(b, x, fma(a, w, out[i]))))
+            product[i] = fma(e, z, fma(c, y, fma(b, x, fma(a, w, product[i]))))
     for d in range(whole, size):
-        a, first = weights[d], strip[d]
+        a, first = labels[d], documents[d]
         for i in range(n):
-            squares[i] = fma(first[i], first[i], squares[i])
-            out[i] = fma(a, first[i], out[i])
+            z = first[i] - mean[i]
+            squares[i] = fma(z, z, squares[i])
+            product[i] = fma(a, z, product[i])
 
 
 @kernel
@@ -179,9 +189,10 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
 
     `relevance` is (n_documents,) without NaN.
     """
+    features, queries, out = borrowed(features), borrowed(queries), borrowed(out)
     n = out.diagonal.shape[1]
-    strip = np.empty((STRIP, n))
-    labels = np.empty(STRIP)
+    strip, labels, zeros = np.empty((STRIP, n)), np.empty(STRIP), np.zeros(n)
+    step = STRIP if features.by_feature else GROUP
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         mean = out.means[q]
@@ -193,14 +204,17 @@ def dense_moments(features: Dense, relevance: Array, queries: Queries, out: Mome
         squares, product, norm = out.diagonal[q], out.products[q], 0.0
         squares[:] = 0.0
         product[:] = 0.0
-        for left in range(start, end, STRIP):
-            size = min(STRIP, end - left)
-            bring_documents(features, left + end - start, left + end - start + size)
-            centre_strip(features, left, left + size, mean, strip)
+        for left in range(start, end, step):
+            size = min(step, end - left)
             for d in range(size):
                 labels[d] = relevance[left + d] - centre
                 norm += labels[d] * labels[d]
-            add_squares_and_product(labels, strip, size, squares, product)
+            if features.by_feature:
+                centre_strip(features, left, left + size, mean, strip)
+                add_moments(strip[:size], zeros, labels, squares, product)
+            else:
+                bring_documents(features, left + end - start, left + end - start + size)
+                add_moments(features.values[left : left + size], mean, labels, squares, product)
         for i in range(n):
             squares[i] *= weight
             product[i] *= weight
@@ -271,7 +285,6 @@ def dense_gram_rows(
         sums[:] = 0.0
         for left in range(start, end, STRIP):
             size = min(STRIP, end - left)
-            bring_documents(features, left + size, left + 2 * size)
             centre_strip(features, left, left + size, means[q], strip)
             if len(columns) > 0:
                 centre_columns(columns, left, column_means, centred[:, :size])

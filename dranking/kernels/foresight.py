@@ -15,6 +15,15 @@ from dranking.kernels.compile import kernel
 Array = NDArray[np.float64]
 
 
+LARGEST = 127
+"""Of an int8. Rounding changes a feature by less than its spread: among n documents the largest
+number is at most the root of n times that, and n is some thousands."""
+
+
+TINY = 1e-37
+"""Multiples of smaller units are zero: what one over them is, is no float32."""
+
+
 class Totals(NamedTuple):
     """A + lambda I and b after eliminating S.
 
@@ -53,13 +62,74 @@ def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: 
         products[i] -= new[i] * product
 
 
-@kernel
-def add_sampled_row(sample: NDArray[np.float32], f: int, row: NDArray[np.float32]) -> None:
-    """Add the products of feature f of a sample with all features to `row` (n_features,).
+class RoundedDocuments(NamedTuple):
+    """Documents whose numbers take a byte each: a row of their products reads them all.
 
-    `sample` is (n_documents, n_features), centred within queries.
+    Attributes
+    ----------
+    numbers
+        (n_documents, n_features) int8 multiples of the units.
+    units
+        (1, n_features): the largest multiple of each is `LARGEST`.
+    squares
+        (1, n_features) sums of the squares of the multiples.
     """
-    for d in range(len(sample)):
-        value, document = sample[d, f], sample[d]
+
+    numbers: NDArray[np.int8]
+    units: Array
+    squares: Array
+
+
+def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
+    """Documents (n_documents, n_features), rounded."""
+    n = documents.shape[1]
+    out = RoundedDocuments(np.empty(documents.shape, np.int8), np.zeros((1, n)), np.zeros((1, n)))
+    round_documents(documents, out.numbers, out.units[0], out.squares[0])
+    return out
+
+
+@kernel
+def round_documents(
+    documents: NDArray[np.float32], numbers: NDArray[np.int8], units: Array, squares: Array
+) -> None:
+    """Overwrite numbers, units and squares, see `RoundedDocuments`; the latter are zeros."""
+    n = len(units)
+    for d in range(len(documents)):
+        for i in range(n):
+            units[i] = max(units[i], np.float64(abs(documents[d, i])))
+    per_unit = np.zeros(n, np.float32)
+    for i in range(n):
+        units[i] /= LARGEST
+        if units[i] > TINY:
+            per_unit[i] = 1.0 / units[i]
+    for d in range(len(documents)):
+        for i in range(n):
+            number = np.rint(documents[d, i] * per_unit[i])
+            numbers[d, i] = np.int8(number)
+            squares[i] += number * number
+
+
+@kernel
+def add_sampled_row(
+    numbers: NDArray[np.int8], units: Array, ends: NDArray[np.int64], f: int, row: Array
+) -> None:
+    """Add the products of feature f with all features to `row` (n_features,).
+
+    Parameters
+    ----------
+    numbers, units
+        Those of `RoundedDocuments` behind each other: (n_documents, n_features), and
+        (n_parts, n_features).
+    ends
+        (n_parts,) behind the last document of each.
+    """
+    first, of_part = 0, np.empty(len(row), np.float32)
+    for part in range(len(ends)):
+        of_part[:] = 0.0
+        for d in range(first, ends[part]):
+            value, document = np.float32(numbers[d, f]), numbers[d]
+            for i in range(len(row)):
+                of_part[i] += value * np.float32(document[i])
+        first, unit = ends[part], units[part, f]
         for i in range(len(row)):
-            row[i] += value * document[i]
+            row[i] += of_part[i] * unit * units[part, i]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import frozen
+from dranking.kernels.compile import frozen, kernel
 from dranking.kernels.dense_gram import (
     Dense,
     Moments,
@@ -46,16 +46,28 @@ def moments(
         (n_queries,) float64.
 
     """
-    shape = (len(query_ptr) - 1, features.shape[1])
+    n_queries, n = len(query_ptr) - 1, features.shape[1]
     dense = isinstance(features, np.ndarray)
-    means = room(*shape) if dense else np.empty((0, shape[1]))
-    out = Moments(room(*shape), room(*shape), np.empty(shape[0]), means)
+    means = room(n_queries, n) if dense else np.empty((0, n))
+    diagonal, products = room(n_queries, n), room(n_queries, n)
+    out = Moments(diagonal, products, np.empty(n_queries), means, np.empty((2, n)))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
     if dense:
         dense_moments(_dense(features), frozen(relevance), queries, out)
     else:
         sparse_moments(csr_of(features), frozen(relevance), queries, out)
+    add_up(frozen(diagonal), frozen(products), out.totals)
     return out
+
+
+@kernel
+def add_up(diagonal: Array, products: Array, totals: Array) -> None:
+    """Overwrite the totals of `Moments`; NumPy would add up a single column in another order."""
+    totals[:] = 0.0
+    for q in range(len(diagonal)):
+        for i in range(diagonal.shape[1]):
+            totals[0, i] += diagonal[q, i]
+            totals[1, i] += products[q, i]
 
 
 def moment_totals(

@@ -23,9 +23,27 @@ from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.lqo_pivots import GroupPivots, Picks, find_group_pivots
-from dranking.kernels.machine import CACHE_LINE, borrowed, fma, prefetch
+from dranking.kernels.machine import CACHE_LINE, borrowed, prefetch
+from dranking.kernels.panels import NARROW_WIDTH, eliminate_columns, eliminate_panel
 
 Array = NDArray[np.float64]
+
+
+class Start(NamedTuple):
+    """What the state of an empty S follows from.
+
+    Attributes
+    ----------
+    diagonal, products
+        (n_queries, n_features) of A_q and b_q.
+    total_diagonal, total_products
+        (n_features,) their sums over all queries.
+    """
+
+    diagonal: Array
+    products: Array
+    total_diagonal: Array
+    total_products: Array
 
 
 class BlockState(NamedTuple):
@@ -33,8 +51,11 @@ class BlockState(NamedTuple):
 
     Attributes
     ----------
+    start
+        What all began with.
     state
-        (n_queries, 4, n_features), as above; of any query alone where no pick is left.
+        (n_queries, 4, n_features), as above; without queries while S is empty, and of any one alone
+        where no pick is left.
     errors
         (n_queries,), as above.
     within, factors
@@ -49,6 +70,7 @@ class BlockState(NamedTuple):
         bit.
     """
 
+    start: Start
     state: Array
     errors: Array
     within: Array
@@ -67,31 +89,16 @@ class OwnNumbers(NamedTuple):
 
 
 @kernel
-def initial_state(
-    diagonal: Array,
-    products: Array,
-    total_diagonal: Array,
-    total_products: Array,
-    regularization: float,
-    state: Array,
-) -> None:
-    """Overwrite `state` (n_queries, 4, n_features) with that of an empty S.
-
-    Parameters
-    ----------
-    diagonal, products
-        (n_queries, n_features) of A_q and b_q.
-    total_diagonal, total_products
-        (n_features,) their sums over all queries.
-    """
-    n = len(total_diagonal)
-    for q in range(len(diagonal)):
-        for i in range(n):
-            left_out = total_diagonal[i] - diagonal[q, i]
-            state[q, 0, i] = max(left_out, 0.0) + regularization
-            state[q, 1, i] = total_products[i] - products[q, i]
-            state[q, 2, i] = products[q, i]
-            state[q, 3, i] = diagonal[q, i]
+def initial_state(start: Start, q: int, regularization: float, state: Array) -> None:
+    """Overwrite `state` (4, n_features) with that of query q and an empty S."""
+    diagonal, products = start.diagonal[q], start.products[q]
+    total_diagonal, total_products = start.total_diagonal, start.total_products
+    s, r, u, v = state[0], state[1], state[2], state[3]
+    for i in range(len(diagonal)):
+        s[i] = max(total_diagonal[i] - diagonal[i], 0.0) + regularization
+        r[i] = total_products[i] - products[i]
+        u[i] = products[i]
+        v[i] = diagonal[i]
 
 
 @kernel
@@ -107,25 +114,31 @@ def add_scores(state: Array, error: float, scores: Array) -> None:
 
 
 @kernel
-def score(state: Array, errors: Array, scores: Array) -> None:
-    """Overwrite `scores` (n_features + 1,), see `BlockState`."""
+def initial_scores(start: Start, errors: Array, regularization: float, scores: Array) -> None:
+    """Overwrite `scores` (n_features + 1,) with those of an empty S, see `BlockState`."""
     n = len(scores) - 1
+    state = np.empty((4, n))
     scores[:] = 0.0
     for q in range(len(errors)):
-        add_scores(state[q], errors[q], scores[:n])
+        initial_state(start, q, regularization, state)
+        add_scores(state, errors[q], scores[:n])
         scores[n] += errors[q]
 
 
 @kernel
 def announcement(
-    state: Array, rows: Array, slots: NDArray[np.int64], position: NDArray[np.int64]
+    start: Start,
+    state: Array,
+    rows: Array,
+    slots: NDArray[np.int64],
+    position: NDArray[np.int64],
 ) -> Array:
     """What must be known of f, per query, to select it wherever other features are.
 
     Parameters
     ----------
-    state
-        (n_queries, 4, n_features), f among them.
+    start, state
+        Those of the block, f among the features.
     rows, slots
         As in `Picks`, f being the only one.
     position
@@ -135,7 +148,7 @@ def announcement(
     -------
     (t + 3, n_queries) A_q[f, S], A_q[f, f], r and u at f.
     """
-    t, n_queries = len(position) - 1, len(state)
+    t, n_queries = len(position) - 1, len(start.products)
     f = position[t]
     announced = np.empty((t + 3, n_queries))
     for q in range(n_queries):
@@ -144,7 +157,11 @@ def announcement(
             # A_q[f, i] and A_q[i, f] are the same sum of the same products.
             here = position[j] >= 0
             announced[j, q] = row_f[position[j]] if here else rows[slots[j], q, f]
-        announced[t + 1, q], announced[t + 2, q] = state[q, 1, f], state[q, 2, f]
+        if t == 0:
+            u = start.products[q, f]
+            announced[1, q], announced[2, q] = start.total_products[f] - u, u
+        else:
+            announced[t + 1, q], announced[t + 2, q] = state[q, 1, f], state[q, 2, f]
     return announced
 
 
@@ -168,39 +185,34 @@ def eliminate(
     q: int,
     out: Array,
 ) -> None:
-    """Overwrite `out` (3, n_features) with m, h and g of query q.
+    """Overwrite `out` (n_picks, 2, n_features) with m and h of query q for each pick f.
 
-    m and h are M_f and z_f . z_i after eliminating S. `slots` and `total_rows` begin with what is
-    of S and of f. With R the rows of S: g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R)
-    and h = g - delta' (A_S - R). One read of R, four rows at a time.
+    These are M_f and z_f . z_i after eliminating the S before: with R the rows of S, m = M_q[f, :]
+    - beta' (A_S - R) and h = A_q[f, :] - beta' R - delta' (A_S - R).
+
+    Parameters
+    ----------
+    beta, delta
+        (n_picks, size) of each pick the first numbers, as of `GroupPivots`.
+    rows, slots
+        As in `Picks`.
+    total_rows
+        (at least size, n_features) A[i, :] of S and the picks.
     """
-    n, t = out.shape[1], len(beta)
-    m, h, g = out[0], out[1], out[2]
-    row_f, total_f = rows[slots[t], q], total_rows[t]
-    for i in range(n):
-        g[i], m[i], h[i] = row_f[i], total_f[i] - row_f[i], 0.0
-    whole = t - t % 4
-    for j in range(0, whole, 4):
-        b0, b1, b2, b3 = -beta[j], -beta[j + 1], -beta[j + 2], -beta[j + 3]
-        c0, c1, c2, c3 = -delta[j], -delta[j + 1], -delta[j + 2], -delta[j + 3]
-        r0, r1 = rows[slots[j], q], rows[slots[j + 1], q]
-        r2, r3 = rows[slots[j + 2], q], rows[slots[j + 3], q]
-        a0, a1, a2, a3 = total_rows[j], total_rows[j + 1], total_rows[j + 2], total_rows[j + 3]
-        for i in range(n):
-            x0, x1, x2, x3 = r0[i], r1[i], r2[i], r3[i]
-            y0, y1, y2, y3 = a0[i] - x0, a1[i] - x1, a2[i] - x2, a3[i] - x3
-            g[i] = fma(b3, x3, fma(b2, x2, fma(b1, x1, fma(b0, x0, g[i]))))
-            m[i] = fma(b3, y3, fma(b2, y2, fma(b1, y1, fma(b0, y0, m[i]))))
-            h[i] = fma(c3, y3, fma(c2, y2, fma(c1, y1, fma(c0, y0, h[i]))))
-    for j in range(whole, t):
-        b0, c0, r0, a0 = -beta[j], -delta[j], rows[slots[j], q], total_rows[j]
-        for i in range(n):
-            y0 = a0[i] - r0[i]
-            g[i] = fma(b0, r0[i], g[i])
-            m[i] = fma(b0, y0, m[i])
-            h[i] = fma(c0, y0, h[i])
-    for i in range(n):
-        h[i] += g[i]
+    beta, delta, rows = borrowed(beta), borrowed(delta), borrowed(rows)
+    slots, total_rows, out = borrowed(slots), borrowed(total_rows), borrowed(out)
+    n_picks, size = beta.shape
+    n = out.shape[2]
+    for first in range(0, n, NARROW_WIDTH):
+        # The last panel begins within the one before.
+        column = min(first, n - NARROW_WIDTH)
+        for pick in range(n_picks):
+            t = size - n_picks + pick
+            of_pick = beta[pick, :t], delta[pick, :t], rows, slots, total_rows, q
+            if column < 0:
+                eliminate_columns(*of_pick, 0, n, out[pick])
+            else:
+                eliminate_panel(*of_pick, column, out[pick])
 
 
 @kernel
@@ -251,16 +263,20 @@ def update(
     n_groups, _, lanes = after.factors.shape
     room = (lanes, n_picks, t + n_picks)
     pivots = GroupPivots(np.empty(room), np.empty(room), np.empty(room[:2]), np.empty(room[:2]))
-    row = np.empty((3, n))
+    rows = np.empty((n_picks, 2, n))
     for group in range(n_groups):
         first, end = group * lanes, min((group + 1) * lanes, len(errors))
         within, factors = after.within[group], after.factors[group]
         find_group_pivots(within, factors, picks, (first, end), regularization, pivots)
         for q in range(first, end):
             bring_near(picks.rows, picks.slots, q + 1)
-            after.state[q % len(after.state)] = state[q]
+            after_q = after.state[q % len(after.state)]
+            if t == 0:
+                initial_state(after.start, q, regularization, after_q)
+            else:
+                after_q[:] = state[q]
             after.errors[q] = errors[q]
-            select_in_query(q, q - first, picks, pivots, regularization, after, row)
+            select_in_query(q, q - first, picks, pivots, regularization, after, rows)
 
 
 @kernel
@@ -271,26 +287,26 @@ def select_in_query(
     pivots: GroupPivots,
     regularization: float,
     after: BlockState,
-    row: Array,
+    rows: Array,
 ) -> None:
     """Bring the state of a query past every pick, and add to the scores.
 
-    `row` (3, n_features) is room.
+    `rows` (n_picks, 2, n_features) is room.
     """
-    picks, pivots, after, row = borrowed(picks), borrowed(pivots), borrowed(after), borrowed(row)
+    picks, pivots, after, rows = borrowed(picks), borrowed(pivots), borrowed(after), borrowed(rows)
     n_picks, n = picks.total_rows.shape
     t = len(picks.slots) - n_picks
     state = after.state[q % len(after.state)]
+    beta, delta = pivots.beta[lane], pivots.delta[lane]
+    eliminate(beta, delta, picks.rows, picks.slots, after.total_rows, q, rows)
     for pick in range(n_picks):
         size = t + pick
-        beta, delta = pivots.beta[lane, pick, :size], pivots.delta[lane, pick, :size]
-        eliminate(beta, delta, picks.rows, picks.slots, after.total_rows, q, row)
         if len(picks.announced) > 0:
             r_f, u_f = picks.announced[size + 1, q], picks.announced[size + 2, q]
         else:
             f = picks.columns[size]
             r_f, u_f = state[1, f], state[2, f]
         own = OwnNumbers(pivots.pivots[lane, pick], pivots.norms[lane, pick], r_f, u_f)
-        after.errors[q] -= advance_state(state, row[0], row[1], own, regularization)
+        after.errors[q] -= advance_state(state, rows[pick, 0], rows[pick, 1], own, regularization)
         add_scores(state, after.errors[q], after.scores[pick, :n])
         after.scores[pick, n] += after.errors[q]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import frozen, kernel
+from dranking.kernels.compile import kernel
 from dranking.kernels.gram import gram_rows
 
 Array = NDArray[np.float64]
@@ -39,37 +39,21 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
     return rows
 
 
-def weighted_rows(
-    kept: Array, query_weights: Array, slots: NDArray[np.int64], rows: Array
-) -> Array:
-    """What `dranking.kernels.gram.gram_rows` does, from rows that are kept.
+@kernel
+def add_weighted(kept: Array, weights: Array, row: Array, total: Array) -> None:
+    """Overwrite a row with what `gram_rows` finds, from the row that is kept.
 
     Parameters
     ----------
-    kept
-        (J, n_queries, n_features) float64 rows without weights.
-    query_weights
-        (n_queries,) float64.
-    slots, rows
-        As in `gram_rows`; `rows[slots]` is overwritten.
-
-    Returns
-    -------
-    (J, n_features) float64 sums of the rows over the queries, in order.
+    kept, row
+        (n_queries, n_features), without weights and with them.
+    weights
+        (n_queries,) of the queries.
+    total
+        (n_features,) to which the weighted row is added, query by query.
     """
-    totals = np.zeros((len(kept), rows.shape[2]))
-    _weighted_rows(frozen(kept), frozen(query_weights), frozen(slots), rows, totals)
-    return totals
-
-
-@kernel
-def _weighted_rows(
-    kept: Array, weights: Array, slots: NDArray[np.int64], rows: Array, totals: Array
-) -> None:
-    for k in range(len(kept)):
-        total = totals[k]
-        for q in range(len(weights)):
-            row, weight = rows[slots[k], q], weights[q]
-            for j in range(len(total)):
-                row[j] = weight * kept[k, q, j]
-                total[j] += row[j]
+    for q in range(len(weights)):
+        weight = weights[q]
+        for j in range(len(total)):
+            row[q, j] = weight * kept[q, j]
+            total[j] += row[q, j]

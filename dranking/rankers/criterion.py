@@ -80,6 +80,6 @@ def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int, of_kept: bool = Fals
     """
     if of_kept:
         return KeptCriterion(tiles, plan)
-    if plan.keep_state:
+    if plan.n_states > 0:
         return DenseCriterion(tiles, plan, size)
     return SparseCriterion(tiles, plan)

@@ -18,7 +18,7 @@ from dranking.rankers.lqo_state import (
     add_features,
     announce,
     block_scores,
-    initial_state,
+    initial_block,
     measure_block,
     on_copy,
 )
@@ -56,7 +56,7 @@ class DenseCriterion:
             self._tiles.executor.in_process or len(regularizations) == 1
         )
         states = [
-            DenseState(self._tiles, gram, value, self._size, runs_ahead=runs_ahead)
+            DenseState(self._tiles, gram, value, self._size, plan.n_states, runs_ahead=runs_ahead)
             for value in regularizations
         ]
         return gram, states
@@ -81,6 +81,9 @@ class DenseState:
         lambda.
     size
         Features to select at most.
+    n_states
+        Of each path at a time. With 1, updates go through all picks again: a state of no feature
+        takes no memory.
     runs_ahead
         Whether updates go through picks that are foretold.
     """
@@ -91,12 +94,13 @@ class DenseState:
         gram: GramRows,
         regularization: float,
         size: int,
+        n_states: int,
         *,
         runs_ahead: bool,
     ) -> None:
         self._tiles, self._gram = tiles, gram
         self._regularization, self._size = regularization, size
-        self._runs_ahead = runs_ahead
+        self._n_states, self._runs_ahead = n_states, runs_ahead
         self._reach = MOST_PICKS
         self.reset()
 
@@ -106,13 +110,13 @@ class DenseState:
         self._blocks: list[Task] = []
         moments = self._gram.moments
         self._blocks = self._tiles.map_values(
-            initial_state,
+            initial_block,
             moments.blocks,
             ByFeature(moments.diagonal),
             ByFeature(moments.products),
             Literal(self._regularization),
             Literal(self._size),
-            name="initial-state",
+            name="initial-scores",
         )
         self._picks: list[int] = []  # by which `_blocks` is past `_before`
         self._n_again = 0  # of these, how many an update before had gone through
@@ -127,7 +131,8 @@ class DenseState:
             return
         again = picks[:n_right]
         if n_right == len(picks):
-            self._before, again = self._blocks, []
+            if self._n_states > 1 or not picks:
+                self._before, again = self._blocks, []
             self._reach = min(2 * self._reach, MOST_PICKS)
         else:
             self._reach = n_right - self._n_again

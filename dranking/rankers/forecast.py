@@ -201,7 +201,7 @@ class SelectionForecast:
         numbers = {
             "moments": [0],
             "sum-moments": [2 * n + 1],
-            "initial-state": [2 * n + 1],
+            "initial-scores": [2 * n + 1],
             "gram-rows": [2 * J if self.keep_rows else J for J in self.rows_fetched],
             "sum-gram-rows": [n * J for J in self.rows_fetched],
             "update": [p * n + (p + 2) * t + 1 for p, t in self.updates],

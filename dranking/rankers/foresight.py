@@ -35,6 +35,7 @@ class Foresight:
 
     def __init__(self, gram: TotalRows, regularization: float, size: int) -> None:
         self._gram, self._regularization = gram, regularization
+        self._sample = gram.moments.sample  # its tasks run until it is looked at
         self._basis = np.empty((size, gram.n_features))
         self._start()
 
@@ -94,13 +95,12 @@ class Foresight:
         Where features nearly copy each other, guessed rows may contradict each other without bound.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            gains = totals.products**2 / totals.left
-        finite: Array = np.nan_to_num(gains, nan=0.0)
-        return finite
+            gains: Array = totals.products**2 / totals.left
+        gains[~np.isfinite(gains)] = 0.0
+        return gains
 
     def _row(self, feature: int) -> Array | None:
         row = self._gram.totals.get(feature)
-        moments = self._gram.moments
-        if row is None and moments.sample is not None:
-            row = moments.sample.row(feature, moments.diagonal)
+        if row is None and self._sample is not None:
+            row = self._sample.row(feature, self._gram.moments.diagonal)
         return None if row is None else frozen(row)

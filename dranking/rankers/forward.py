@@ -44,8 +44,10 @@ class ForwardSearch(Search):
         rules: SelectionRules,
     ) -> None:
         super().__init__(tiles, gram, state, regularization, rules)
-        self._foresight = Foresight(gram, regularization, rules.n_features)
         self._ask()
+        self._foresight: Foresight | None = None
+        if not rules.picks_otherwise:
+            self._foresight = Foresight(gram, regularization, rules.n_features)
 
     def _ask(self) -> None:
         """Draw the candidates of the next round, to be scored."""
@@ -104,7 +106,7 @@ class ForwardSearch(Search):
 
         Where picks are not by the error alone, or candidates are drawn each time, there are none.
         """
-        if self._planned or self._rules.picks_otherwise:
+        if self._planned or self._foresight is None:
             return self._planned or self.ranked[:1]
         return self._foresight.picks(
             self.path.selected, self._candidates, self._gains, self.n_to_come

@@ -259,8 +259,8 @@ def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
 
 
 def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
-    """Sums over the queries of a block, in order."""
-    return moments.diagonal.sum(axis=0), moments.products.sum(axis=0), moments.label_norms.sum()
+    """Sums over the queries of a block."""
+    return moments.totals[0], moments.totals[1], moments.label_norms.sum()
 
 
 def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any]:
@@ -379,15 +379,15 @@ def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
         lambda > 0.
     """
     shifted = gram.copy()
-    shifted[np.diag_indices_from(shifted)] += regularization
+    shifted.flat[:: len(gram) + 1] += regularization
     # A unit diagonal: what is lost then does not depend on the features' units.
-    scale = 1.0 / np.sqrt(np.diag(shifted))
+    scale = 1.0 / np.sqrt(shifted.diagonal())
     shifted *= scale
     shifted *= scale[:, None]
     rounding = len(scale) * np.finfo(np.float64).eps
     factor, failed = linalg.lapack.dpotrf(shifted, lower=True)
     weights: Array
-    if not failed and np.diag(factor).min() ** 2 > rounding:
+    if not failed and factor.diagonal().min() ** 2 > rounding:
         weights = scale * linalg.lapack.dpotrs(factor, scale * products, lower=True)[0]
         return weights
     values, vectors = linalg.eigh(shifted)

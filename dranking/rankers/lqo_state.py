@@ -12,7 +12,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.kernels import gram, lqo
 from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Moments
-from dranking.kernels.lqo import BlockState
+from dranking.kernels.lqo import BlockState, Start
 from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.lqo_predictions import held_out_scores, held_out_weights
 from dranking.kernels.packed import group_room
@@ -27,35 +27,30 @@ MOST_PICKS = 16
 HeldOutMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 
 
-def initial_state(
+def initial_block(
     moments: Moments, total_diagonal: Array, total_products: Array, regularization: float, size: int
 ) -> BlockState:
-    """State and scores of a block before the first round."""
+    """A block before the first round."""
     n_queries, n = moments.diagonal.shape
-    state = room(n_queries, 4, n)
-    lqo.initial_state(
-        moments.diagonal,
-        moments.products,
-        frozen(total_diagonal),
-        frozen(total_products),
-        regularization,
-        state,
-    )
+    totals = (np.ascontiguousarray(total) for total in (total_diagonal, total_products))
+    start = Start(*map(frozen, (moments.diagonal, moments.products, *totals)))
     block = BlockState(
-        state=state,
+        start=start,
+        state=np.empty((0, 4, n)),
         errors=moments.label_norms.copy(),
         within=group_room(n_queries, size),
         factors=group_room(n_queries, size),
         total_rows=np.empty((size, n)),
         scores=np.empty((1, n + 1)),
     )
-    lqo.score(block.state, block.errors, block.scores[0])
+    lqo.initial_scores(start, frozen(block.errors), regularization, block.scores[0])
     return block
 
 
-def announce(state: BlockState, rows: Array, slots: Indices, position: Indices) -> Array:
+def announce(block: BlockState, rows: Array, slots: Indices, position: Indices) -> Array:
     """What tiles must know of a feature that this one holds; see `lqo.announcement`."""
-    return lqo.announcement(state.state, frozen(rows), frozen(slots), frozen(position))
+    numbers = (frozen(rows), frozen(slots), frozen(position))
+    return lqo.announcement(_frozen_start(block), frozen(block.state), *numbers)
 
 
 def add_features(
@@ -76,6 +71,7 @@ def add_features(
     (n_picks, n), n_queries = total_rows.shape, len(block.errors)
     goes_on = len(selected) < len(block.total_rows)
     after = block._replace(
+        start=_frozen_start(block),
         state=room(n_queries if goes_on else 1, 4, n),
         errors=np.empty(n_queries),
         scores=np.empty((n_picks, n + 1)),
@@ -90,6 +86,11 @@ def add_features(
     )
     lqo.update(frozen(block.state), frozen(block.errors), picks, regularization, after)
     return after
+
+
+def _frozen_start(block: BlockState) -> Start:
+    """As it was made: what travelled may be writable."""
+    return Start(*map(frozen, block.start))
 
 
 def on_copy(function: Callable[..., BlockState], block: BlockState, *values: Any) -> BlockState:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from dranking.data.dataset import Dataset
@@ -14,7 +16,7 @@ from dranking.rankers.lqo_state import MOST_PICKS
 
 SURPLUS_ROWS = 4
 """Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
-last pick. As much as the state that an update keeps beside the one it makes."""
+last pick."""
 
 BLOCKS_IN_FLIGHT = 6
 """Blocks that the memory of a streaming task amounts to (measured): the one in use, the next one,
@@ -32,8 +34,10 @@ class MemoryPlan(NamedTuple):
         Gram rows of every query stay; else each round computes those it needs again.
     n_lockstep
         Paths (lambdas) run at the same time.
-    keep_state
-        A state per query and feature stays; else each round computes it again from sparse data.
+    n_states
+        States per query and feature that a path has at a time: 2, of which one is there to go back
+        to; 1 where that is always the one of no feature; 0 where each round computes it again from
+        sparse data. Of no account where scores come from the rows of the features kept.
     n_rows
         Gram rows kept at most.
     n_feature_blocks
@@ -45,7 +49,7 @@ class MemoryPlan(NamedTuple):
     resident: bool
     keep_rows: bool
     n_lockstep: int
-    keep_state: bool
+    n_states: int
     n_rows: int
     n_feature_blocks: int
     n_bytes: int
@@ -64,13 +68,19 @@ class Needs:
         Where tasks run.
     n_feature_blocks
         Into how many parts the features are split.
-    """
 
-    keep_state = True
+    Attributes
+    ----------
+    n_states
+        What a plan may have for its `n_states`: one state where there is no other way.
+    """
 
     def __init__(
         self, dataset: Dataset, size: int, executor: Executor, n_feature_blocks: int = 1
     ) -> None:
+        # An update goes through so many picks at most, and is of one alone between feature blocks.
+        begins_anew = size <= MOST_PICKS and n_feature_blocks == 1
+        self.n_states: Sequence[int] = (2, 1) if begins_anew else (2,)
         n, queries = dataset.n_features, dataset.n_queries
         # Data in this process is used as it is, but some columns of it are a copy.
         there = dataset.in_memory and executor.in_process and n_feature_blocks == 1
@@ -83,13 +93,15 @@ class Needs:
         self.stream = executor.n_slots * streamed // n_feature_blocks
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
         # What is of queries alone, every feature block has.
-        of_queries = queries * (size * (size + 1) + 1) * n_feature_blocks
+        of_queries = 8 * queries * (size * (size + 1) + 1) * n_feature_blocks
         # A[S, :] for every block, what it scores after each pick of an update, and `Foresight`.
         of_blocks = (size + min(size, MOST_PICKS)) * dataset.n_blocks
-        of_features, sums = 4 * queries * n, (of_blocks + size + SURPLUS_ROWS) * n
-        self.one_state = 8 * (of_features + sums + of_queries)
-        # An update keeps the state that it begins with, and shares what it only adds to.
-        self.state = 8 * (2 * of_features + sums + of_queries)
+        sums = 8 * (of_blocks + size + SURPLUS_ROWS) * n
+        self._state = 8 * 4 * queries * n
+        self.one_state = self._state + of_queries + sums
+        # Where tasks do not share what an update adds to, one that goes through picks again copies.
+        added_to = of_queries + 8 * size * n * dataset.n_blocks
+        self._copies = 0 if executor.in_process else added_to
         self.row = 8 * queries * n
         fresh = 2 * 8 * largest.n_queries * n * size
         self.scratch = executor.n_slots * fresh // n_feature_blocks
@@ -98,38 +110,43 @@ class Needs:
         """Gram rows that a number of paths may keep."""
         return min(self._n, n_lockstep * self._size + SURPLUS_ROWS) if keep_rows else self._n
 
-    def total(self, resident: bool, keep_rows: bool, n_lockstep: int) -> int:
+    def path(self, n_states: int) -> int:
+        """What a path keeps beside Gram rows."""
+        return self.one_state + (n_states - 1) * self._state + self._copies
+
+    def total(self, resident: bool, keep_rows: bool, n_lockstep: int, n_states: int = 2) -> int:
         """All of it."""
         data = self.data if resident else self.stream
         rows = self.n_rows(n_lockstep) * self.row if keep_rows else self.scratch
-        return data + self.moments + n_lockstep * self.state + rows
+        return data + self.moments + n_lockstep * self.path(n_states) + rows
 
 
 class SparseNeeds(Needs):
     """The same where nothing is kept of a query: multiples of n_features alone."""
 
-    keep_state = False
-
     def __init__(self, dataset: Dataset, size: int, executor: Executor) -> None:
         super().__init__(dataset, size, executor)
+        self.n_states = (0,)
         n = 8 * self._n
         n_tiles = len(tile_ranges(dataset, executor.n_slots))
         copies = 1 if executor.in_process else executor.n_slots
         self.moments = 2 * n
         self.row = n
         # A[S, i] and what S explains of every candidate; the sums of the tiles; `Foresight`.
-        self.state = (2 * size + 8) * n * copies + (n_tiles + 1) * n + (size + SURPLUS_ROWS) * n
+        self._path = (2 * size + 8) * n * copies + (n_tiles + 1) * n + (size + SURPLUS_ROWS) * n
         self.scratch = executor.n_slots * (2 * size + 20) * n
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
         """Gram rows that a number of paths may fetch."""
         return super().n_rows(n_lockstep)
 
-    def total(self, resident: bool, keep_rows: bool, n_lockstep: int) -> int:
+    def path(self, n_states: int) -> int:
+        """What a path keeps beside Gram rows."""
+        return self._path
+
+    def total(self, resident: bool, keep_rows: bool, n_lockstep: int, n_states: int = 2) -> int:
         """All of it."""
-        data = self.data if resident else self.stream
-        rows = self.n_rows(n_lockstep) * self.row
-        return data + self.moments + n_lockstep * self.state + rows + self.scratch
+        return super().total(resident, True, n_lockstep, n_states) + self.scratch
 
 
 def needs_of(dataset: Dataset, size: int, executor: Executor) -> Needs:
@@ -158,8 +175,9 @@ def plan_memory(
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
-    Rows are kept before X is: without X each pass reads storage, and there are fewer passes than
-    rounds; without rows each round computes all rows of the features selected so far.
+    A single state is the last resort. Rows are kept before X is: without X each pass reads storage,
+    and there are fewer passes than rounds; without rows each round computes all rows of the
+    features selected so far.
 
     Parameters
     ----------
@@ -190,24 +208,19 @@ def plan_memory(
     if feature_blocks > 1:
         needs = Needs(dataset, size, executor, feature_blocks)
     streamable = [True] if dataset.in_memory else [True, False]
-    for keep_rows in (True, False):
-        for resident in streamable:
-            for n_lockstep in range(n_paths, 0, -1):
-                n_bytes = needs.total(resident, keep_rows, n_lockstep)
-                if n_bytes <= available:
-                    return MemoryPlan(
-                        resident,
-                        keep_rows,
-                        n_lockstep,
-                        needs.keep_state,
-                        needs.n_rows(n_lockstep, keep_rows),
-                        feature_blocks,
-                        n_bytes,
-                    )
-    least = needs.total(streamable[-1], False, 1)
+    ways = product(needs.n_states, (True, False), streamable, range(n_paths, 0, -1))
+    for n_states, keep_rows, resident, n_lockstep in ways:
+        n_bytes = needs.total(resident, keep_rows, n_lockstep, n_states)
+        if n_bytes <= available:
+            n_rows = needs.n_rows(n_lockstep, keep_rows)
+            return MemoryPlan(
+                resident, keep_rows, n_lockstep, n_states, n_rows, feature_blocks, n_bytes
+            )
+    least = needs.total(streamable[-1], False, 1, needs.n_states[-1])
+    of_state = needs.path(needs.n_states[-1])
     raise UsageError(
         f"selecting {size} of {dataset.n_features} features over {dataset.n_queries:,} queries "
-        f"needs at least {format_bytes(least)} of memory ({format_bytes(needs.state)} of it state "
+        f"needs at least {format_bytes(least)} of memory ({format_bytes(of_state)} of it state "
         f"per query), but there is {format_bytes(available)}. Raise memory_limit, add workers, or "
         "select fewer features."
     )
@@ -224,7 +237,7 @@ def needed_feature_blocks(
     if dataset.in_memory and executor.in_process:
         return 1  # splitting would copy it
     largest = max(dataset.blocks, key=lambda block: block.n_values)
-    kept = needs.moments + needs.state + needs.n_rows(1) * needs.row
+    kept = needs.moments + needs.path(max(needs.n_states)) + needs.n_rows(1) * needs.row
     tile = 4 * largest.n_values + kept * largest.n_queries // dataset.n_queries
     share = available if executor.in_process else available // executor.n_slots
     needed = max(-(-4 * largest.n_values // MAX_TILE_BYTES), -(-tile // share))

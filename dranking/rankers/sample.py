@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import cast
+from functools import cached_property, partial
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.dataset import Dataset
 from dranking.data.query_statistics import QueryStatistics
 from dranking.engine.executor import with_one_blas_thread
 from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.compile import frozen
-from dranking.kernels.foresight import add_sampled_row
+from dranking.kernels.foresight import RoundedDocuments, add_sampled_row, rounded
 from dranking.kernels.gram import centre_first
 
 Array = NDArray[np.float64]
@@ -34,30 +33,47 @@ MOST_WITHIN_STATISTICS = 2**15
 """Documents whose statistics are a sample at most."""
 
 
+class Products(NamedTuple):
+    """The features in a sample, centred within queries.
+
+    Attributes
+    ----------
+    norms
+        (n_features,).
+    row
+        From a feature to its (n_features,) products with all features there.
+    """
+
+    norms: Array
+    row: Callable[[int], NDArray[np.floating]]
+
+
 class Sample:
     """Some documents, evenly from all blocks, that guess Gram rows.
 
     Parameters
     ----------
-    norms
-        (n_features,) of the features in the sample, centred within queries.
-    products
-        From a feature to its (n_features,) products with all features there.
+    taken
+        Waits for what they give; called where a row is asked for first.
     """
 
-    def __init__(self, norms: Array, products: Callable[[int], NDArray[np.floating]]) -> None:
-        self._norms, self._products = norms, products
+    def __init__(self, taken: Callable[[], Products]) -> None:
+        self._taken = taken
         self._correlations: dict[int, Array] = {}
+
+    @cached_property
+    def _products(self) -> Products:
+        return self._taken()
 
     def row(self, feature: int, diagonal: Array) -> Array:
         """(n_features,) A[i, :] of a feature i by its correlations; `diagonal` is that of A."""
         if feature not in self._correlations:
-            norms = self._norms * self._norms[feature]
-            correlations = np.divide(
-                self._products(feature), norms, out=np.zeros_like(norms), where=norms > 0.0
-            )
-            # Products of huge values may have overflown.
-            self._correlations[feature] = np.clip(np.nan_to_num(correlations), -1.0, 1.0)
+            norms = self._products.norms * self._products.norms[feature]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                correlations = self._products.row(feature) / norms
+            # Of features without any norm, and where products of huge values have overflown.
+            correlations[~np.isfinite(correlations)] = 0.0
+            self._correlations[feature] = np.minimum(np.maximum(correlations, -1.0), 1.0)
         scale = np.sqrt(diagonal * diagonal[feature])
         row: Array = self._correlations[feature] * scale
         return row
@@ -73,41 +89,69 @@ def sample_of(tiles: Tiles) -> Sample | None:
     if dataset.is_sparse or tiles.n_feature_blocks > 1:
         return None
     if not dataset.has_documents:
-        return sample_of_statistics(dataset)
+        return Sample(partial(products_of_statistics, some_statistics(tiles)))
     if not tiles.resident:
         return None
     n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
     per_block = Literal(max(LEAST_DOCUMENTS, -(-n_documents // dataset.n_blocks)))
     if tiles.executor.in_process:
-        parts = tiles.map_blocks(first_documents, per_block, name="sample")
-        return sample_from(tiles.gather(parts))
+        parts = tiles.map_blocks(round_first, per_block, name="sample")
+        return Sample(lambda: products_of_documents(tiles.gather(parts)))
     if not is_summed(tiles.n_tiles, dataset.n_features):
         return None
     blocks = tiles.map_blocks(products_of_first, per_block, name="sample")
-    products = tiles.sum(blocks, np.asarray, "sample")
-    return Sample(np.sqrt(np.diagonal(products)), products.__getitem__)
+    return Sample(lambda: summed_products(tiles.sum(blocks, np.asarray, "sample")))
 
 
-def sample_from(parts: Sequence[NDArray[np.float32]]) -> Sample:
-    """The sample of documents (n_documents, n_features), centred within queries, in parts."""
-    squares = sum(np.einsum("di,di->i", part, part, dtype=np.float64) for part in parts)
-    return Sample(np.sqrt(squares), partial(products_with, [frozen(part) for part in parts]))
+def summed_products(products: Array) -> Products:
+    """Those of all features with each other."""
+    return Products(np.sqrt(np.diagonal(products)), products.__getitem__)
 
 
-def sample_of_statistics(dataset: Dataset) -> Sample:
-    """Some blocks of a statistics store, evenly, whose rows are read as they are asked for."""
+def products_of_documents(parts: Sequence[RoundedDocuments]) -> Products:
+    """Those of documents, in parts."""
+    numbers, units, squares = (np.concatenate(each) for each in zip(*parts, strict=True))
+    ends = np.cumsum([len(part.numbers) for part in parts])
+
+    def row(feature: int) -> Array:
+        products = np.zeros(numbers.shape[1])
+        add_sampled_row(frozen(numbers), frozen(units), frozen(ends), feature, products)
+        return products
+
+    return Products(np.sqrt((squares * units**2).sum(axis=0)), row)
+
+
+def some_statistics(tiles: Tiles) -> Callable[[], list[QueryStatistics]]:
+    """What gives some blocks of a statistics store, evenly: those that are there, or read anew."""
+    dataset = tiles.dataset
     number = max(1, MOST_WITHIN_STATISTICS * dataset.n_blocks // dataset.n_documents)
-    chosen = range(0, dataset.n_blocks, -(-dataset.n_blocks // number))
-    blocks = [cast(QueryStatistics, dataset.block(index)) for index in chosen]
+    chosen = slice(0, dataset.n_blocks, -(-dataset.n_blocks // number))
+    if tiles.resident and tiles.executor.in_process:
+        there = tiles.map_blocks(itself, name="sample")
+        return lambda: tiles.gather(there)[chosen]
+    indices = range(dataset.n_blocks)[chosen]
+    return lambda: [cast(QueryStatistics, dataset.block(index)) for index in indices]
+
+
+def itself(block: QueryStatistics) -> QueryStatistics:
+    """The block, which stays where it is."""
+    return block
+
+
+def products_of_statistics(given: Callable[[], list[QueryStatistics]]) -> Products:
+    """Those of some blocks."""
+    blocks = given()
     squares = sum(block.weights @ block.diagonal for block in blocks)
-    return Sample(np.sqrt(squares), partial(products_in, blocks))
+    return Products(np.sqrt(squares), partial(products_in, blocks))
 
 
 def products_in(blocks: Sequence[QueryStatistics], feature: int) -> Array:
     """(n_features,) row of a feature of A, summed over the queries of some blocks."""
-    wanted = np.array([feature])
-    row: Array = sum(block.weights @ block.rows(wanted)[0] for block in blocks)
-    return row
+    total = np.zeros(blocks[0].n_features)
+    for block in blocks:
+        [row] = block.rows([feature])
+        total += block.weights @ row
+    return total
 
 
 def is_summed(n_tiles: int, n_features: int) -> bool:
@@ -115,19 +159,17 @@ def is_summed(n_tiles: int, n_features: int) -> bool:
     return n_tiles * n_features**2 <= MOST_PRODUCTS
 
 
-def products_with(parts: Sequence[NDArray[np.float32]], feature: int) -> NDArray[np.float32]:
-    """(n_features,) products of a feature with all features of a sample."""
-    products = np.zeros(parts[0].shape[1], np.float32)
-    for part in parts:
-        add_sampled_row(part, feature, products)
-    return products
-
-
 def products_of_first(block: QueryBlock, number: int) -> Array:
     """(n_features, n_features) products of the features in the first documents of a block."""
     documents = first_documents(block, number)
-    products: NDArray[np.float32] = with_one_blas_thread(np.matmul, documents.T, documents)
+    with np.errstate(over="ignore"):
+        products: NDArray[np.float32] = with_one_blas_thread(np.matmul, documents.T, documents)
     return products.astype(np.float64)
+
+
+def round_first(block: QueryBlock, number: int) -> RoundedDocuments:
+    """The first documents of a block, rounded."""
+    return rounded(first_documents(block, number))
 
 
 def first_documents(block: QueryBlock, number: int) -> NDArray[np.float32]:

@@ -26,8 +26,10 @@ from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError, UsageError
+from dranking.kernels.compile import frozen
 from dranking.kernels.dense_gram import Moments
-from dranking.kernels.statistics import weighted_rows
+from dranking.kernels.gram import add_up
+from dranking.kernels.statistics import add_weighted
 from dranking.rankers.estimator import check_training_data
 
 Array = NDArray[np.float64]
@@ -179,32 +181,34 @@ def _check_new(store: StatisticsDataset, data: Dataset) -> None:
 
 def statistics_moments(block: QueryStatistics) -> Moments:
     """What `dranking.kernels.gram.moments` finds in the documents."""
-    weights = block.weights
-    no_means = np.empty((0, block.n_features))
-    return Moments(
-        block.diagonal * weights[:, None],
-        block.products * weights[:, None],
-        block.label_norms * weights,
-        no_means,
-    )
+    n, weights = block.n_features, block.query_weights
+    diagonal, products, norms = block.diagonal, block.products, block.label_norms
+    if weights is not None:
+        diagonal, products = diagonal * weights[:, None], products * weights[:, None]
+        norms = norms * weights
+    moments = Moments(diagonal, products, norms, np.empty((0, n)), np.empty((2, n)))
+    add_up(frozen(diagonal), frozen(products), moments.totals)
+    return moments
 
 
 def statistics_rows(
     block: QueryStatistics, wanted: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
 ) -> Array:
     """What `dranking.kernels.gram.gram_rows` finds in the documents."""
-    return weighted_rows(block.rows(wanted), block.weights, slots, rows)
+    totals = np.zeros((len(wanted), block.n_features))
+    weights = frozen(block.weights)
+    for slot, kept, total in zip(slots, block.rows(wanted.tolist()), totals, strict=True):
+        add_weighted(frozen(kept), weights, rows[slot], total)
+    return totals
 
 
 def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
     """A, b and y.y of one block."""
     moments = statistics_moments(block)
     n = block.n_features
-    row = np.empty((1, block.n_queries, n))
-    first = np.zeros(1, np.int64)
-    total = np.empty((n, n))
-    for i in range(n):
-        [total[i]] = statistics_rows(block, np.array([i]), first, row)
+    row, total, weights = np.empty((block.n_queries, n)), np.zeros((n, n)), frozen(block.weights)
+    for i, kept in enumerate(block.rows(range(n))):
+        add_weighted(frozen(kept), weights, row, total[i])
     return _symmetric(total), moments.products.sum(axis=0), float(moments.label_norms.sum())
 
 
@@ -223,7 +227,9 @@ def statistics_errors(
     values, products, regularizations = spectrum
     errors = np.zeros(len(regularizations))
     moments = statistics_moments(block)
-    rows = block.rows(np.arange(block.n_features))
+    rows = np.empty((block.n_features, block.n_queries, block.n_features))
+    for i, row in enumerate(block.rows(range(block.n_features))):
+        rows[i] = row
     for q, weight in enumerate(block.weights):
         gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
         own = vectors.T @ moments.products[q]

@@ -5,7 +5,7 @@ import pytest
 
 from dranking.engine.tiles import Tiles
 from dranking.rankers.dense_state import DenseCriterion
-from dranking.rankers.memory import MemoryPlan
+from dranking.rankers.memory import MemoryPlan, plan_memory
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.selection import select_paths
 from tests.engine.forgetful import Forgetful
@@ -45,11 +45,29 @@ def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, mon
         assert_same_bits(found, expected)
 
 
+@pytest.mark.parametrize("keep_rows", [True, False])
+@pytest.mark.parametrize("lambdas", [[0.5], [0.01, 0.5, 30.0]])
+@pytest.mark.parametrize("search", ["forward", "floating"])
+def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows, monkeypatch):
+    rules = SelectionRules(9, search=search, prefetch=3)
+    expected = select_paths(dataset, lambdas, rules, executor="threads").paths
+
+    def with_one_state(*arguments, **options):
+        return plan_memory(*arguments, **options)._replace(n_states=1, keep_rows=keep_rows)
+
+    monkeypatch.setattr("dranking.rankers.selection.plan_memory", with_one_state)
+    monkeypatch.setattr("dranking.rankers.forward.Foresight", Misled)
+    for seed in range(3):
+        found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
+        for path, wanted in zip(found, expected, strict=True):
+            assert_same_bits(path, wanted)
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_row_that_one_path_counts_on_and_another_drops(dataset, lost):
     """What is computed again finds the slot taken by the other path."""
     executor = Forgetful(0, share=0.0)
-    plan = MemoryPlan(True, True, 2, True, n_rows=3, n_feature_blocks=1, n_bytes=0)
+    plan = MemoryPlan(True, True, 2, 2, n_rows=3, n_feature_blocks=1, n_bytes=0)
     gram, [one, other] = DenseCriterion(Tiles(dataset, executor), plan, 3).open([0.5, 30.0])
     gram.fetch([7, 4])
     one.add(np.array([7]), lambda: [4])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dranking.kernels import lqo
-from dranking.kernels.lqo import BlockState
+from dranking.kernels.lqo import BlockState, Start
 from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.packed import MOST_LANES, group_room
 from dranking.rankers.lqo_state import add_features
@@ -35,17 +35,17 @@ class Problem:
         products = np.ascontiguousarray(self.products[:, columns])
         n_queries, n = products.shape
         diagonal = np.ascontiguousarray(np.diagonal(self.gram, axis1=1, axis2=2)[:, columns])
+        start = Start(diagonal, products, diagonal.sum(axis=0), products.sum(axis=0))
         block = BlockState(
-            np.empty((n_queries, 4, n)),
+            start,
+            np.empty((0, 4, n)),
             self.norms.copy(),
             group_room(n_queries, size),
             group_room(n_queries, size),
             np.empty((size, n)),
             np.empty((1, n + 1)),
         )
-        totals = diagonal.sum(axis=0), products.sum(axis=0)
-        lqo.initial_state(diagonal, products, *totals, LAMBDA, block.state)
-        lqo.score(block.state, block.errors, block.scores[0])
+        lqo.initial_scores(start, block.errors, LAMBDA, block.scores[0])
         return block
 
     def select(self, block, selected, n_picks=1, rows=None, slots=None):
@@ -70,10 +70,18 @@ class Problem:
         return np.array([s, r, weight * z.T @ p, weight * (z * z).sum(axis=0)]), weight * p @ p
 
 
+def initial_state(block, q):
+    """The state of a query before any feature is selected."""
+    state = np.full((4, len(block.total_rows[0])), np.nan)
+    lqo.initial_state(block.start, q, LAMBDA, state)
+    return state
+
+
 def updated(block, picks):
     """The block after some picks, itself as it was but for what rounds add to."""
+    n_queries, n = block.start.products.shape
     after = block._replace(
-        state=np.full_like(block.state, np.nan),
+        state=np.full((n_queries, 4, n), np.nan),
         errors=np.full_like(block.errors, np.nan),
         scores=np.full((len(picks.total_rows), block.scores.shape[1]), np.nan),
     )
@@ -90,7 +98,8 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
         outside = [i for i in range(problem.n_features) if i not in selected]
         for q in range(len(problem.queries)):
             state, error = problem.defined_state(q, selected)
-            np.testing.assert_allclose(block.state[q][:, outside], state[:, outside], atol=1e-12)
+            found = block.state[q] if t > 0 else initial_state(block, q)
+            np.testing.assert_allclose(found[:, outside], state[:, outside], atol=1e-12)
             assert block.errors[q] == pytest.approx(error, rel=1e-12)
         assert block.scores[0, -1] == pytest.approx(
             held_out_error(problem.queries, selected, LAMBDA), rel=1e-12
@@ -129,7 +138,7 @@ def test_slots_say_where_a_row_is_kept():
     for t in range(3):
         blocks[0] = problem.select(blocks[0], order[: t + 1])
         blocks[1] = problem.select(blocks[1], order[: t + 1], 1, kept, slots[: t + 1])
-    for left, right in zip(*blocks, strict=True):
+    for left, right in zip(*(block._replace(start=0) for block in blocks), strict=True):
         np.testing.assert_array_equal(left, right)
 
 
@@ -145,6 +154,7 @@ def test_feature_blocks_that_are_told_of_a_pick_have_the_bits_of_all_features(bo
         owner = next(c for c, part in enumerate(columns) if part.start <= f < part.stop)
         here = (columns[owner].start <= S) & (columns[owner].stop > S)
         announced = lqo.announcement(
+            parts[owner].start,
             parts[owner].state,
             np.ascontiguousarray(problem.rows[:, :, columns[owner]]),
             S,
@@ -180,20 +190,27 @@ def test_picks_together_have_the_bits_of_one_after_the_other(cuts, n_queries):
     np.testing.assert_array_equal(block.factors, rounds[-1].factors)
 
 
-def test_picks_that_were_wrong_leave_nothing_behind():
+@pytest.mark.parametrize("first", [(), (4,)])
+def test_picks_that_were_wrong_leave_nothing_behind(first):
     problem = Problem()
-    start = problem.start(4)
-    before = start.state.copy(), start.errors.copy()
-    problem.select(start, (2, 6, 1, 3), 4)
-    np.testing.assert_array_equal(start.state, before[0])
-    np.testing.assert_array_equal(start.errors, before[1])
-    found = problem.select(start, (2, 5, 0), 3)
-    expected = problem.select(problem.start(4), (2, 5, 0), 3)
-    t = 3 * 4 // 2
+
+    def begin():
+        block = problem.start(5)
+        return problem.select(block, first) if first else block
+
+    block = begin()
+    before = block.state.copy(), block.errors.copy()
+    problem.select(block, (*first, 2, 6, 1, 3), 4)
+    np.testing.assert_array_equal(block.state, before[0])
+    np.testing.assert_array_equal(block.errors, before[1])
+    found = problem.select(block, (*first, 2, 5, 0), 3)
+    expected = problem.select(begin(), (*first, 2, 5, 0), 3)
+    t = len(first) + 3
     for name in ("state", "errors", "scores"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    np.testing.assert_array_equal(found.factors[:, :t], expected.factors[:, :t])
-    np.testing.assert_array_equal(found.within[:, :t], expected.within[:, :t])
+    n = t * (t + 1) // 2
+    np.testing.assert_array_equal(found.factors[:, :n], expected.factors[:, :n])
+    np.testing.assert_array_equal(found.within[:, :n], expected.within[:, :n])
 
 
 def test_a_feature_without_any_effect_changes_no_bit():
@@ -210,17 +227,23 @@ def test_a_feature_without_any_effect_changes_no_bit():
     np.testing.assert_array_equal(block.state, before.state)
 
 
-@pytest.mark.parametrize("t", range(10))
-def test_elimination_equals_matrix_products(t):
+@pytest.mark.parametrize("n_picks", [1, 3])
+@pytest.mark.parametrize("n", [5, 12, 13, 24, 35])
+@pytest.mark.parametrize("t", [0, 1, 6])
+def test_elimination_equals_matrix_products(n, t, n_picks):
     rng = np.random.default_rng(t)
-    rows, total_rows = rng.normal(size=(12, 3, 5)), rng.normal(size=(t + 1, 5))
-    slots, beta, delta = rng.permutation(12)[: t + 1], *rng.normal(size=(2, t))
-    m, h, g = out = np.empty((3, 5))
+    size = t + n_picks
+    rows, total_rows = rng.normal(size=(12, 3, n)), rng.normal(size=(size, n))
+    slots, beta, delta = rng.permutation(12)[:size], *rng.normal(size=(2, n_picks, size))
+    out = np.full((n_picks, 2, n), np.nan)
     lqo.eliminate(beta, delta, rows, slots, total_rows, 1, out)
     kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
-    np.testing.assert_allclose(g, kept[t] - beta @ kept[:t], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(m, left_out[t] - beta @ left_out[:t], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(h, g - delta @ left_out[:t], rtol=1e-12, atol=1e-13)
+    for pick, (m, h) in enumerate(out):
+        f = t + pick
+        b, d = beta[pick, :f], delta[pick, :f]
+        g = kept[f] - b @ kept[:f]
+        np.testing.assert_allclose(m, left_out[f] - b @ left_out[:f], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(h, g - d @ left_out[:f], rtol=1e-12, atol=1e-13)
 
 
 def test_reference_weights_solve_the_ridge_problem():

@@ -8,7 +8,7 @@ import pytest
 from dranking.kernels import pages
 from dranking.kernels.compile import kernel
 from dranking.kernels.pages import HUGE_PAGE, SLAB, room, side_by_side
-from dranking.kernels.panels import WIDTH, add_panel, padded
+from dranking.kernels.panels import NARROW_WIDTH, WIDTH, add_panel, eliminate_panel, padded
 from dranking.rankers.gram import block_moments, room_for_rows, with_fresh_rows
 from tests.rankers.problems import random_problem
 
@@ -32,6 +32,38 @@ def test_panels_are_sums_in_order_rounded_once_a_product(add, size):
                 wanted[row, i] = float(product + Fraction(wanted[row, i]))
     add(weights[0], weights[1], strip, size, sums, WIDTH)
     np.testing.assert_array_equal(sums, wanted)
+
+
+@kernel
+def eliminated(beta, delta, rows, slots, total_rows, q, column, out):
+    eliminate_panel(beta, delta, rows, slots, total_rows, q, column, out)
+
+
+@pytest.mark.parametrize("eliminate", [eliminated, eliminate_panel], ids=["compiled", "python"])
+@pytest.mark.parametrize("t", [0, 1, 5])
+def test_eliminations_are_sums_in_order_rounded_once_a_product(eliminate, t):
+    rng = np.random.default_rng(t)
+    n, slots = NARROW_WIDTH + 5, rng.permutation(7)[: t + 1]
+    beta, delta = rng.normal(size=(2, t))
+    rows, total_rows = rng.normal(size=(7, 3, n)), rng.normal(size=(t + 1, n))
+    out = np.full((2, n), np.nan)
+    eliminate(beta, delta, rows, slots, total_rows, 2, 3, out)
+
+    def minus_product(total, a, b):
+        return float(Fraction(total) - Fraction(a) * Fraction(b))
+
+    for i in range(n):
+        if not 3 <= i < 3 + NARROW_WIDTH:
+            assert np.isnan(out[:, i]).all()
+            continue
+        own = rows[slots, 2, i]
+        others = total_rows[:, i] - own
+        g, m, h = own[t], others[t], 0.0
+        for j in range(t):
+            g = minus_product(g, beta[j], own[j])
+            m = minus_product(m, beta[j], others[j])
+            h = minus_product(h, delta[j], others[j])
+        np.testing.assert_array_equal(out[:, i], [m, h + g])
 
 
 def test_padded_columns_are_whole_panels():

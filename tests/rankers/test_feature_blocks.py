@@ -213,6 +213,14 @@ def test_one_feature_block_tells_nobody(datasets):
     assert not any(name.startswith("shared-") for name in found.traffic)
 
 
+def test_blocks_of_one_feature_add_up_many_queries_in_the_same_order():
+    dataset = random_problem(4, n_queries=60, n_features=6).dataset()
+    assert dataset.n_blocks == 1
+    expected = select_paths(dataset, LAMBDAS, SelectionRules(4)).paths
+    found = select_paths(dataset, LAMBDAS, SelectionRules(4), feature_blocks=6).paths
+    assert_same_paths(found, expected)
+
+
 def test_features_are_split_where_a_block_is_too_large_for_a_tile(datasets, monkeypatch):
     stored, run = datasets[1], get_executor("threads")
     assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 1

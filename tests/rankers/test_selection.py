@@ -10,11 +10,13 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.rankers import selection
+from dranking.rankers import dense_state, forward, selection
+from dranking.rankers.lqo_state import add_features
 from dranking.rankers.memory import Needs, plan_memory
 from dranking.rankers.path import SelectionRules
 from dranking.rankers.rescoring import Rescoring
 from dranking.rankers.selection import select_paths
+from tests.rankers.misled import Misled
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
 
@@ -43,10 +45,11 @@ def limits(dataset):
     """A memory limit for every way to run, the most memory first."""
     needs = Needs(dataset, SIZE, get_executor("threads"))
     ways = [
-        (resident, keep, n)
+        (resident, keep, n, n_states)
         for keep in (True, False)
         for resident in ((True,) if dataset.in_memory else (True, False))
         for n in (3, 1)
+        for n_states in (2, 1)
     ]
     return {way: needs.total(*way) for way in ways}
 
@@ -59,11 +62,30 @@ def test_no_memory_limit_changes_a_bit(stored, where):
     for limit in limits(dataset).values():
         plan = plan_memory(dataset, len(LAMBDAS), SIZE, get_executor("threads"), limit)
         assert plan.n_bytes <= limit
-        seen.add(plan[:3])
+        seen.add(plan[:4])
         found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), memory_limit=limit)
         assert_same_paths(found.paths, expected)
     assert len(seen) >= (6 if where == 0 else 3)  # some limits allow a better way than theirs
-    assert {keep for _, keep, _ in seen} == {True, False}
+    assert {keep for _, keep, _, _ in seen} == {True, False}
+    assert {n_states for _, _, _, n_states in seen} == {2, 1}
+
+
+@pytest.mark.parametrize("n_states", [2, 1])
+def test_with_room_for_one_state_updates_begin_with_none(stored, monkeypatch, n_states):
+    dataset = stored[1]
+    begun_with = set()
+
+    def noted(block, *values):
+        begun_with.add(len(block.state))
+        return add_features(block, *values)
+
+    expected = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
+    monkeypatch.setattr(dense_state, "add_features", noted)
+    monkeypatch.setattr(forward, "Foresight", Misled)
+    limit = limits(dataset)[True, False, 1, n_states]
+    found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), memory_limit=limit).paths
+    assert_same_paths(found, expected)
+    assert (begun_with == {0}) == (n_states == 1)
 
 
 def test_streaming_reads_storage_once_a_pass(stored, monkeypatch):
@@ -76,7 +98,7 @@ def test_streaming_reads_storage_once_a_pass(stored, monkeypatch):
         return block(self, index, columns)
 
     monkeypatch.setattr(type(dataset), "block", counted)
-    limit = limits(dataset)[False, True, 1]
+    limit = limits(dataset)[False, True, 1, 2]
     found = select_paths(dataset, [1.0], SelectionRules(SIZE), memory_limit=limit)
     assert len(reads) == found.n_passes * dataset.n_blocks
     reads.clear()

@@ -208,9 +208,9 @@ def test_the_state_is_kept_where_it_is_smaller_than_the_data():
     )
     assert type(needs_of(sparser, 2, run)) is SparseNeeds
     assert type(needs_of(denser, 2, run)) is Needs
-    assert plan_memory(denser, 1, 2, run, None).keep_state
-    assert not plan_memory(sparser, 1, 2, run, None).keep_state
-    assert plan_memory(sparser, 1, 2, run, None, of_kept=True).keep_state
+    assert plan_memory(denser, 1, 2, run, None).n_states == 2
+    assert plan_memory(sparser, 1, 2, run, None).n_states == 0
+    assert plan_memory(sparser, 1, 2, run, None, of_kept=True).n_states == 2
 
 
 def test_no_executor_changes_whether_the_state_is_kept():
