@@ -115,7 +115,7 @@ class RowFile:
         start = source.seek(0, os.SEEK_END) - _INDEX_ENTRY * self._n_rows
         source.seek(max(start, 0))
         content = source.read()
-        if checksum(content) != self._index_checksum:
+        if start < 0 or checksum(content) != self._index_checksum:
             raise DamagedFileError("the checksum of its index is wrong")
         n_bytes, checksums = np.frombuffer(content, "<u8").reshape(self._n_rows, 2).T
         ends = np.cumsum(n_bytes)

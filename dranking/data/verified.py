@@ -155,7 +155,9 @@ def _read_parquet(source: pa.BufferReader) -> pa.Table:
 
 
 def _read_arrow(source: pa.BufferReader) -> pa.Table:
-    return pa.ipc.open_file(source).read_all()
+    table = pa.ipc.open_file(source).read_all()
+    table.validate(full=True)  # it is used where it lies, and offsets might lead out of it
+    return table
 
 
 def read_manifest(directory: Path, model: type[Manifest], kind: Kind) -> tuple[Manifest, str]:

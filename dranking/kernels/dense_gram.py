@@ -57,7 +57,7 @@ STRIP = 16
 """Documents centred at a time: some hundred features of them stay near."""
 
 GROUP = 4
-"""Documents added at a time."""
+"""Documents that moments take at a time."""
 
 LINE = 16
 """Float32 numbers of a line of the cache."""
@@ -116,7 +116,10 @@ def query_means(features: Dense, start: int, end: int, mean: Array) -> None:
 
 @kernel
 def centre_strip(features: Dense, start: int, end: int, mean: Array, strip: Array) -> None:
-    """Overwrite `strip[:end - start]` with centred documents start to end, a document a row."""
+    """Overwrite `strip[:end - start]` with centred documents start to end, a document a row.
+
+    Those a strip further are brought near meanwhile.
+    """
     n = len(mean)
     values = features.values
     if features.by_feature:

@@ -19,7 +19,6 @@ LARGEST = 127
 """Of an int8. Rounding changes a feature by less than its spread: among n documents the largest
 number is at most the root of n times that, and n is some thousands."""
 
-
 TINY = 1e-37
 """Multiples of smaller units are zero: what one over them is, is no float32."""
 

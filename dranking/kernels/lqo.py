@@ -179,8 +179,7 @@ def bring_near(rows: Array, slots: NDArray[np.int64], q: int) -> None:
 def eliminate(
     beta: Array,
     delta: Array,
-    rows: Array,
-    slots: NDArray[np.int64],
+    picks: Picks,
     total_rows: Array,
     q: int,
     out: Array,
@@ -194,13 +193,11 @@ def eliminate(
     ----------
     beta, delta
         (n_picks, size) of each pick the first numbers, as of `GroupPivots`.
-    rows, slots
-        As in `Picks`.
     total_rows
         (at least size, n_features) A[i, :] of S and the picks.
     """
-    beta, delta, rows = borrowed(beta), borrowed(delta), borrowed(rows)
-    slots, total_rows, out = borrowed(slots), borrowed(total_rows), borrowed(out)
+    beta, delta, picks = borrowed(beta), borrowed(delta), borrowed(picks)
+    total_rows, out = borrowed(total_rows), borrowed(out)
     n_picks, size = beta.shape
     n = out.shape[2]
     for first in range(0, n, NARROW_WIDTH):
@@ -208,7 +205,7 @@ def eliminate(
         column = min(first, n - NARROW_WIDTH)
         for pick in range(n_picks):
             t = size - n_picks + pick
-            of_pick = beta[pick, :t], delta[pick, :t], rows, slots, total_rows, q
+            of_pick = beta[pick, :t], delta[pick, :t], picks.rows, picks.slots, total_rows, q
             if column < 0:
                 eliminate_columns(*of_pick, 0, n, out[pick])
             else:
@@ -298,7 +295,7 @@ def select_in_query(
     t = len(picks.slots) - n_picks
     state = after.state[q % len(after.state)]
     beta, delta = pivots.beta[lane], pivots.delta[lane]
-    eliminate(beta, delta, picks.rows, picks.slots, after.total_rows, q, rows)
+    eliminate(beta, delta, picks, after.total_rows, q, rows)
     for pick in range(n_picks):
         size = t + pick
         if len(picks.announced) > 0:

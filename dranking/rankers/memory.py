@@ -202,12 +202,14 @@ def plan_memory(
     available = executor.memory_bytes if limit is None else parse_memory(limit)
     needs = (Needs if of_kept else needs_of)(dataset, size, executor)
     whole = why_not_split(dataset, of_whole_queries)
+    is_free = feature_blocks is None
     if feature_blocks is None:
         feature_blocks = 1 if whole else needed_feature_blocks(dataset, needs, executor, available)
     check_feature_blocks(feature_blocks, dataset.n_features, whole)
     if feature_blocks > 1:
         needs = Needs(dataset, size, executor, feature_blocks)
     streamable = [True] if dataset.in_memory else [True, False]
+    least = needs.total(True, True, n_paths)
     ways = product(needs.n_states, (True, False), streamable, range(n_paths, 0, -1))
     for n_states, keep_rows, resident, n_lockstep in ways:
         n_bytes = needs.total(resident, keep_rows, n_lockstep, n_states)
@@ -216,7 +218,10 @@ def plan_memory(
             return MemoryPlan(
                 resident, keep_rows, n_lockstep, n_states, n_rows, feature_blocks, n_bytes
             )
-    least = needs.total(streamable[-1], False, 1, needs.n_states[-1])
+        least = min(least, n_bytes)
+    if is_free and feature_blocks > 1 and executor.in_process:
+        # A single state may fit, which there is not between feature blocks.
+        return plan_memory(dataset, n_paths, size, executor, limit, 1, of_kept=of_kept)
     of_state = needs.path(needs.n_states[-1])
     raise UsageError(
         f"selecting {size} of {dataset.n_features} features over {dataset.n_queries:,} queries "

@@ -137,7 +137,7 @@ class SelectionRules:
 
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""
-        return np.delete(np.arange(n_features), np.array(self.forbidden, dtype=np.intp))
+        return np.delete(np.arange(n_features), np.array(list(self.forbidden), dtype=np.intp))
 
     def drawn(self, features: NDArray[np.intp], round_: int) -> NDArray[np.intp]:
         """The candidates of a round (from 0), ascending, among the features that are left."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranking.data.chunks import DamagedFileError
+from dranking.data.chunks import DamagedFileError, checksum
 from dranking.data.memory import MemoryDataset
 from dranking.data.names import default_feature_names
 from dranking.data.open import open_dataset
@@ -25,6 +25,7 @@ from dranking.data.statistics_changes import (
     expire_statistics,
     write_statistics,
 )
+from dranking.data.statistics_files import QUERY_TABLE
 from dranking.data.store import StoredDataset, write_dataset
 from dranking.data.times import as_times
 from dranking.data.transforms import QueryMinMax, Standard
@@ -60,6 +61,13 @@ def written(blocks, path, times=None, **options):
         sparse=blocks[0].is_sparse,
         **options,
     )
+
+
+def arrow(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def matrices(block):
@@ -368,6 +376,44 @@ def test_every_flipped_byte_is_found(tmp_path, is_sparse):
             store.block(0)
         file.write_bytes(content)
     assert matrices(store.block(0)).shape == (3, 4, 4)
+
+
+def _without_label_norms(content):
+    table = pa.ipc.open_file(content).read_all()
+    return arrow(table.drop_columns(["label_norm"]))
+
+
+def _with_two_rows(content):
+    return arrow(pa.ipc.open_file(content).read_all().slice(0, 2))
+
+
+def _with_ids_beyond_the_end(content):
+    offsets = pa.ipc.open_file(content).read_all()["query_id"].chunk(0).buffers()[1].to_pybytes()
+    beyond = np.frombuffer(offsets, "<i4").copy()
+    beyond[3] = 1_000_000
+    assert content.count(offsets) == 1
+    return content.replace(offsets, beyond.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_without_label_norms, "has other columns or rows"),
+        (_with_two_rows, "has other columns or rows"),
+        (lambda content: b"no table", "is not an Arrow file"),
+        (_with_ids_beyond_the_end, "is not an Arrow file"),
+    ],
+)
+def test_a_table_of_queries_that_is_none_is_refused(tmp_path, change, message):
+    store = written(blocks_of(1), tmp_path / "store")
+    file = next(f for f in everything_in(store.path / "blocks") if f.name == QUERY_TABLE)
+    content = change(file.read_bytes())
+    file.write_bytes(content)
+    [entry] = json.loads((store.path / "manifest.json").read_text())["blocks"]
+    checksums = entry["checksums"] | {QUERY_TABLE: checksum(content)}
+    edited(store.path, blocks=[entry | {"checksums": checksums}])
+    with pytest.raises(DataError, match=f"block 0 of .*{QUERY_TABLE} {message}"):
+        StatisticsDataset(store.path).block(0)
 
 
 def test_rows_that_compress_are_decoded_others_are_as_they_are(tmp_path):

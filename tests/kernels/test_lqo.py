@@ -235,8 +235,10 @@ def test_elimination_equals_matrix_products(n, t, n_picks):
     size = t + n_picks
     rows, total_rows = rng.normal(size=(12, 3, n)), rng.normal(size=(size, n))
     slots, beta, delta = rng.permutation(12)[:size], *rng.normal(size=(2, n_picks, size))
-    out = np.full((n_picks, 2, n), np.nan)
-    lqo.eliminate(beta, delta, rows, slots, total_rows, 1, out)
+    out, nobody = np.full((n_picks, 2, n), np.nan), np.empty((0, 0))
+    of_picks = total_rows[t:], total_rows[t:, :size]  # not looked at here
+    picks = Picks(slots, rows, *of_picks, np.arange(size), nobody)
+    lqo.eliminate(beta, delta, picks, total_rows, 1, out)
     kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
     for pick, (m, h) in enumerate(out):
         f = t + pick

@@ -233,6 +233,17 @@ def test_features_are_split_where_a_block_is_too_large_for_a_tile(datasets, monk
     assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == stored.n_features
 
 
+def test_features_are_not_split_where_only_a_single_state_fits(tmp_path):
+    dataset = random_problem(3, n_queries=10, n_features=30).dataset()
+    stored = dr.write_dataset([dataset.block(0)], tmp_path / "d")
+    run = get_executor("threads")
+    needs = Needs(stored, SIZE, run)
+    limit = needs.total(True, True, 1, 1)
+    assert needed_feature_blocks(stored, needs, run, limit) > 1
+    plan = plan_memory(stored, 1, SIZE, run, limit)
+    assert (plan.n_feature_blocks, plan.n_states) == (1, 1)
+
+
 def test_features_are_split_where_a_worker_could_not_hold_a_tile(datasets):
     class Workers:
         n_slots, in_process, memory_limit = 4, False, None

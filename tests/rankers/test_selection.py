@@ -10,6 +10,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.memory import format_bytes
 from dranking.rankers import dense_state, forward, selection
 from dranking.rankers.lqo_state import add_features
 from dranking.rankers.memory import Needs, plan_memory
@@ -111,6 +112,23 @@ def test_what_cannot_fit_is_refused_before_anything_is_read(stored, monkeypatch)
     monkeypatch.setattr(type(dataset), "block", None)
     with pytest.raises(dr.UsageError, match=r"needs at least .* but there is 1\.00 kiB"):
         select_paths(dataset, [1.0], SelectionRules(SIZE), memory_limit="1KiB")
+
+
+def test_what_is_said_to_be_needed_is_the_least_that_suffices(stored):
+    run = get_executor("threads")
+
+    def suffices(limit):
+        try:
+            return bool(plan_memory(stored[0], len(LAMBDAS), SIZE, run, limit))
+        except dr.UsageError:
+            return False
+
+    too_little, enough = 1, 2**30
+    while enough - too_little > 1:
+        middle = (too_little + enough) // 2
+        too_little, enough = (too_little, middle) if suffices(middle) else (middle, enough)
+    with pytest.raises(dr.UsageError, match=f"needs at least {format_bytes(enough)} of memory"):
+        plan_memory(stored[0], len(LAMBDAS), SIZE, run, too_little // 2)
 
 
 @pytest.mark.parametrize("limit", ["many", -5, 0, "0B"])
