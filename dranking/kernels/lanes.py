@@ -1,8 +1,9 @@
 """A vector register of neighbouring values at once, for what compilers make no vectors of.
 
 In a kernel each of these is a few vector instructions: those that AVX-512 has for it, or AVX2's
-permutations by a table; where there is neither, a branch for each value. Called from Python, as
-where Numba is switched off, they do the same, slowly.
+permutations by a table; where there is neither, a branch for each value. AVX-512's are those that
+move within a register: to memory some processors write a part of one by hundreds of operations.
+Called from Python, as where Numba is switched off, they do the same, slowly.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ HALF_BYTES = 32
 
 
 def lanes(values: NDArray[Any]) -> int:
-    """Values that are moved at once: 16 in float32, 8 in float64."""
+    """Values that are moved at once: 16 of 4 bytes, 8 of 8 bytes."""
     return LANE_BITS // 8 // values.itemsize
 
 
@@ -59,14 +60,10 @@ def _overload_lanes(values: Any) -> Any:
     return lambda values: n
 
 
-def permutes() -> bool:
-    """Whether kernels are compiled for a machine that has AVX2, and no better for this.
-
-    AMD's processors write some values of a register to memory by hundreds of operations.
-    """
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    there = features.split(",")
-    return "+avx2" in there and ("+avx512f" not in there or name.startswith("znver"))
+def instructions() -> str:
+    """What moves values in kernels: "avx512f", "avx2", or "" where there is neither."""
+    there = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    return next((name for name in ("avx512f", "avx2") if f"+{name}" in there), "")
 
 
 class _Lanes:
@@ -76,7 +73,9 @@ class _Lanes:
         self._builder, self._n_bytes = builder, kind.dtype.bitwidth // 8
         self._data = cgutils.create_struct_proxy(kind)(context, builder, array).data
         self._value = context.get_data_type(kind.dtype)
-        self.n = 8 * HALF_BYTES // kind.dtype.bitwidth if permutes() else lanes_of(kind)
+        self._letter = "f" if isinstance(kind.dtype, types.Float) else "i"
+        is_half = instructions() == "avx2"
+        self.n = 8 * HALF_BYTES // kind.dtype.bitwidth if is_half else lanes_of(kind)
 
     @property
     def vector(self) -> Any:
@@ -86,7 +85,7 @@ class _Lanes:
     @property
     def zeros(self) -> Any:
         """A vector of zeros."""
-        return ir.Constant(self.vector, [0.0] * self.n)
+        return ir.Constant(self.vector, [self._value(0)] * self.n)
 
     def pointer(self, i: Any) -> Any:
         """To the i-th value."""
@@ -113,9 +112,16 @@ class _Lanes:
         bits = self._builder.bitcast(mask, ir.IntType(self.n))
         return mask, self._builder.zext(bits, ir.IntType(64))
 
-    def masked(self, name: str, result: Any, *arguments: Any) -> Any:
+    def within_register(self, name: str, vector: Any, mask: Any) -> Any:
+        """Call an instruction of AVX-512, whose places without a value become zero."""
+        # Nothing happens here, so that the load is not made part of the instruction: see above.
+        kind = ir.FunctionType(self.vector, [self.vector])
+        vector = self._builder.asm(kind, "", "=v,0", [vector], side_effect=False)
+        return self.call(f"x86.avx512.mask.{name}", self.vector, vector, self.zeros, mask)
+
+    def call(self, name: str, result: Any, *arguments: Any) -> Any:
         """Call an intrinsic of LLVM for such vectors."""
-        name = f"llvm.masked.{name}.v{self.n}f{8 * self._n_bytes}"
+        name = f"llvm.{name}.v{self.n}{self._letter}{8 * self._n_bytes}"
         signature = ir.FunctionType(result, [argument.type for argument in arguments])
         function = cgutils.get_or_insert_function(self._builder.module, signature, name)
         return self._builder.call(function, arguments)
@@ -159,9 +165,13 @@ def _expand(context: Any, values: Any, source: Any, target: Any, kept: Any) -> A
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, source, target, kept = arguments
         of = _Lanes(context, builder, signature.args[0], array)
-        if not permutes():
-            read = of.masked("expandload", of.vector, of.pointer(source), of.mask(kept), of.zeros)
-            of.store(read, target)
+        if instructions() != "avx2":
+            mask = of.mask(kept)
+            if instructions():
+                moved = of.within_register("expand", of.load(source), mask)
+            else:
+                moved = of.call("masked.expandload", of.vector, of.pointer(source), mask, of.zeros)
+            of.store(moved, target)
             return context.get_dummy_value()
         n = kept.type(of.n)
         low_bits = builder.and_(kept, kept.type(2**of.n - 1))
@@ -187,10 +197,13 @@ def _compress(context: Any, values: Any, source: Any, target: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, source, target = arguments
         of = _Lanes(context, builder, signature.args[0], array)
-        if not permutes():
+        if instructions() != "avx2":
             read = of.load(source)
             mask, bits = of.nonzero(read)
-            of.masked("compressstore", ir.VoidType(), read, of.pointer(target), mask)
+            if instructions():
+                of.store(of.within_register("compress", read, mask), target)
+            else:
+                of.call("masked.compressstore", ir.VoidType(), read, of.pointer(target), mask)
             return bits
         n = source.type(of.n)
         low, high = of.load(source), of.load(builder.add(source, n))
