@@ -2,8 +2,8 @@
 
 Documents are those of 20 Newsgroups, as in the reproduction. Both sides go on from the same W,
 trained for some thousand steps, with the same tuples; only the steps are timed, by the time of the
-processor. The peer keeps all of W as one float32 array, adds to it in place and shrinks all of it
-every T steps.
+processor, and so many at a time that what the other side leaves in the caches hardly counts. The
+peer keeps all of W as one float32 array, adds to it in place and shrinks all of it every T steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pipelines.reproduce.bilinear_data import newsgroups
 STEPS = Steps(rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
 PEER = "eager dense algorithm, numba"
 WARM_UP = 4_000
-TIMED = 500
+TIMED = 2_000
 AGAINST_DENSE = ((10_000, 1.0), (30_000, 5.0))
 FLAT = (10_000, 100_000)
 FLAT_WORDS = 64
@@ -160,14 +160,16 @@ def against_dense(documents: Collection, target: float) -> list[Figure]:
     weights = steppers.weights
     stored = weights.to_csr()
     share = len(stored.data) / int(np.count_nonzero(stored.data))
+    is_asked = documents.n_words == AGAINST_DENSE[0][0]
     return [
         figure(f"microseconds a step, {at}", times["ours"] / _steps(times["ours"]), "us"),
         figure(f"times the speed, {at}", times["peer"] / times["ours"], "x", peer=PEER,
                at_least=target),
-        figure(f"bytes an entry, {at}", weights.nbytes / weights.n_stored, "B", at_most=20),
+        figure(f"bytes an entry, {at}", weights.nbytes / weights.n_stored, "B",
+               at_most=20 if is_asked else None),
         figure(f"entries stored per nonzero, {at}", share, "x", at_most=1.25),
         figure(f"megabytes of W at most, {at}", weights.peak_bytes / 1e6, "MB",
-               at_most=154 if documents.n_words == AGAINST_DENSE[0][0] else None),
+               at_most=154 if is_asked else None),
     ]  # fmt: skip
 
 
