@@ -19,6 +19,7 @@ from dranking.kernels.bilinear_products import (
     Scratch,
     add_outer,
     margin_of,
+    prefetch_heads,
     room_of_step,
     scratch_for,
 )
@@ -143,13 +144,13 @@ def bilinear_steps(
     queries, documents, tuples = borrowed(examples)
     t, n_shrinks, rates, loss = at.t, at.n_shrinks, at.rates, at.loss
     for k in range(at.done, len(tuples.query)):
-        query = tuples.query[k]
+        query, lazy = tuples.query[k], Lazy(groups, shrinkage, n_shrinks, steps.grows)
+        prefetch_heads(table, queries, query, lazy)
         subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
         if steps.grows:
             entries, strips = room_of_step(table, queries, query, room.difference)
             if not has_room(table, entries, strips):
                 return Position(k, t, n_shrinks, rates, loss, entries, strips)
-        lazy = Lazy(groups, shrinkage, n_shrinks, steps.grows)
         margin = margin_of(table, queries, query, room, lazy)
         t += 1
         eta = step_length(steps, t)
@@ -277,4 +278,3 @@ class BilinearRun:
         sweep(self._weights.table, lazy)
         if self._steps.grows:
             self._weights.release()
-        self._weights.trim()

@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import inlined
-from dranking.kernels.machine import count_ones
-from dranking.kernels.shrinkage import Lazy, catch_up, prefetch_missed
+from dranking.kernels.machine import count_ones, prefetch
+from dranking.kernels.shrinkage import Lazy, catch_up, group_of, prefetch_missed
 from dranking.kernels.sparse_gram import Csr
 from dranking.kernels.sparse_row_growth import grow, prefetch_end
-from dranking.kernels.sparse_rows import Places, Table, locate, prefetch_row, room_for
+from dranking.kernels.sparse_rows import (
+    Places,
+    Table,
+    locate,
+    prefetch_head,
+    prefetch_row,
+    room_for,
+)
 from dranking.kernels.strip_vector import StripVector, n_entries, room_for_difference
 
 KEPT_PLACES = 2**18
@@ -85,9 +92,9 @@ def row_add_all(table: Table, row: int, c: float, room: Scratch) -> None:
 
 
 @inlined
-def places_of(i: int, n_rows: int, n: int, found: Places) -> int:
-    """Where the n places of a step's i-th row begin: in turn in two halves if they are too many."""
-    return i * n if n_rows * n <= len(found) else i % 2 * n
+def places_of(i: int, n: int, are_kept: bool) -> int:
+    """Where the n places of a step's i-th row begin: in turn in two halves if they are not kept."""
+    return i * n if are_kept else i % 2 * n
 
 
 @inlined
@@ -98,7 +105,9 @@ def margin_of(table: Table, queries: Csr, query: int, room: Scratch, lazy: Lazy 
     the values of the one before are on their way.
     """
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    n, found, margin = n_entries(room.difference), room.found, 0.0
+    n, found, margin, are_kept = n_entries(room.difference), room.found, 0.0, False
+    if lazy is not None:
+        are_kept = not lazy.grows and n_rows * n <= len(found)
     for i in range(n_rows + 1):
         if i + 1 < n_rows:
             prefetch_row(table, queries.indices[first + i + 1])
@@ -108,10 +117,10 @@ def margin_of(table: Table, queries: Csr, query: int, room: Scratch, lazy: Lazy 
             row = queries.indices[first + i]
             if lazy is not None:
                 catch_up(table, row, lazy)
-            locate(table, row, room.difference, found, places_of(i, n_rows, n, found))
+            locate(table, row, room.difference, found, places_of(i, n, are_kept))
         if i > 0:
             row = queries.indices[first + i - 1]
-            product = row_dot(table, row, room, places_of(i - 1, n_rows, n, found))
+            product = row_dot(table, row, room, places_of(i - 1, n, are_kept))
             margin += np.float64(queries.data[first + i - 1]) * product
     return margin
 
@@ -132,10 +141,18 @@ def add_outer(
                 prefetch_end(table, queries.indices[first + i + 1])
             row_add_all(table, row, c, room)
         else:
-            places = places_of(i, n_rows, n, room.found)
+            places = places_of(i, n, are_kept)
             if not are_kept:
                 locate(table, row, room.difference, room.found, places)
             row_add(table, row, c, room, places)
+
+
+@inlined
+def prefetch_heads(table: Table, queries: Csr, query: int, lazy: Lazy) -> None:
+    """Start to bring near what is known of the rows of a query, all at once."""
+    for i in range(queries.indptr[query], queries.indptr[query + 1]):
+        prefetch_head(table, queries.indices[i])
+        prefetch(lazy.shrinkage.seen, group_of(queries.indices[i], lazy.groups))
 
 
 @inlined

@@ -6,6 +6,7 @@ same, slowly.
 """
 
 import ctypes
+import mmap
 import sys
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -20,15 +21,6 @@ Something = TypeVar("Something")
 
 CACHE_LINE = 8
 """Float64 numbers that one prefetch brings."""
-
-PAGE = 4096
-"""Bytes."""
-
-HUGE = 2**22
-"""Bytes from which on an array gains by huge pages: twice what one of them has."""
-
-MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
-"""Linux's names for: keep it in huge pages; and make them of what is there (since 6.1)."""
 
 
 def fma(a: float, b: float, c: float) -> float:
@@ -75,16 +67,14 @@ def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
     array[target : target + n] = array[source : source + n].copy()
 
 
-def advise_huge_pages(array: NDArray[Any]) -> None:
-    """Ask for huge pages for an array that is read here and there; never fails.
-
-    NumPy asks when it makes a large array, but not for one that becomes large.
-    """
-    if sys.platform == "linux" and array.nbytes >= HUGE:
-        first = -(-array.ctypes.data // PAGE) * PAGE
-        length = (array.ctypes.data + array.nbytes - first) // PAGE * PAGE
-        for advice in (MADV_HUGEPAGE, MADV_COLLAPSE):
-            ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), advice)
+def give_back(array: NDArray[Any]) -> None:
+    """Give the memory of an array back whose values are not used any more; never fails."""
+    if sys.platform == "linux":
+        first = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = (array.ctypes.data + array.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
+        if length > 0:
+            arguments = ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
+            ctypes.CDLL(None).madvise(*arguments)
 
 
 def borrowed(arrays: Something) -> Something:

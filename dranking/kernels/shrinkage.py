@@ -27,8 +27,8 @@ class Groups(NamedTuple):
     of_row
         (n_rows,) the row group of each row.
     ptr, rows
-        (n_row_groups + 1,) and (n_rows,) rows of each row group; with entries shrunk on their
-        own, each row is one.
+        (n_row_groups + 1,) and (n_rows,) rows of each row group. With entries shrunk on their
+        own each row is one, of its number, and kernels need not look.
     of_column
         (n_columns,) the column group of each column, or (1,) zero where there is only one. A
         group is a row group within a column group.
@@ -137,6 +137,12 @@ def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array
 
 
 @inlined
+def group_of(row: int, groups: Groups) -> Any:
+    """The row group of a row."""
+    return groups.of_row[row] if groups.by_norm else row
+
+
+@inlined
 def is_behind(row_group: int, lazy: Lazy) -> bool:
     """Whether a row group missed thresholds."""
     return bool(lazy.shrinkage.seen[row_group] < lazy.n_shrinks)
@@ -145,14 +151,14 @@ def is_behind(row_group: int, lazy: Lazy) -> bool:
 @inlined
 def prefetch_missed(table: Table, row: int, lazy: Lazy) -> None:
     """Start to bring the values of a row near if `catch_up` will shrink them."""
-    if is_behind(lazy.groups.of_row[row], lazy):
+    if is_behind(group_of(row, lazy.groups), lazy):
         prefetch_values(table, row)
 
 
 @inlined
 def catch_up(table: Table, row: int, lazy: Lazy) -> None:
     """Shrink the row group of a row by the thresholds that it missed."""
-    row_group = lazy.groups.of_row[row]
+    row_group = group_of(row, lazy.groups)
     if is_behind(row_group, lazy):
         shrink_missed(table, row_group, lazy)
 
@@ -165,8 +171,11 @@ def shrink_missed(table: Table, row_group: int, lazy: Lazy) -> None:
     shrinkage.seen[row_group] = n_shrinks
     if groups.by_norm:
         shrink_norms(table, groups, row_group, thresholds[seen:n_shrinks])
-    for i in range(groups.ptr[row_group], groups.ptr[row_group + 1]):
-        row = groups.rows[i]
+    first, last = row_group, row_group + 1
+    if groups.by_norm:
+        first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
+    for i in range(first, last):
+        row = groups.rows[i] if groups.by_norm else i
         values = row_values(table, row)
         if not groups.by_norm:
             for k in range(seen, n_shrinks):

@@ -38,11 +38,15 @@ STRIP = 64
 SLACK = 8
 """A row gets an eighth of slots more than it uses when it moves, and so does a full pool."""
 
-NEAR = 256
+NEAR = 1024
 """Strips of the next row, the first ones, that are brought near while one is looked up."""
 
 RELEASED = 5
 """Zeros are released once they are a fifth of the entries of a row: 1.25 stored per nonzero."""
+
+
+NUMBERS_OF_ROW = 8
+"""What both pools know of a row lies in one line of the cache, so many words."""
 
 
 class Pool(NamedTuple):
@@ -54,12 +58,15 @@ class Pool(NamedTuple):
         (n_rows,) first slot of each row, slots that it has, and slots that it uses.
     end
         (1,) slots given to rows so far; those behind are free.
+    limit
+        (1,) slots that may be given. The arrays are longer: see `make_room`.
     """
 
     start: Ints
     capacity: Ints
     used: Ints
     end: Ints
+    limit: Ints
 
 
 class Table(NamedTuple):
@@ -76,8 +83,8 @@ class Table(NamedTuple):
         of entries in earlier strips of the row.
     pool, values
         Entries of each row, columns ascending: float32 or float64.
-    kept
-        Room for a bitmap of the entries of a row.
+    kept, kept_strips
+        Room for bitmaps of the entries and the strips of a row.
     """
 
     place: NDArray[np.int32]
@@ -89,6 +96,7 @@ class Table(NamedTuple):
     pool: Pool
     values: Values
     kept: Ints
+    kept_strips: Ints
 
 
 @inlined
@@ -138,10 +146,18 @@ def locate(table: Table, row: int, vector: StripVector, found: Places, first: in
 
 
 @inlined
+def prefetch_head(table: Table, row: int) -> None:
+    """Start to bring near where a row lies, and its bands."""
+    n_bands = table.bands.shape[1]
+    prefetch(table.pool.start, row * NUMBERS_OF_ROW)
+    for band in range(row * n_bands, row * n_bands + n_bands, 8):
+        prefetch(table.bands, band)
+        prefetch(table.strips_before, band)
+
+
+@inlined
 def prefetch_row(table: Table, row: int) -> None:
-    """Start to bring near what of a row is read first."""
-    prefetch(table.bands, row * table.bands.shape[1])
-    prefetch(table.strips_before, row * table.bands.shape[1])
+    """Start to bring near the strips of a row."""
     start = table.strip_pool.start[row]
     for strip in range(start, start + min(table.strip_pool.used[row], NEAR), 16):
         prefetch(table.strips, strip)
@@ -173,9 +189,8 @@ def room_for(pool: Pool, row: int, n_new: int) -> int:
 @inlined
 def has_room(table: Table, n_entries: int, n_strips: int) -> bool:
     """Whether so many slots are free at the ends of the pools."""
-    # A value is read, and not used, behind the last entry of a row.
-    entries_fit = table.pool.end[0] + n_entries < len(table.values)
-    return bool(entries_fit and table.strip_pool.end[0] + n_strips <= len(table.strips))
+    entries_fit = table.pool.end[0] + n_entries <= table.pool.limit[0]
+    return bool(entries_fit and table.strip_pool.end[0] + n_strips <= table.strip_pool.limit[0])
 
 
 @inlined
@@ -206,11 +221,12 @@ def count_strips(table: Table, row: int) -> None:
 
 
 @inlined
-def count_entries(table: Table, row: int) -> None:
-    """Set how many entries come before each strip."""
+def count_entries(table: Table, row: int, known: Any = 0) -> None:
+    """Set how many entries come before each strip; of one, and those before it, it may be known."""
     strips, entries_before = table.strips, table.entries_before
-    n, first = 0, table.strip_pool.start[row]
-    for i in range(table.strip_pool.used[row]):
+    first = table.strip_pool.start[row]
+    n = np.int64(entries_before[np.uint64(first + known)]) if known > 0 else np.int64(0)
+    for i in range(known, table.strip_pool.used[row]):
         strip = np.uint64(first + i)
         entries_before[strip] = n
         n += count_ones(strips[strip])

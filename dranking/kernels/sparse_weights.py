@@ -1,5 +1,6 @@
 """A matrix that stays sparse while entries are added to it; `sparse_rows` says how it is stored."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.machine import advise_huge_pages, borrowed, count_ones, lowest_one, shift
+from dranking.kernels.machine import borrowed, count_ones, give_back, lowest_one, shift
 from dranking.kernels.sparse_rows import (
+    NUMBERS_OF_ROW,
     SLACK,
     STRIP,
     Ints,
@@ -26,6 +28,17 @@ from dranking.kernels.sparse_rows import (
 
 UNUSED = 2
 """Holes of a full pool are closed where half of it is unused."""
+
+RESERVED = 4
+"""An array is made so many times as long as what may be used of it. The system gives memory where
+it is first written, so that this takes none, and W need not move each time that it grows."""
+
+SPARE = 16
+"""Elements behind those that may be used which are read, and not used: a vector register of them,
+or one behind the last entry of a row."""
+
+PIECE = 2**22
+"""Elements that are moved at a time, so that there are never two copies of W."""
 
 
 @kernel
@@ -50,6 +63,8 @@ def fill(table: Table, indptr: Ints, indices: NDArray[np.int32], data: Values) -
         for band in range(bands.shape[1]):
             n_strips += count_ones(bands[row, band])
         settle(table.strip_pool, row, n_strips)
+        first_strip = table.strip_pool.start[row]
+        table.strips[first_strip : first_strip + n_strips] = 0
         settle(table.pool, row, last - first)
         for p in range(first, last):
             column = place[indices[p]]
@@ -102,11 +117,11 @@ def slide(array: Any, order: Ints, source: Ints, target: Ints, count: Ints) -> N
 
 
 def empty_pools(n_rows: int) -> tuple[Pool, Pool]:
-    """Rows without slots, in two pools: what is known of a row lies in one line of the cache."""
-    of_rows = np.zeros((n_rows, 8), dtype=np.int64).T
-    ends = np.zeros((2, 1), dtype=np.int64)
-    first = Pool(of_rows[0], of_rows[1], of_rows[2], ends[0])
-    return first, Pool(of_rows[3], of_rows[4], of_rows[5], ends[1])
+    """Rows without slots, in two pools."""
+    of_rows = np.zeros((n_rows, NUMBERS_OF_ROW), dtype=np.int64).T
+    ends = np.zeros((4, 1), dtype=np.int64)
+    first = Pool(of_rows[0], of_rows[1], of_rows[2], ends[0], ends[1])
+    return first, Pool(of_rows[3], of_rows[4], of_rows[5], ends[2], ends[3])
 
 
 class SparseWeights:
@@ -138,16 +153,18 @@ class SparseWeights:
         place = np.empty_like(self.order)
         place[self.order] = np.arange(self.shape[1], dtype=np.int32)
         pool, strip_pool = empty_pools(n_rows)
+        pool.limit[0], strip_pool.limit[0] = n_slots, n_strip_slots
         self._table = Table(
             place,
             np.zeros((n_rows, n_bands), dtype=np.int64),
             np.zeros((n_rows, n_bands), dtype=np.int32),
             strip_pool,
-            np.zeros(n_strip_slots, dtype=np.int64),
-            np.zeros(n_strip_slots, dtype=np.int32),
+            reserve(n_strip_slots, np.int64),
+            reserve(n_strip_slots, np.int32),
             pool,
-            np.zeros(n_slots + 1, dtype=dtype),
+            reserve(n_slots, dtype),
             np.empty(self.shape[1] // STRIP + 2, dtype=np.int64),
+            np.empty(n_bands + 2, dtype=np.int64),
         )
         data = matrix.data.astype(dtype, copy=False)
         fill(self._table, indptr, matrix.indices.astype(np.int32, copy=False), data)
@@ -165,37 +182,28 @@ class SparseWeights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, free slots and holes included."""
+        """Bytes of all arrays as far as they may be used, free slots and holes included."""
         t = self._table
-        arrays = (t.place, t.bands, t.strips_before, t.strips, t.entries_before, t.values)
-        of_rows = 64 * self.shape[0]
-        return sum(array.nbytes for array in arrays) + of_rows
+        of_strip = t.strips.itemsize + t.entries_before.itemsize
+        of_pools = t.values.itemsize * t.pool.limit[0] + of_strip * t.strip_pool.limit[0]
+        of_rows = 8 * NUMBERS_OF_ROW * self.shape[0]
+        whole = (t.place, t.bands, t.strips_before, t.kept, t.kept_strips)
+        return int(of_pools) + of_rows + sum(array.nbytes for array in whole)
 
     def make_room(self, n_entries: int, n_strips: int) -> None:
-        """Have so many slots free at the end of the pools: close holes, or make them longer.
+        """Have so many slots free at the end of the pools: close holes, or let more be given.
 
         Closing holes takes slots from rows that have more than they use: ask `room_for` again.
         """
         t = self._table
-        # A value is read, and not used, behind the last entry of a row.
-        lengthen(t.pool, n_entries + 1, t.values)
-        lengthen(t.strip_pool, n_strips, t.strips, t.entries_before)
+        [values] = lengthened(t.pool, n_entries, t.values)
+        strips, entries_before = lengthened(t.strip_pool, n_strips, t.strips, t.entries_before)
+        self._table = t._replace(values=values, strips=strips, entries_before=entries_before)
         self.peak_bytes = max(self.peak_bytes, self.nbytes)
 
     def release(self) -> None:
         """Release all zeros."""
         release(self._table)
-
-    def trim(self) -> None:
-        """Give back the slots that no row uses."""
-        t = self._table
-        for pool, spare, arrays in (
-            (t.pool, 1, (t.values,)),
-            (t.strip_pool, 0, (t.strips, t.entries_before)),
-        ):
-            close_holes(pool, pool.used.copy(), *arrays)
-            for array in arrays:
-                array.resize(int(pool.end[0]) + spare, refcheck=False)
 
     def to_csr(self) -> sparse.csr_array:
         """The matrix as a CSR array with sorted columns, stored zeros included."""
@@ -211,16 +219,30 @@ class SparseWeights:
         return matrix
 
 
-def lengthen(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> None:
-    """Have so many slots free at the end of the arrays of a pool."""
+def lengthened(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> Sequence[NDArray[Any]]:
+    """The arrays of a pool with so many slots free at its end; copies where they are too short."""
     if (pool.end[0] - pool.used.sum()) * UNUSED > pool.end[0]:
         close_holes(pool, pool.used + pool.used // SLACK, *arrays)
     end = int(pool.end[0])
-    if end + n_slots > len(arrays[0]):
-        for array in arrays:
-            # In place: where the system can move pages, there are never two copies of W.
-            array.resize(end + max(n_slots, end // SLACK), refcheck=False)
-            advise_huge_pages(array)
+    if end + n_slots > pool.limit[0]:
+        pool.limit[0] = end + max(n_slots, end // SLACK)
+    if pool.limit[0] + SPARE <= len(arrays[0]):
+        return arrays
+    return [moved_array(array, end, reserve(int(pool.limit[0]), array.dtype)) for array in arrays]
+
+
+def reserve(n: int, dtype: DTypeLike) -> NDArray[Any]:
+    """An array whose first n elements may be used, and later more of it; with any values."""
+    return np.empty(RESERVED * n + SPARE, dtype=dtype)
+
+
+def moved_array(source: NDArray[Any], end: int, target: NDArray[Any]) -> NDArray[Any]:
+    """The target with the elements of the source up to one, whose memory is given back."""
+    for first in range(0, end, PIECE):
+        last = min(first + PIECE, end)
+        target[first:last] = source[first:last]
+        give_back(source[first:last])
+    return target
 
 
 def close_holes(pool: Pool, capacity: Ints, *arrays: NDArray[Any]) -> None:
