@@ -228,7 +228,10 @@ def lengthened(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> Sequence[NDAr
         pool.limit[0] = end + max(n_slots, end // SLACK)
     if pool.limit[0] + SPARE <= len(arrays[0]):
         return arrays
-    return [moved_array(array, end, reserve(int(pool.limit[0]), array.dtype)) for array in arrays]
+    targets = [reserve(int(pool.limit[0]), array.dtype) for array in arrays]
+    for source, target in zip(arrays, targets, strict=True):
+        move(source, target, end)
+    return targets
 
 
 def reserve(n: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -236,13 +239,12 @@ def reserve(n: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.empty(RESERVED * n + SPARE, dtype=dtype)
 
 
-def moved_array(source: NDArray[Any], end: int, target: NDArray[Any]) -> NDArray[Any]:
-    """The target with the elements of the source up to one, whose memory is given back."""
+def move(source: NDArray[Any], target: NDArray[Any], end: int) -> None:
+    """Copy the elements up to one; the memory of the source is given back, its values are lost."""
     for first in range(0, end, PIECE):
         last = min(first + PIECE, end)
         target[first:last] = source[first:last]
         give_back(source[first:last])
-    return target
 
 
 def close_holes(pool: Pool, capacity: Ints, *arrays: NDArray[Any]) -> None:

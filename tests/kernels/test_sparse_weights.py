@@ -1,5 +1,8 @@
 """Sparse weights: what goes in comes out, whatever moves and is released on the way."""
 
+import mmap
+import sys
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -9,14 +12,14 @@ from numba.core.registry import cpu_target
 from scipy import sparse
 
 from dranking.kernels import lanes as moved
-from dranking.kernels import machine
+from dranking.kernels import machine, sparse_weights
 from dranking.kernels.bilinear import as_csr
 from dranking.kernels.compile import kernel
 from dranking.kernels.lanes import compress, expand, lanes
-from dranking.kernels.machine import deposit, extract
+from dranking.kernels.machine import deposit, extract, give_back
 from dranking.kernels.sparse_row_growth import grow
 from dranking.kernels.sparse_rows import compact, find, has_room, room_for
-from dranking.kernels.sparse_weights import SparseWeights
+from dranking.kernels.sparse_weights import SPARE, SparseWeights
 from dranking.kernels.strip_vector import room_for_difference, subtract
 
 
@@ -114,6 +117,32 @@ def test_holes_are_closed():
     assert weights.n_stored == 30_000
     assert weights.to_csr().sum() == pytest.approx(30_000)
     assert weights.nbytes <= 20 * 30_000
+
+
+def test_pools_move_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(sparse_weights, "PIECE", 1_000)
+    weights = SparseWeights(sparse.csr_array((20, 4_000)), np.float32)
+    moved_to = [weights.table.values]
+    for first in range(0, 4_000, 100):
+        for row in range(20):
+            add(weights, row, list(range(first + row, min(first + 100, 4_000))), row + 1)
+        if weights.table.values is not moved_to[-1]:
+            moved_to.append(weights.table.values)
+        assert weights.table.pool.limit[0] + SPARE <= len(weights.table.values)
+    assert 2 < len(moved_to) < 10
+    found = weights.to_csr().toarray()
+    for row in range(20):
+        assert found[row].tolist() == [(row + 1) * (c % 100 >= row) for c in range(4_000)]
+
+
+def test_memory_is_given_back_in_whole_pages():
+    n = 40 * mmap.PAGESIZE // 4
+    values = np.ones(n, dtype=np.float32)
+    give_back(values[100:-100])
+    give_back(values[:5])
+    assert (values[:100] == 1.0).all()
+    assert (values[-100:] == 1.0).all()
+    assert sys.platform != "linux" or np.count_nonzero(values == 0.0) >= n // 40 * 38
 
 
 def without(feature):
