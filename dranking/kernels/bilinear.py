@@ -172,6 +172,7 @@ def fill_margins(table: Table, examples: Examples, room: Scratch, margins: Array
     table, room = borrowed(table), borrowed(room)
     queries, documents, tuples = borrowed(examples)
     for k in range(len(margins)):
+        prefetch_heads(table, queries, tuples.query[k], None)
         subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
         margins[k] = margin_of(table, queries, tuples.query[k], room, None)
 
@@ -278,3 +279,4 @@ class BilinearRun:
         sweep(self._weights.table, lazy)
         if self._steps.grows:
             self._weights.release()
+        self._weights.trim()

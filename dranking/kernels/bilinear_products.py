@@ -92,6 +92,12 @@ def row_add_all(table: Table, row: int, c: float, room: Scratch) -> None:
 
 
 @inlined
+def keeps_places(n_rows: int, room: Scratch, grows: bool) -> bool:
+    """Whether the places of a step are kept: not if entries move, nor if they are too many."""
+    return not grows and n_rows * n_entries(room.difference) <= len(room.found)
+
+
+@inlined
 def places_of(i: int, n: int, are_kept: bool) -> int:
     """Where the n places of a step's i-th row begin: in turn in two halves if they are not kept."""
     return i * n if are_kept else i % 2 * n
@@ -99,7 +105,7 @@ def places_of(i: int, n: int, are_kept: bool) -> int:
 
 @inlined
 def margin_of(table: Table, queries: Csr, query: int, room: Scratch, lazy: Lazy | None) -> float:
-    """`q' W d` for the difference d; its places in W's rows are kept.
+    """`q' W d` for the difference d; its places in W's rows are kept if `keeps_places` says so.
 
     Rows are first shrunk by what they missed, unless `lazy` is None. One row is looked up while
     the values of the one before are on their way.
@@ -107,7 +113,7 @@ def margin_of(table: Table, queries: Csr, query: int, room: Scratch, lazy: Lazy 
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
     n, found, margin, are_kept = n_entries(room.difference), room.found, 0.0, False
     if lazy is not None:
-        are_kept = not lazy.grows and n_rows * n <= len(found)
+        are_kept = keeps_places(n_rows, room, lazy.grows)
     for i in range(n_rows + 1):
         if i + 1 < n_rows:
             prefetch_row(table, queries.indices[first + i + 1])
@@ -131,8 +137,7 @@ def add_outer(
 ) -> None:
     """Add ``eta q d'`` for the difference whose margin was computed last."""
     first, n_rows = queries.indptr[query], queries.indptr[query + 1] - queries.indptr[query]
-    n = n_entries(room.difference)
-    are_kept = n_rows * n <= len(room.found)
+    n, are_kept = n_entries(room.difference), keeps_places(n_rows, room, grows)
     for i in range(n_rows):
         row, c = queries.indices[first + i], eta * np.float64(queries.data[first + i])
         if grows:
@@ -148,11 +153,12 @@ def add_outer(
 
 
 @inlined
-def prefetch_heads(table: Table, queries: Csr, query: int, lazy: Lazy) -> None:
+def prefetch_heads(table: Table, queries: Csr, query: int, lazy: Lazy | None) -> None:
     """Start to bring near what is known of the rows of a query, all at once."""
     for i in range(queries.indptr[query], queries.indptr[query + 1]):
         prefetch_head(table, queries.indices[i])
-        prefetch(lazy.shrinkage.seen, group_of(queries.indices[i], lazy.groups))
+        if lazy is not None:
+            prefetch(lazy.shrinkage.seen, group_of(queries.indices[i], lazy.groups))
 
 
 @inlined

@@ -40,7 +40,7 @@ def expand(values: NDArray[Any], source: int, target: int, kept: int) -> None:
 
 
 def compress(values: NDArray[Any], source: int, target: int) -> int:
-    """Write those of `lanes` values from `source` on that are not zero to `target`, in their order.
+    """Write those of `lanes` floats from `source` on that are not zero to `target`, in their order.
 
     Returns the bitmap of those. They may overlap with what is written. What was in the others of
     the `lanes` places from `target` on may be lost.
@@ -114,7 +114,8 @@ class _Lanes:
 
     def within_register(self, name: str, vector: Any, mask: Any) -> Any:
         """Call an instruction of AVX-512, whose places without a value become zero."""
-        # Nothing happens here, so that the load is not made part of the instruction: see above.
+        # Nothing happens here, but the load is not made part of the instruction, which from memory
+        # takes AMD's processors several times as long.
         kind = ir.FunctionType(self.vector, [self.vector])
         vector = self._builder.asm(kind, "", "=v,0", [vector], side_effect=False)
         return self.call(f"x86.avx512.mask.{name}", self.vector, vector, self.zeros, mask)
@@ -165,13 +166,13 @@ def _expand(context: Any, values: Any, source: Any, target: Any, kept: Any) -> A
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, source, target, kept = arguments
         of = _Lanes(context, builder, signature.args[0], array)
-        if instructions() != "avx2":
-            mask = of.mask(kept)
-            if instructions():
-                moved = of.within_register("expand", of.load(source), mask)
-            else:
-                moved = of.call("masked.expandload", of.vector, of.pointer(source), mask, of.zeros)
-            of.store(moved, target)
+        mask, by = of.mask(kept), instructions()
+        if by == "avx512f":
+            of.store(of.within_register("expand", of.load(source), mask), target)
+            return context.get_dummy_value()
+        if not by:
+            read = of.call("masked.expandload", of.vector, of.pointer(source), mask, of.zeros)
+            of.store(read, target)
             return context.get_dummy_value()
         n = kept.type(of.n)
         low_bits = builder.and_(kept, kept.type(2**of.n - 1))
@@ -197,16 +198,16 @@ def _compress(context: Any, values: Any, source: Any, target: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, source, target = arguments
         of = _Lanes(context, builder, signature.args[0], array)
-        if instructions() != "avx2":
-            read = of.load(source)
-            mask, bits = of.nonzero(read)
-            if instructions():
-                of.store(of.within_register("compress", read, mask), target)
-            else:
-                of.call("masked.compressstore", ir.VoidType(), read, of.pointer(target), mask)
+        by, read = instructions(), of.load(source)
+        mask, bits = of.nonzero(read)
+        if by == "avx512f":
+            of.store(of.within_register("compress", read, mask), target)
+            return bits
+        if not by:
+            of.call("masked.compressstore", ir.VoidType(), read, of.pointer(target), mask)
             return bits
         n = source.type(of.n)
-        low, high = of.load(source), of.load(builder.add(source, n))
+        low, high = read, of.load(builder.add(source, n))
         (_, low_bits), (_, high_bits) = of.nonzero(low), of.nonzero(high)
         of.store(of.permuted(low, _ones(of.n), low_bits), target)
         behind = builder.add(target, builder.ctpop(low_bits))

@@ -29,7 +29,10 @@ def fma(a: float, b: float, c: float) -> float:
 
 
 def prefetch(row: NDArray[Any], i: int) -> None:
-    """Start to bring the i-th element of an array and its cache line near; never fails."""
+    """Start to bring the i-th element and its cache line near; never fails.
+
+    Elements are counted from the first one of the array as if they lay side by side.
+    """
 
 
 def count_ones(bits: int) -> int:

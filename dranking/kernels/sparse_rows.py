@@ -46,7 +46,7 @@ RELEASED = 5
 
 
 NUMBERS_OF_ROW = 8
-"""What both pools know of a row lies in one line of the cache, so many words."""
+"""What both pools know of a row lies side by side, in so many words: a line of the cache."""
 
 
 class Pool(NamedTuple):
@@ -59,7 +59,7 @@ class Pool(NamedTuple):
     end
         (1,) slots given to rows so far; those behind are free.
     limit
-        (1,) slots that may be given. The arrays are longer: see `make_room`.
+        (1,) slots that may be given. The arrays are longer: see `RESERVED`.
     """
 
     start: Ints
@@ -149,7 +149,7 @@ def locate(table: Table, row: int, vector: StripVector, found: Places, first: in
 def prefetch_head(table: Table, row: int) -> None:
     """Start to bring near where a row lies, and its bands."""
     n_bands = table.bands.shape[1]
-    prefetch(table.pool.start, row * NUMBERS_OF_ROW)
+    prefetch(table.pool.start, row * NUMBERS_OF_ROW)  # counted in words from the first row's
     for band in range(row * n_bands, row * n_bands + n_bands, 8):
         prefetch(table.bands, band)
         prefetch(table.strips_before, band)

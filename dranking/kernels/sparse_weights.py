@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dranking.kernels.compile import kernel
+from dranking.kernels.lanes import LANE_BITS
 from dranking.kernels.machine import borrowed, count_ones, give_back, lowest_one, shift
 from dranking.kernels.sparse_rows import (
     NUMBERS_OF_ROW,
@@ -30,15 +31,15 @@ UNUSED = 2
 """Holes of a full pool are closed where half of it is unused."""
 
 RESERVED = 4
-"""An array is made so many times as long as what may be used of it. The system gives memory where
-it is first written, so that this takes none, and W need not move each time that it grows."""
+"""An array is made so many times as long as what may be used of it. Where the system gives memory
+as it is first written, that takes none, and W need not move each time that it grows."""
 
-SPARE = 16
-"""Elements behind those that may be used which are read, and not used: a vector register of them,
-or one behind the last entry of a row."""
+SPARE = LANE_BITS // 32
+"""Elements behind those that may be used which are read, or written back as they are, and not used:
+a vector register of them, or one behind the last entry of a row."""
 
 PIECE = 2**22
-"""Elements that are moved at a time, so that there are never two copies of W."""
+"""Elements that are moved at a time, so that on Linux there are never two copies of W."""
 
 
 @kernel
@@ -194,12 +195,37 @@ class SparseWeights:
         """Have so many slots free at the end of the pools: close holes, or let more be given.
 
         Closing holes takes slots from rows that have more than they use: ask `room_for` again.
+
+        Raises
+        ------
+        MemoryError
+            If the system has none; W is as it was.
         """
         t = self._table
-        [values] = lengthened(t.pool, n_entries, t.values)
-        strips, entries_before = lengthened(t.strip_pool, n_strips, t.strips, t.entries_before)
+        pools = (t.pool, n_entries, (t.values,)), (t.strip_pool, n_strips, of_strips(t))
+        limits = [limit_with(*pool) for pool in pools]
+        moves = [
+            (array, with_room(array, limit), int(pool.end[0]))
+            for (pool, _, arrays), limit in zip(pools, limits, strict=True)
+            for array in arrays
+        ]
+        # From here on nothing is asked of the system that it could refuse.
+        for source, target, end in moves:
+            if target is not source:
+                move(source, target, end)
+        t.pool.limit[0], t.strip_pool.limit[0] = limits
+        values, strips, entries_before = (target for _, target, _ in moves)
         self._table = t._replace(values=values, strips=strips, entries_before=entries_before)
         self.peak_bytes = max(self.peak_bytes, self.nbytes)
+
+    def trim(self) -> None:
+        """Give back the slots that no row uses."""
+        t = self._table
+        for pool, arrays in ((t.pool, (t.values,)), (t.strip_pool, of_strips(t))):
+            close_holes(pool, pool.used.copy(), *arrays)
+            pool.limit[0] = pool.end[0]
+            for array in arrays:
+                give_back(array[int(pool.end[0]) :])
 
     def release(self) -> None:
         """Release all zeros."""
@@ -219,24 +245,32 @@ class SparseWeights:
         return matrix
 
 
-def lengthened(pool: Pool, n_slots: int, *arrays: NDArray[Any]) -> Sequence[NDArray[Any]]:
-    """The arrays of a pool with so many slots free at its end; copies where they are too short."""
+def of_strips(table: Table) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The arrays of the pool of strips."""
+    return table.strips, table.entries_before
+
+
+def limit_with(pool: Pool, n_slots: int, arrays: Sequence[NDArray[Any]]) -> int:
+    """Slots that a pool may give so that so many are free; its holes are closed where many are."""
     if (pool.end[0] - pool.used.sum()) * UNUSED > pool.end[0]:
         close_holes(pool, pool.used + pool.used // SLACK, *arrays)
     end = int(pool.end[0])
-    if end + n_slots > pool.limit[0]:
-        pool.limit[0] = end + max(n_slots, end // SLACK)
-    if pool.limit[0] + SPARE <= len(arrays[0]):
-        return arrays
-    targets = [reserve(int(pool.limit[0]), array.dtype) for array in arrays]
-    for source, target in zip(arrays, targets, strict=True):
-        move(source, target, end)
-    return targets
+    enough = end + n_slots <= pool.limit[0]
+    return int(pool.limit[0]) if enough else end + max(n_slots, end // SLACK)
+
+
+def with_room(array: NDArray[Any], limit: int) -> NDArray[Any]:
+    """The array if so many elements of it may be used, else one to which it is to be moved."""
+    return array if limit + SPARE <= len(array) else reserve(limit, array.dtype)
 
 
 def reserve(n: int, dtype: DTypeLike) -> NDArray[Any]:
     """An array whose first n elements may be used, and later more of it; with any values."""
-    return np.empty(RESERVED * n + SPARE, dtype=dtype)
+    try:
+        return np.empty(RESERVED * n + SPARE, dtype=dtype)
+    except MemoryError:
+        # Of what is never written as well, a system may allow no more than it has.
+        return np.empty(n + SPARE, dtype=dtype)
 
 
 def move(source: NDArray[Any], target: NDArray[Any], end: int) -> None:

@@ -147,7 +147,7 @@ def test_memory_follows_the_nonzeros(n_columns):
     assert 0 < n < 0.6 * 60 * n_columns  # some entries were shrunk to zero, and some were not
     assert np.count_nonzero(weights.to_csr().data) == n
     assert weights.n_stored == n
-    assert SparseWeights(weights.to_csr()).nbytes <= 20 * n + 200 * 60
+    assert weights.nbytes <= 20 * n + 200 * 60
     assert weights.peak_bytes >= weights.nbytes
 
 

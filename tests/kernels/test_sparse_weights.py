@@ -2,6 +2,7 @@
 
 import mmap
 import sys
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
@@ -117,22 +118,93 @@ def test_holes_are_closed():
     assert weights.n_stored == 30_000
     assert weights.to_csr().sum() == pytest.approx(30_000)
     assert weights.nbytes <= 20 * 30_000
+    weights.trim()
+    assert weights.nbytes <= 8 * 30_000
+    assert weights.to_csr().sum() == pytest.approx(30_000)
 
 
-def test_pools_move_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(sparse_weights, "PIECE", 1_000)
-    weights = SparseWeights(sparse.csr_array((20, 4_000)), np.float32)
+ROOMS = ("kept", "kept_strips")
+
+
+def assert_consistent(weights):
+    """What is counted is there, rows do not overlap, behind the pools some elements are free."""
+    t = weights.table
+    for row in range(weights.shape[0]):
+        first, n_strips = t.strip_pool.start[row], t.strip_pool.used[row]
+        columns = t.strips[first : first + n_strips].view(np.uint64)
+        counts = np.bitwise_count(columns).astype(int)
+        assert counts[:-1].all()
+        assert columns[-1] == 0
+        before = np.cumsum(counts) - counts
+        assert t.entries_before[first : first + n_strips].tolist() == before.tolist()
+        assert counts.sum() == t.pool.used[row] <= t.pool.capacity[row]
+        strips = np.bitwise_count(t.bands[row].view(np.uint64)).astype(int)
+        assert strips.sum() + 1 == n_strips <= t.strip_pool.capacity[row]
+        assert t.strips_before[row].tolist() == (np.cumsum(strips) - strips).tolist()
+    for pool, *arrays in (t.pool, t.values), (t.strip_pool, t.strips, t.entries_before):
+        extents = sorted((s, s + c) for s, c in zip(pool.start, pool.capacity, strict=True) if c)
+        assert all(end <= start for (_, end), (start, _) in pairwise(extents))
+        assert extents[-1][1] <= pool.end[0] <= pool.limit[0]
+        assert all(pool.limit[0] + SPARE <= len(array) for array in arrays)
+
+
+@pytest.mark.parametrize("reserved", [1, 4])
+@pytest.mark.parametrize("n_columns", [64, 4_096, 8_192, 9_000])
+def test_pools_move_piece_by_piece(monkeypatch, n_columns, reserved):
+    """Until rows are full, and no room of a bitmap is too short."""
+    monkeypatch.setattr(sparse_weights, "PIECE", 700)
+    monkeypatch.setattr(sparse_weights, "RESERVED", reserved)
+    rng = np.random.default_rng(n_columns)
+    weights = SparseWeights(sparse.csr_array((3, n_columns)), np.float32)
+    rooms = {name: np.full(len(getattr(weights.table, name)) + 9, 77) for name in ROOMS}
+    weights._table = weights.table._replace(**{name: r[:-9] for name, r in rooms.items()})
     moved_to = [weights.table.values]
-    for first in range(0, 4_000, 100):
-        for row in range(20):
-            add(weights, row, list(range(first + row, min(first + 100, 4_000))), row + 1)
-        if weights.table.values is not moved_to[-1]:
-            moved_to.append(weights.table.values)
-        assert weights.table.pool.limit[0] + SPARE <= len(weights.table.values)
-    assert 2 < len(moved_to) < 10
-    found = weights.to_csr().toarray()
-    for row in range(20):
-        assert found[row].tolist() == [(row + 1) * (c % 100 >= row) for c in range(4_000)]
+    wanted = np.zeros(weights.shape)
+    for part in np.array_split(rng.permutation(n_columns), 12):
+        for row in range(3):
+            add(weights, row, np.sort(part).tolist(), row + 1)
+            wanted[row, part] = row + 1
+            assert_consistent(weights)
+            if weights.table.values is not moved_to[-1]:
+                moved_to.append(weights.table.values)
+    assert len(moved_to) > 2
+    np.testing.assert_array_equal(weights.to_csr().toarray(), wanted)
+    for room in rooms.values():
+        assert (room[-9:] == 77).all()
+
+
+def test_where_there_is_no_memory_nothing_changes():
+    matrix = sparse.random_array((9, 500), density=0.3, format="csr", rng=np.random.default_rng(0))
+    weights = SparseWeights(matrix, np.float64)
+    size = weights.nbytes
+    for n_entries, n_strips in ((2**50, 0), (10_000, 2**50)):
+        with pytest.raises(MemoryError):
+            weights.make_room(n_entries, n_strips)
+        assert weights.nbytes == size
+        np.testing.assert_array_equal(weights.to_csr().toarray(), matrix.toarray())
+
+
+def test_a_system_that_reserves_nothing_gives_what_is_needed(monkeypatch):
+    asked = []
+
+    def empty(n, dtype):
+        asked.append(n)
+        if len(asked) == 1:
+            raise MemoryError
+        return np.zeros(n, dtype)
+
+    monkeypatch.setattr(sparse_weights.np, "empty", empty)
+    assert len(sparse_weights.reserve(100, np.float32)) == 100 + SPARE
+    assert asked == [400 + SPARE, 100 + SPARE]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_a_matrix_without_rows_or_columns(shape):
+    weights = SparseWeights(sparse.csr_array(shape), np.float32)
+    weights.make_room(10, 10)
+    weights.release()
+    weights.trim()
+    assert weights.to_csr().shape == shape
 
 
 def test_memory_is_given_back_in_whole_pages():
