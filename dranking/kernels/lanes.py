@@ -114,10 +114,6 @@ class _Lanes:
 
     def within_register(self, name: str, vector: Any, mask: Any) -> Any:
         """Call an instruction of AVX-512, whose places without a value become zero."""
-        # Nothing happens here, but the load is not made part of the instruction, which from memory
-        # takes AMD's processors several times as long.
-        kind = ir.FunctionType(self.vector, [self.vector])
-        vector = self._builder.asm(kind, "", "=v,0", [vector], side_effect=False)
         return self.call(f"x86.avx512.mask.{name}", self.vector, vector, self.zeros, mask)
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
