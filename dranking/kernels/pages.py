@@ -3,14 +3,17 @@
 The system gives memory page by page, as each is first written: 4 KB in a microsecond or two, which
 is longer than most kernels take for them. An array of a block is too small for huge pages, but all
 that a task makes for its blocks lies together in *slabs* that have them. These arrays should live
-equally long: a slab is given back when the last of them is gone.
+equally long: a slab is free when the last of them is gone. Some free slabs are kept for tasks to
+come, for even a huge page must be zeroed first; the system may take their pages at any time.
 """
 
 import mmap
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from threading import local
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +25,12 @@ HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
 HUGE_PAGE = 2**21
 """Bytes, on most machines."""
 
-SLAB = 2**25
-"""Bytes of a slab; of its end, what is never written takes no memory."""
+SLAB = 2**23
+"""Bytes of a slab; of its end, what is never written takes no memory. Larger arrays have their own
+memory, which is not kept."""
+
+MOST_KEPT = 16
+"""Free slabs that are kept: 128 MB."""
 
 LINE = 64
 """Bytes between whose multiples arrays begin."""
@@ -38,6 +45,9 @@ class _Slab(local):
 
 
 _SLAB = _Slab()
+
+_KEPT: deque[mmap.mmap] = deque(maxlen=MOST_KEPT)
+"""Free slabs. They come and go in all threads: a deque takes each in one step."""
 
 
 @contextmanager
@@ -59,17 +69,38 @@ def room(*shape: int) -> Array:
     if not HAS_HUGE_PAGES or _SLAB.bytes is None or n_bytes * _SLAB.n_alike < HUGE_PAGE:
         return np.empty(shape)
     if _SLAB.used + n_bytes > len(_SLAB.bytes):
-        _SLAB.bytes, _SLAB.used = _new_slab(max(n_bytes, SLAB)), 0
+        _SLAB.bytes, _SLAB.used = _new_slab(n_bytes), 0
     part = _SLAB.bytes[_SLAB.used : _SLAB.used + n_bytes]
     _SLAB.used += -(-n_bytes // LINE) * LINE
     return part.view(np.float64).reshape(shape)
 
 
 def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
-    """Bytes in huge pages, so many or more."""
+    """Bytes in huge pages, so many or more: those of a free slab, or new ones."""
+    if n_bytes > SLAB:
+        return np.frombuffer(_mapped(n_bytes), np.uint8)
+    try:
+        memory = _KEPT.pop()
+    except IndexError:
+        memory = _mapped(SLAB)
+    # All arrays within refer to this one: it is gone only after them.
+    slab = np.frombuffer(memory, np.uint8)
+    finalize(slab, _keep, memory).atexit = False
+    return slab
+
+
+def _keep(memory: mmap.mmap) -> None:
+    """Keep a slab that nothing uses any more; where there are enough, the oldest is given back."""
+    with suppress(OSError):
+        memory.madvise(mmap.MADV_FREE)
+    _KEPT.append(memory)
+
+
+def _mapped(n_bytes: int) -> mmap.mmap:
+    """Memory in huge pages, so many bytes or more."""
     # Whole pages, and from the system itself: what an allocator puts before them misaligns them.
     size = -(-n_bytes // HUGE_PAGE) * HUGE_PAGE
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # some kernels are built without
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
+    return memory
