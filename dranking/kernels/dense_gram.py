@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.machine import borrowed, fma, prefetch
-from dranking.kernels.panels import WIDTH, add_panel, padded
+from dranking.kernels.panels import WIDTH, add_panel, bring_near, padded
 
 Array = NDArray[np.float64]
 
@@ -286,8 +286,12 @@ def dense_gram_rows(
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         query_means(Dense(columns, True), start, end, column_means)
         sums[:] = 0.0
-        for left in range(start, end, STRIP):
+        n_strips = -(-(end - start) // STRIP)
+        share = -(-n_wanted // n_strips)  # of the rows to be written, with each strip
+        for number in range(n_strips):
+            left = start + number * STRIP
             size = min(STRIP, end - left)
+            bring_near(rows, slots[number * share : (number + 1) * share], q)
             centre_strip(features, left, left + size, means[q], strip)
             if len(columns) > 0:
                 centre_columns(columns, left, column_means, centred[:, :size])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
 from dranking.kernels.lanes import instructions
-from dranking.kernels.machine import fma
+from dranking.kernels.machine import CACHE_LINE, fma, prefetch
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,18 @@ NARROW_WIDTH = 3 * NARROW_LANES
 def padded(n: int) -> int:
     """The least number of columns, n or more, that panels of `WIDTH` cover."""
     return -(-n // WIDTH) * WIDTH
+
+
+@kernel
+def bring_near(rows: Array, slots: NDArray[np.int64], q: int) -> None:
+    """Start to fetch some kept rows (capacity, n_queries, n_columns) of a query, to read or write.
+
+    They lie far apart, which no hardware foresees.
+    """
+    for slot in slots:
+        row = rows[slot, q]
+        for i in range(0, len(row), CACHE_LINE):
+            prefetch(row, i)
 
 
 def add_panel(left: Array, right: Array, strip: Array, size: int, sums: Array, column: int) -> None:
