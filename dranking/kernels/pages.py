@@ -90,10 +90,13 @@ def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
 
 
 def _keep(memory: mmap.mmap) -> None:
-    """Keep a slab that nothing uses any more; where there are enough, the oldest is given back."""
-    with suppress(OSError):
+    """Keep a slab that nothing uses any more; where there are enough, the oldest is given back.
+
+    It is given back as well where the system could not take its pages.
+    """
+    with suppress(OSError, AttributeError):
         memory.madvise(mmap.MADV_FREE)
-    _KEPT.append(memory)
+        _KEPT.append(memory)
 
 
 def _mapped(n_bytes: int) -> mmap.mmap:

@@ -44,7 +44,11 @@ SETTLE_SECONDS = 0.3
 second, on the cores that the next alternative is to have."""
 
 ARITHMETIC = 500_000_000
-"""Steps of `arithmetic`."""
+"""Steps of `arithmetic`: about a second of one core."""
+
+WAKING = 100_000_000
+"""The same before a call that is timed. The cores of a virtual machine that have slept are slow for
+as long as the shortest calls take."""
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
 
@@ -188,12 +192,9 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def arithmetic(n_threads: int) -> None:
-    """A fixed amount of arithmetic without memory, in so many threads: what sharing can gain here.
-
-    About a second of one core.
-    """
-    parts = [ARITHMETIC // n_threads] * n_threads
+def arithmetic(n_threads: int, n_steps: int = ARITHMETIC) -> None:
+    """Do arithmetic without memory, in so many threads, always as much: what sharing can gain."""
+    parts = [n_steps // n_threads] * n_threads
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(_count, parts))
 
@@ -211,6 +212,7 @@ def _count(n: int) -> float:
 def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
     gc.collect()
     time.sleep(SETTLE_SECONDS)
+    arithmetic(_usable_cores() or 1, WAKING)
     start = clock()
     call()
     return clock() - start

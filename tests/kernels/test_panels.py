@@ -1,5 +1,7 @@
 """Panels of products against plain sums, in every bit; room in huge pages is room like any."""
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -70,6 +72,11 @@ def test_padded_columns_are_whole_panels():
     assert [padded(n) for n in (1, WIDTH, WIDTH + 1)] == [WIDTH, WIDTH, 2 * WIDTH]
 
 
+@pytest.fixture
+def no_free_slab(monkeypatch):
+    monkeypatch.setattr(pages, "_KEPT", deque(maxlen=pages.MOST_KEPT))
+
+
 @pytest.mark.parametrize("has_huge_pages", [True, False])
 def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
     monkeypatch.setattr(pages, "HAS_HUGE_PAGES", pages.HAS_HUGE_PAGES and has_huge_pages)
@@ -86,10 +93,60 @@ def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
 
 
 @pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
-def test_a_kernel_without_huge_pages_gives_others(monkeypatch):
+def test_a_kernel_without_huge_pages_gives_others(monkeypatch, no_free_slab):
     monkeypatch.setattr(pages.mmap, "MADV_HUGEPAGE", 99)  # which no kernel knows
+    monkeypatch.setattr(pages.mmap, "MADV_FREE", 99)
     with side_by_side(10**6):
         assert (room(5, 7) == 0.0).all()
+    assert len(pages._KEPT) == 0
+
+
+def task_arrays(*shapes):
+    """What a task makes, each array in a slab of its own."""
+    arrays = []
+    for shape in shapes:
+        with side_by_side(10**6):
+            arrays.append(room(*shape))
+    return arrays
+
+
+@pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
+def test_slabs_are_used_again_once_no_array_in_them_is_left(no_free_slab):
+    [gone] = task_arrays((100, 1_000))
+    kept = gone[3:, ::7].T  # a view of a part
+    there = gone.ctypes.data
+    kept[...] = 7.0
+    del gone
+    [other] = task_arrays((100, 1_000))
+    assert other.ctypes.data != there
+    other[...] = 0.0
+    assert (kept == 7.0).all()
+    del kept
+    [again] = task_arrays((10, 10))
+    assert again.ctypes.data == there
+
+
+@pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
+def test_few_free_slabs_are_kept_and_no_larger_memory(no_free_slab):
+    arrays = task_arrays(*[(9,)] * (pages.MOST_KEPT + 2), (SLAB // 8 + 1,))
+    assert len(pages._KEPT) == 0
+    arrays.clear()
+    assert [len(memory) for memory in pages._KEPT] == [SLAB] * pages.MOST_KEPT
+
+
+@pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
+def test_threads_that_take_and_free_slabs_never_share_one(no_free_slab):
+    def work(number):
+        for _ in range(300):
+            arrays = task_arrays((50,), (60,))
+            for array in arrays:
+                array[...] = number
+            if not all((array == number).all() for array in arrays):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
 
 
 def test_few_small_arrays_stay_where_they_are():

@@ -456,9 +456,9 @@ def test_no_credentials_are_left_in_the_working_directory(stream, monkeypatch):
     monkeypatch.setitem(STAGES, "publish", failing)
     secret = ["registry.location=memory://key:hidden@bucket/models", "export.report=true"]
     with pytest.raises(TryAgainError):
-        run(stream, *secret, f"run.prometheus={stream.folder}/work/d.prom")
+        run(stream, *secret, f"run.prometheus={stream.folder / 'work' / 'd.prom'}")
     monkeypatch.setitem(STAGES, "publish", stages_module.publish)
-    run(stream, *secret, f"run.prometheus={stream.folder}/work/d.prom", resume=True)
+    run(stream, *secret, f"run.prometheus={stream.folder / 'work' / 'd.prom'}", resume=True)
     files = [file for file in (stream.folder / "work").rglob("*") if file.is_file()]
     assert len(files) > 20
     assert [file.name for file in files if b"hidden" in file.read_bytes()] == []
