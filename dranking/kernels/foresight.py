@@ -19,6 +19,9 @@ LARGEST = 127
 """Of an int8. Rounding changes a feature by less than its spread: among n documents the largest
 number is at most the root of n times that, and n is some thousands."""
 
+VECTOR = 16
+"""Numbers that a product takes at a time."""
+
 TINY = 1e-37
 """Multiples of smaller units are zero: what one over them is, is no float32."""
 
@@ -67,7 +70,8 @@ class RoundedDocuments(NamedTuple):
     Attributes
     ----------
     numbers
-        (n_documents, n_features) int8 multiples of the units.
+        (n_documents, at least n_features) int8 multiples of the units; whole vectors, zeros at the
+        end.
     units
         (1, n_features): the largest multiple of each is `LARGEST`.
     squares
@@ -81,8 +85,9 @@ class RoundedDocuments(NamedTuple):
 
 def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
     """Documents (n_documents, n_features), rounded."""
-    n = documents.shape[1]
-    out = RoundedDocuments(np.empty(documents.shape, np.int8), np.zeros((1, n)), np.zeros((1, n)))
+    m, n = documents.shape
+    width = -(-n // VECTOR) * VECTOR
+    out = RoundedDocuments(np.zeros((m, width), np.int8), np.zeros((1, n)), np.zeros((1, n)))
     round_documents(documents, out.numbers, out.units[0], out.squares[0])
     return out
 
@@ -117,18 +122,20 @@ def add_sampled_row(
     Parameters
     ----------
     numbers, units
-        Those of `RoundedDocuments` behind each other: (n_documents, n_features), and
+        Those of `RoundedDocuments` behind each other: (n_documents, at least n_features), and
         (n_parts, n_features).
     ends
         (n_parts,) behind the last document of each.
     """
-    first, of_part = 0, np.empty(len(row), np.float32)
+    first, of_part = 0, np.empty(numbers.shape[1], np.int32)
     for part in range(len(ends)):
-        of_part[:] = 0.0
-        for d in range(first, ends[part]):
-            value, document = np.float32(numbers[d, f]), numbers[d]
-            for i in range(len(row)):
-                of_part[i] += value * np.float32(document[i])
+        of_part[:] = 0
+        for d in range(first, ends[part], 2):
+            last = min(d + 1, ends[part] - 1)
+            one, other = numbers[d], numbers[last]
+            a, b = one[f], other[f] if last > d else 0
+            for i in range(len(of_part)):
+                of_part[i] += a * one[i] + b * other[i]
         first, unit = ends[part], units[part, f]
         for i in range(len(row)):
             row[i] += of_part[i] * unit * units[part, i]

@@ -114,7 +114,7 @@ def products_of_documents(parts: Sequence[RoundedDocuments]) -> Products:
     ends = np.cumsum([len(part.numbers) for part in parts])
 
     def row(feature: int) -> Array:
-        products = np.zeros(numbers.shape[1])
+        products = np.zeros(units.shape[1])
         add_sampled_row(frozen(numbers), frozen(units), frozen(ends), feature, products)
         return products
 

@@ -146,6 +146,8 @@ def test_rounding_moves_no_number_by_more_than_half_a_unit():
     X = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32) * [1, 1e-30, 1e30, 0, 7]
     X = X.astype(np.float32)
     numbers, [units], [squares] = rounded(X)
+    assert not numbers[:, 5:].any()
+    numbers = numbers[:, :5]
     assert (abs(numbers.astype(int)).max(axis=0) == [127, 127, 127, 0, 127]).all()
     assert (abs(X - numbers * units) <= 0.50001 * units).all()
     np.testing.assert_array_equal(squares, (numbers.astype(int) ** 2).sum(axis=0))
