@@ -37,6 +37,9 @@ Ints = NDArray[np.int64]
 SWEEP = 16
 """All rows are shrunk after so many thresholds, or zeros of rows that no step comes to stay."""
 
+LEAST_SWEPT = 2
+"""Entries of a row that is. Of many words most have a row with the one entry that W began with."""
+
 COUNTED = 2**24
 """Entries of documents that the order of the columns of W follows from."""
 
@@ -162,7 +165,7 @@ def bilinear_steps(
             shrinkage.thresholds[n_shrinks] = steps.regularization * rates
             n_shrinks, rates = n_shrinks + 1, 0.0
             if n_shrinks % SWEEP == 0:
-                sweep(table, Lazy(groups, shrinkage, n_shrinks, steps.grows))
+                sweep(table, Lazy(groups, shrinkage, n_shrinks, steps.grows), LEAST_SWEPT)
     return Position(len(tuples.query), t, n_shrinks, rates, loss, 0, 0)
 
 
@@ -276,7 +279,7 @@ class BilinearRun:
             n_shrinks += 1
         self._at = self._at._replace(n_shrinks=n_shrinks, rates=0.0)
         lazy = Lazy(self._groups, self._shrinkage, n_shrinks, self._steps.grows)
-        sweep(self._weights.table, lazy)
+        sweep(self._weights.table, lazy, 0)
         if self._steps.grows:
             self._weights.release()
         self._weights.trim()

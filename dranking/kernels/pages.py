@@ -25,12 +25,12 @@ HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
 HUGE_PAGE = 2**21
 """Bytes, on most machines."""
 
-SLAB = 2**23
-"""Bytes of a slab; of its end, what is never written takes no memory. Larger arrays have their own
-memory, which is not kept."""
+SLAB, LARGE_SLAB = 2**23, 2**25
+"""Bytes of a slab, and of one for arrays that are more than that together, which lie in fewer huge
+pages there. Of its end, what is never written takes no memory."""
 
 MOST_KEPT = 16
-"""Free slabs that are kept: 128 MB."""
+"""Free slabs that are kept, none of them large: 128 MB."""
 
 LINE = 64
 """Bytes between whose multiples arrays begin."""
@@ -76,9 +76,9 @@ def room(*shape: int) -> Array:
 
 
 def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
-    """Bytes in huge pages, so many or more: those of a free slab, or new ones."""
-    if n_bytes > SLAB:
-        return np.frombuffer(_mapped(n_bytes), np.uint8)
+    """So many bytes or more in huge pages: of a free slab, or new ones."""
+    if n_bytes * _SLAB.n_alike > SLAB:
+        return np.frombuffer(_mapped(max(n_bytes, LARGE_SLAB)), np.uint8)
     try:
         memory = _KEPT.pop()
     except IndexError:

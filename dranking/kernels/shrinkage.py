@@ -11,10 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import inlined, kernel
-from dranking.kernels.sparse_rows import RELEASED, Table, columns_of, compact, prefetch_values
+from dranking.kernels.machine import prefetch
+from dranking.kernels.sparse_rows import (
+    NUMBERS_OF_ROW,
+    RELEASED,
+    Table,
+    columns_of,
+    compact,
+    prefetch_values,
+)
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+HEADS = 8
+"""Rows between one that is swept and one whose place is looked up."""
 
 
 class Groups(NamedTuple):
@@ -185,13 +197,16 @@ def shrink_missed(table: Table, row_group: int, lazy: Lazy) -> None:
 
 
 @kernel
-def sweep(table: Table, lazy: Lazy) -> None:
-    """Shrink all rows by the thresholds they missed."""
-    rows = lazy.groups.rows
+def sweep(table: Table, lazy: Lazy, least: int) -> None:
+    """Shrink all rows that have at least so many entries by the thresholds they missed."""
+    rows, used = lazy.groups.rows, table.pool.used
     for i in range(len(rows)):
-        if i + 1 < len(rows):
-            prefetch_missed(table, rows[i + 1], lazy)
-        catch_up(table, rows[i], lazy)
+        prefetch(table.pool.start, rows[min(i + HEADS, len(rows) - 1)] * NUMBERS_OF_ROW)
+        following = rows[min(i + 1, len(rows) - 1)]
+        if used[following] >= least:
+            prefetch_missed(table, following, lazy)
+        if used[rows[i]] >= least:
+            catch_up(table, rows[i], lazy)
 
 
 def entrywise(n_rows: int) -> Groups:

@@ -3,6 +3,7 @@
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 import pytest
@@ -102,10 +103,10 @@ def test_a_kernel_without_huge_pages_gives_others(monkeypatch, no_free_slab):
 
 
 def task_arrays(*shapes):
-    """What a task makes, each array in a slab of its own."""
+    """What tasks make, each one array, which is alone in a slab."""
     arrays = []
     for shape in shapes:
-        with side_by_side(10**6):
+        with side_by_side(HUGE_PAGE // (8 * prod(shape)) + 1):
             arrays.append(room(*shape))
     return arrays
 
