@@ -14,7 +14,6 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from dranking.kernels.compile import kernel
-from dranking.kernels.lanes import instructions
 from dranking.kernels.machine import CACHE_LINE, fma, prefetch
 
 Array = NDArray[np.float64]
@@ -23,9 +22,8 @@ WIDTH, LANES = 16, 8
 """Columns of a panel of two rows of sums, and of a vector: eight registers of four numbers, or four
 of eight; with more of them, compilers put some back into memory."""
 
-NARROW_LANES = 8 if instructions() == "avx512f" else 4
-NARROW_WIDTH = 3 * NARROW_LANES
-"""The same of three rows of sums: nine registers, of as many numbers as the machine's have."""
+NARROW_WIDTH, NARROW_LANES = 12, 4
+"""The same of three rows of sums: nine registers of four numbers."""
 
 
 @kernel
