@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import inlined, kernel
+from dranking.kernels.compile import kernel
 from dranking.kernels.lqo_pivots import GroupPivots, Picks, find_group_pivots
 from dranking.kernels.machine import borrowed
 from dranking.kernels.panels import (
@@ -106,12 +106,16 @@ def initial_state(start: Start, q: int, regularization: float, state: Array) -> 
         v[i] = diagonal[i]
 
 
-@inlined
-def left_out_error(error: float, s: float, r: float, u: float, v: float) -> float:
-    """LQO error of a query with one more feature: E = e - 2 a u + a^2 v with a = r / s."""
-    a = np.divide(r, s)  # `/` checks for zero each time, and s is at least lambda
-    found: float = error - 2.0 * a * u + a * a * v
-    return found
+@kernel
+def add_scores(state: Array, error: float, scores: Array) -> None:
+    """Add one query's LQO error with each candidate to `scores` (n_features,).
+
+    `state` is (4, n_features): E_i = e - 2 a u + a^2 v with a = r / s.
+    """
+    s, r, u, v = state[0], state[1], state[2], state[3]
+    for i in range(len(scores)):
+        a = np.divide(r[i], s[i])  # `/` checks for zero each time, and s is at least lambda
+        scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
 
 
 @kernel
@@ -119,12 +123,10 @@ def initial_scores(start: Start, errors: Array, regularization: float, scores: A
     """Overwrite `scores` (n_features + 1,) with those of an empty S, see `BlockState`."""
     n = len(scores) - 1
     state = np.empty((4, n))
-    s, r, u, v = state[0], state[1], state[2], state[3]
     scores[:] = 0.0
     for q in range(len(errors)):
         initial_state(start, q, regularization, state)
-        for i in range(n):
-            scores[i] += left_out_error(errors[q], s[i], r[i], u[i], v[i])
+        add_scores(state, errors[q], scores[:n])
         scores[n] += errors[q]
 
 
@@ -207,33 +209,25 @@ def eliminate(
 
 @kernel
 def advance_state(
-    state: Array,
-    rows: Array,
-    own: OwnNumbers,
-    regularization: float,
-    error: float,
-    scores: Array,
+    state: Array, m: Array, h: Array, own: OwnNumbers, regularization: float
 ) -> float:
-    """Bring the state (4, n_features) of one query past the selection of f, and score after it.
+    """Bring the state (4, n_features) of one query past the selection of f.
 
-    Adds to `scores` (at least n_features,) the query's LQO error with each candidate, and returns
-    that with none, which was `error` before. `rows` (2, n_features) are M_f and z_f . z_i after
-    eliminating S. (A function of its own because only so Numba vectorises the loop.)
+    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S. Returns what the query's
+    error loses. (A function of its own because only so Numba vectorises the loop.)
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
-    m, h = rows[0], rows[1]
     norm, r_f, u_f = own.norm, own.r, own.u
     scale = 1.0 / own.pivot
     a_f = r_f * scale
-    error -= 2.0 * a_f * u_f - a_f * a_f * norm
     for i in range(len(m)):
         rho = m[i] * scale
         u[i] += a_f * (rho * norm - h[i]) - rho * u_f
         v[i] = max(v[i] + rho * (rho * norm - 2.0 * h[i]), 0.0)
         s[i] = max(s[i] - rho * m[i], regularization)
         r[i] -= rho * r_f
-        scores[i] += left_out_error(error, s[i], r[i], u[i], v[i])
-    return error
+    lost: float = 2.0 * a_f * u_f - a_f * a_f * norm
+    return lost
 
 
 @kernel
@@ -305,7 +299,6 @@ def select_in_query(
             f = picks.columns[size]
             r_f, u_f = state[1, f], state[2, f]
         own = OwnNumbers(pivots.pivots[lane, pick], pivots.norms[lane, pick], r_f, u_f)
-        after.errors[q] = advance_state(
-            state, rows[pick], own, regularization, after.errors[q], after.scores[pick]
-        )
+        after.errors[q] -= advance_state(state, rows[pick, 0], rows[pick, 1], own, regularization)
+        add_scores(state, after.errors[q], after.scores[pick, :n])
         after.scores[pick, n] += after.errors[q]
