@@ -275,7 +275,7 @@ def dense_gram_rows(
     are these; else it has no rows. That changes no bit.
     """
     features, queries = borrowed(features), borrowed(queries)
-    rows, totals = borrowed(rows), borrowed(totals)
+    rows, totals, slots = borrowed(rows), borrowed(totals), borrowed(slots)
     n, n_wanted = totals.shape[1], len(wanted)
     # Panels are of two rows, and of columns up to a round number.
     sums = np.empty((n_wanted + n_wanted % 2, padded(n)))
@@ -287,7 +287,8 @@ def dense_gram_rows(
         query_means(Dense(columns, True), start, end, column_means)
         sums[:] = 0.0
         n_strips = -(-(end - start) // STRIP)
-        share = -(-n_wanted // n_strips)  # of the rows to be written, with each strip
+        # With each strip some rows are brought near that will be written: all at once would wait.
+        share = -(-n_wanted // n_strips)
         for number in range(n_strips):
             left = start + number * STRIP
             size = min(STRIP, end - left)

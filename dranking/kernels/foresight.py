@@ -20,7 +20,8 @@ LARGEST = 127
 number is at most the root of n times that, and n is some thousands."""
 
 VECTOR = 16
-"""Numbers that a product takes at a time."""
+"""Numbers of four bytes in the widest registers: sums of whole ones have no rest to be added one by
+one."""
 
 TINY = 1e-37
 """Multiples of smaller units are zero: what one over them is, is no float32."""
@@ -70,8 +71,8 @@ class RoundedDocuments(NamedTuple):
     Attributes
     ----------
     numbers
-        (n_documents, at least n_features) int8 multiples of the units; whole vectors, zeros at the
-        end.
+        (n_documents, at least n_features) int8 multiples of the units, and zeros up to a whole
+        `VECTOR`.
     units
         (1, n_features): the largest multiple of each is `LARGEST`.
     squares
@@ -125,7 +126,7 @@ def add_sampled_row(
         Those of `RoundedDocuments` behind each other: (n_documents, at least n_features), and
         (n_parts, n_features).
     ends
-        (n_parts,) behind the last document of each.
+        (n_parts,) behind the last document of each: at most 2^17, or sums of int32 might overflow.
     """
     first, of_part = 0, np.empty(numbers.shape[1], np.int32)
     for part in range(len(ends)):
@@ -133,7 +134,7 @@ def add_sampled_row(
         for d in range(first, ends[part], 2):
             last = min(d + 1, ends[part] - 1)
             one, other = numbers[d], numbers[last]
-            a, b = one[f], other[f] if last > d else 0
+            a, b = np.int32(one[f]), np.int32(other[f] if last > d else 0)
             for i in range(len(of_part)):
                 of_part[i] += a * one[i] + b * other[i]
         first, unit = ends[part], units[part, f]

@@ -26,11 +26,11 @@ HUGE_PAGE = 2**21
 """Bytes, on most machines."""
 
 SLAB, LARGE_SLAB = 2**23, 2**25
-"""Bytes of a slab, and of one for arrays that are more than that together, which lie in fewer huge
-pages there. Of its end, what is never written takes no memory."""
+"""Bytes of a slab, and of one for arrays that are more than that together: there they fill their
+huge pages. What is never written of a slab takes no memory."""
 
 MOST_KEPT = 16
-"""Free slabs that are kept, none of them large: 128 MB."""
+"""Free slabs that are kept, 128 MB; large ones are given back."""
 
 LINE = 64
 """Bytes between whose multiples arrays begin."""
@@ -83,7 +83,8 @@ def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
         memory = _KEPT.pop()
     except IndexError:
         memory = _mapped(SLAB)
-    # All arrays within refer to this one: it is gone only after them.
+    # All arrays within refer to this one: it is gone only after them. What is there when the
+    # interpreter exits is in use.
     slab = np.frombuffer(memory, np.uint8)
     finalize(slab, _keep, memory).atexit = False
     return slab
@@ -92,11 +93,18 @@ def _new_slab(n_bytes: int) -> NDArray[np.uint8]:
 def _keep(memory: mmap.mmap) -> None:
     """Keep a slab that nothing uses any more; where there are enough, the oldest is given back.
 
-    It is given back as well where the system could not take its pages.
+    It is given back itself where the system could not take its pages: before Linux 4.5.
     """
-    with suppress(OSError, AttributeError):
+    try:
         memory.madvise(mmap.MADV_FREE)
-        _KEPT.append(memory)
+    except (OSError, AttributeError):
+        return
+    _KEPT.append(memory)
+
+
+def give_back_slabs() -> None:
+    """Give all free slabs back to the system, which counts them as memory in use."""
+    _KEPT.clear()
 
 
 def _mapped(n_bytes: int) -> mmap.mmap:

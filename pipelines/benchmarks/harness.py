@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import gc
 import importlib.metadata
 import multiprocessing
@@ -34,6 +33,7 @@ from numba import njit
 
 from dranking import __version__
 from dranking.cli.output import note, print_json, print_table
+from dranking.engine.memory import release_memory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 REPEATS = 5
@@ -44,7 +44,7 @@ SETTLE_SECONDS = 0.3
 second, on the cores that the next alternative is to have."""
 
 ARITHMETIC = 500_000_000
-"""Steps of `arithmetic`: about a second of one core."""
+"""Steps of `arithmetic`, about a second of one core: what sharing can gain here."""
 
 WAKING = 100_000_000
 """The same before a call that is timed. The cores of a virtual machine that have slept are slow for
@@ -193,7 +193,7 @@ def processor_seconds() -> float:
 
 
 def arithmetic(n_threads: int, n_steps: int = ARITHMETIC) -> None:
-    """Do arithmetic without memory, in so many threads, always as much: what sharing can gain."""
+    """Do so much arithmetic without memory, shared by so many threads."""
     parts = [n_steps // n_threads] * n_threads
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(_count, parts))
@@ -250,8 +250,7 @@ def _peak_of(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
 def _give_back_memory() -> None:
     """Return freed memory to the system, or the run would use it again without being seen."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # musl has no malloc_trim
-        ctypes.CDLL(None).malloc_trim(0)
+    release_memory()
 
 
 def resident(field: str) -> int:

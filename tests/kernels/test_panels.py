@@ -1,6 +1,5 @@
 """Panels of products against plain sums, in every bit; room in huge pages is room like any."""
 
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import prod
@@ -8,9 +7,10 @@ from math import prod
 import numpy as np
 import pytest
 
+from dranking.engine.memory import release_memory
 from dranking.kernels import pages
 from dranking.kernels.compile import kernel
-from dranking.kernels.pages import HUGE_PAGE, SLAB, room, side_by_side
+from dranking.kernels.pages import HUGE_PAGE, SLAB, give_back_slabs, room, side_by_side
 from dranking.kernels.panels import NARROW_WIDTH, WIDTH, add_panel, eliminate_panel, padded
 from dranking.rankers.gram import block_moments, room_for_rows, with_fresh_rows
 from tests.rankers.problems import random_problem
@@ -74,15 +74,28 @@ def test_padded_columns_are_whole_panels():
 
 
 @pytest.fixture
-def no_free_slab(monkeypatch):
-    monkeypatch.setattr(pages, "_KEPT", deque(maxlen=pages.MOST_KEPT))
+def no_free_slab():
+    give_back_slabs()
+    yield
+    give_back_slabs()
 
 
+def task_arrays(*shapes):
+    """What tasks make, each one array, which is alone in a slab."""
+    arrays = []
+    for shape in shapes:
+        with side_by_side(HUGE_PAGE // (8 * prod(shape)) + 1):
+            arrays.append(room(*shape))
+    return arrays
+
+
+@pytest.mark.parametrize("n_alike", [1, 10**6])
 @pytest.mark.parametrize("has_huge_pages", [True, False])
-def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
+def test_arrays_of_a_task_do_not_overlap(has_huge_pages, n_alike, monkeypatch):
     monkeypatch.setattr(pages, "HAS_HUGE_PAGES", pages.HAS_HUGE_PAGES and has_huge_pages)
     shapes = [(3, 5), (HUGE_PAGE // 8, 2), (SLAB // 8 + 7,), (0, 4), (100, 1_000), (1,)]
-    with side_by_side(10**6):
+    shapes += [(HUGE_PAGE // 8 + 3,)] * 4
+    with side_by_side(n_alike):
         arrays = [room(*shape) for shape in shapes]
     arrays.append(room(7, 7))
     for number, array in enumerate(arrays):
@@ -97,18 +110,11 @@ def test_arrays_of_a_task_do_not_overlap(has_huge_pages, monkeypatch):
 def test_a_kernel_without_huge_pages_gives_others(monkeypatch, no_free_slab):
     monkeypatch.setattr(pages.mmap, "MADV_HUGEPAGE", 99)  # which no kernel knows
     monkeypatch.setattr(pages.mmap, "MADV_FREE", 99)
-    with side_by_side(10**6):
-        assert (room(5, 7) == 0.0).all()
-    assert len(pages._KEPT) == 0
-
-
-def task_arrays(*shapes):
-    """What tasks make, each one array, which is alone in a slab."""
-    arrays = []
-    for shape in shapes:
-        with side_by_side(HUGE_PAGE // (8 * prod(shape)) + 1):
-            arrays.append(room(*shape))
-    return arrays
+    [array] = task_arrays((5, 7))
+    array[...] = 7.0
+    assert (array == 7.0).all()
+    del array
+    assert len(pages._KEPT) == 0  # the system could not take its pages
 
 
 @pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")
@@ -133,6 +139,8 @@ def test_few_free_slabs_are_kept_and_no_larger_memory(no_free_slab):
     assert len(pages._KEPT) == 0
     arrays.clear()
     assert [len(memory) for memory in pages._KEPT] == [SLAB] * pages.MOST_KEPT
+    release_memory()
+    assert len(pages._KEPT) == 0
 
 
 @pytest.mark.skipif(not pages.HAS_HUGE_PAGES, reason="the system has no huge pages")

@@ -11,7 +11,9 @@ import dranking as dr
 from dranking.data.memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.memory import format_bytes
-from dranking.rankers import dense_state, forward, selection
+from dranking.kernels import gram as kernels_gram
+from dranking.rankers import dense_state, forward, lqo_state, selection
+from dranking.rankers import gram as rankers_gram
 from dranking.rankers.lqo_state import add_features
 from dranking.rankers.memory import Needs, plan_memory
 from dranking.rankers.path import SelectionRules
@@ -335,3 +337,13 @@ def test_as_many_candidates_as_features_is_the_whole_search():
     whole = select_paths(dataset, [1.0], SelectionRules(6)).paths
     drawn = select_paths(dataset, [1.0], SelectionRules(6, candidates=10, seed=3)).paths
     assert_same_paths(drawn, whole)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_array])
+def test_nothing_depends_on_what_memory_held_before(layout, monkeypatch):
+    dataset = random_problem(3, n_features=20).dataset(layout, max_documents=100)
+    expected = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
+    for module in (kernels_gram, rankers_gram, lqo_state):
+        monkeypatch.setattr(module, "room", lambda *shape: np.full(shape, np.nan))
+    found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
+    assert_same_paths(found, expected)
