@@ -170,6 +170,19 @@ def test_zeros_are_released_while_steps_are_taken():
     assert len(stored) <= 1.25 * np.count_nonzero(stored)
 
 
+def test_rows_of_one_entry_wait_for_the_end():
+    rng = np.random.default_rng(2)
+    vectors = rows(rng, 3, 300, 0.1)
+    untouched = np.flatnonzero(~np.isin(np.arange(300), vectors.indices))
+    weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"), np.float32)
+    run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
+    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 1_000, 3, 3))
+    assert (weights.to_csr().diagonal()[untouched] == np.float32(1e-6)).all()
+    run.finish()
+    assert not weights.to_csr()[untouched].count_nonzero()
+    assert weights.n_stored == weights.to_csr().count_nonzero()
+
+
 @pytest.mark.parametrize("grows", [True, False])
 def test_long_vectors_are_looked_up_twice(monkeypatch, grows):
     """Where the places of a step are too many to be remembered, W is the same."""
