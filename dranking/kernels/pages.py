@@ -25,11 +25,11 @@ HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
 HUGE_PAGE = 2**21
 """Bytes, on most machines."""
 
-SLAB, LARGE_SLAB = 2**23, 2**25
+SLAB, LARGE_SLAB = 2**24, 2**25
 """Bytes of a slab, and of one for arrays that are more than that together: there they fill their
 huge pages. What is never written of a slab takes no memory."""
 
-MOST_KEPT = 16
+MOST_KEPT = 8
 """Free slabs that are kept, 128 MB; large ones are given back."""
 
 LINE = 64

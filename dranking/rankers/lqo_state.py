@@ -16,7 +16,7 @@ from dranking.kernels.lqo import BlockState, Start
 from dranking.kernels.lqo_pivots import Picks
 from dranking.kernels.lqo_predictions import held_out_scores, held_out_weights
 from dranking.kernels.packed import group_room
-from dranking.kernels.pages import room
+from dranking.kernels.pages import give_back_slabs, room
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -70,6 +70,8 @@ def add_features(
     """
     (n_picks, n), n_queries = total_rows.shape, len(block.errors)
     goes_on = len(selected) < len(block.total_rows)
+    if not goes_on:
+        give_back_slabs()  # of states before: none follows that could use them
     after = block._replace(
         start=_frozen_start(block),
         state=room(n_queries if goes_on else 1, 4, n),
