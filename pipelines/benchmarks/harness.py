@@ -39,6 +39,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 REPEATS = 5
 """Interleaved runs, of which figures are medians."""
 
+SHORT = 3
+"""Times as many runs of calls that take some hundredths of a second."""
+
 SETTLE_SECONDS = 0.3
 """Before a call that is timed. After a product the threads of BLAS spin for more than a tenth of a
 second, on the cores that the next alternative is to have."""

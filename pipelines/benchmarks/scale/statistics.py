@@ -12,7 +12,7 @@ from dranking.data.statistics import StatisticsDataset
 from dranking.data.statistics_changes import expire_statistics
 from dranking.rankers.statistics import append_queries, build_statistics
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, select
-from pipelines.benchmarks.harness import Figure, figure, interleaved
+from pipelines.benchmarks.harness import SHORT, Figure, figure, interleaved
 from pipelines.benchmarks.pairwise import write_text
 
 SIZE, SELECTED = Size(200_000, 136, 50, {}, {}), (10, 46)
@@ -41,7 +41,7 @@ def selections(folder: Path, size: Size, selected: tuple[int, ...], rounds: int)
                 "memory": lambda k=k: select(k, dataset),
                 "store": lambda k=k: select(k, StatisticsDataset(store.path)),
             },
-            rounds,
+            SHORT * rounds,
         )
         [path], [expected] = select(k, store).paths, select(k, dataset).paths
         is_same = path.selected == expected.selected and path.lqo_error == expected.lqo_error
