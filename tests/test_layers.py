@@ -29,7 +29,7 @@ WITHIN_A_LAYER = {
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba", "llvmlite"),
     *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
-    *("sys", "threading", "typing"),
+    *("sys", "threading", "typing", "weakref"),
 }
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
 
