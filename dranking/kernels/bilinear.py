@@ -1,10 +1,11 @@
 """Steps on tuples (q, d+, d-) for W of the score q' W d, which stays sparse as it is trained.
 
 A step adds ``eta_t q (d+ - d-)'`` to W where ``q' W (d+ - d-) < 1``. After every T steps all of W
-is shrunk towards zero by ``lambda`` times the sum of the last T step lengths. Shrinking is lazy: a
-group of rows (mostly one row) is shrunk when a step comes to it, by all the thresholds it missed,
-and all rows are after every `SWEEP` of them. That costs no more than shrinking what is stored each
-time.
+is shrunk towards zero by ``lambda`` times the sum of the last T step lengths. The steps between two
+thresholds form windows, for which W is read and changed once (`bilinear_window`). Shrinking is
+lazy: a group of rows (mostly one row) is shrunk when a window comes to it, by all the thresholds it
+missed, and all rows are after every `SWEEP` of them. That costs no more than shrinking what is
+stored each time. W is in every bit what one step after the other, on all of it, would make it.
 
 Chen, Bai, Qi, Lin, Carbonell: Learning preferences with millions of parameters by enforcing
 sparsity, 2010.
@@ -15,21 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.bilinear_products import (
-    Scratch,
-    add_outer,
+from dranking.kernels.bilinear_window import (
+    Examples,
+    Tuples,
+    Window,
+    add_rows,
+    enter,
+    fill_margins,
     margin_of,
-    prefetch_heads,
-    room_of_step,
-    scratch_for,
+    window_for,
 )
-from dranking.kernels.compile import frozen, inlined, kernel
-from dranking.kernels.machine import borrowed
+from dranking.kernels.compile import bare, bare_inlined, frozen
 from dranking.kernels.shrinkage import Groups, Lazy, Shrinkage, sweep
 from dranking.kernels.sparse_gram import Csr
-from dranking.kernels.sparse_rows import Table, has_room
+from dranking.kernels.sparse_rows import Table
 from dranking.kernels.sparse_weights import SparseWeights
-from dranking.kernels.strip_vector import subtract
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,16 +41,11 @@ SWEEP = 16
 LEAST_SWEPT = 2
 """Entries of a row that is. Of many words most have a row with the one entry that W began with."""
 
+ANY = 2**62
+"""Steps up to a threshold that never comes."""
+
 COUNTED = 2**24
 """Entries of documents that the order of the columns of W follows from."""
-
-
-class Tuples(NamedTuple):
-    """(n,) rows of the query and of both documents of each tuple, in the order of the steps."""
-
-    query: Ints
-    better: Ints
-    worse: Ints
 
 
 class Steps(NamedTuple):
@@ -76,14 +72,6 @@ class Steps(NamedTuple):
     grows: bool
 
 
-class Examples(NamedTuple):
-    """Vectors, and the tuples of rows of them that are learned from."""
-
-    queries: Csr
-    documents: Csr
-    tuples: Tuples
-
-
 class Position(NamedTuple):
     """How far the steps are.
 
@@ -99,8 +87,10 @@ class Position(NamedTuple):
         Sum of the step lengths since the last one.
     loss
         Sum of the hinge losses, each before its step.
-    entries, strips
-        Slots that the next step may need at the ends of the pools of W; 0 at the end of the batch.
+    row
+        Rows that have what the last steps add to W; -1 if all have it.
+    slots
+        That the next row may need at the end of the pools of W.
     """
 
     done: int
@@ -108,83 +98,98 @@ class Position(NamedTuple):
     n_shrinks: int
     rates: float
     loss: float
-    entries: int
-    strips: int
+    row: int
+    slots: int
 
 
-@inlined
+@bare_inlined
 def step_length(steps: Steps, t: int) -> float:
     """eta_t."""
     return steps.rate if steps.constant else steps.rate / np.sqrt(t)
 
 
-@kernel
+@bare_inlined
+def steps_to_threshold(steps: Steps, t: int) -> int:
+    """Steps after t of them that may be taken side by side: up to the next threshold."""
+    if not steps.grows:  # what a step adds to W is not all of its q d'
+        return 1
+    return steps.period - t % steps.period if steps.regularization > 0.0 else ANY
+
+
+@bare
 def bilinear_steps(
     table: Table,
     examples: Examples,
     steps: Steps,
     groups: Groups,
     shrinkage: Shrinkage,
-    room: Scratch,
+    window: Window,
     at: Position,
 ) -> Position:
-    """Take a step on each tuple, or stop before one that might find no room.
+    """Take a step on each tuple, or stop before a row that might find no room.
 
-    A step takes time O(nnz(q) nnz(d+ - d-)), its share of shrinking, and where entries are new
-    that of moving on the later ones of their rows.
+    A step takes time O(nnz(q) nnz(d+ - d-)), whatever the size of W, and its share of going through
+    the rows that the steps of its window come to, each once.
 
     Parameters
     ----------
     table
         W; overwritten.
-    shrinkage, room
-        Overwritten. The room is for the difference of two documents.
+    shrinkage, window
+        Overwritten. What is in the window is to be there when the steps go on.
     at
         Where to go on.
     """
-    table, room = borrowed(table), borrowed(room)
-    groups, shrinkage = borrowed(groups), borrowed(shrinkage)
-    queries, documents, tuples = borrowed(examples)
-    t, n_shrinks, rates, loss = at.t, at.n_shrinks, at.rates, at.loss
-    for k in range(at.done, len(tuples.query)):
-        query, lazy = tuples.query[k], Lazy(groups, shrinkage, n_shrinks, steps.grows)
-        prefetch_heads(table, queries, query, lazy)
-        subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
-        if steps.grows:
-            entries, strips = room_of_step(table, queries, query, room.difference)
-            if not has_room(table, entries, strips):
-                return Position(k, t, n_shrinks, rates, loss, entries, strips)
-        margin = margin_of(table, queries, query, room, lazy)
-        t += 1
-        eta = step_length(steps, t)
-        rates += eta
-        if margin < 1.0:
-            loss += 1.0 - margin
-            add_outer(table, queries, query, eta, room, steps.grows)
+    done, t, n_shrinks, rates, loss, row, _ = at
+    rounding, n_tuples = np.finfo(table.values.dtype).eps, len(examples.tuples.query)
+    while done < n_tuples or row >= 0:
+        if row < 0:
+            most = min(steps_to_threshold(steps, t), n_tuples - done)
+            n = enter(table, examples, done, most, window)
+            fill_margins(table, window, n, Lazy(groups, shrinkage, n_shrinks, steps.grows))
+            window.lengths[:n] = 0.0
+            for k in range(n):
+                margin, doubt = margin_of(window, k)
+                if k > 0 and not abs(margin - 1.0) > rounding * doubt:
+                    break  # the next window finds it as W has it
+                t += 1
+                done += 1
+                eta = step_length(steps, t)
+                rates += eta
+                if margin < 1.0:
+                    loss += 1.0 - margin
+                    window.lengths[k] = eta
+            row = 0
+        row, slots = add_rows(table, window, row, steps.grows)
+        if row < window.rows.size[0]:
+            return Position(done, t, n_shrinks, rates, loss, row, slots)
+        row = -1
         if steps.regularization > 0.0 and t % steps.period == 0:
             shrinkage.thresholds[n_shrinks] = steps.regularization * rates
             n_shrinks, rates = n_shrinks + 1, 0.0
             if n_shrinks % SWEEP == 0:
                 sweep(table, Lazy(groups, shrinkage, n_shrinks, steps.grows), LEAST_SWEPT)
-    return Position(len(tuples.query), t, n_shrinks, rates, loss, 0, 0)
+    return Position(done, t, n_shrinks, rates, loss, -1, 0)
 
 
-@kernel
-def fill_margins(table: Table, examples: Examples, room: Scratch, margins: Array) -> None:
+@bare
+def overwrite_margins(table: Table, examples: Examples, window: Window, margins: Array) -> None:
     """Overwrite `margins` with `q' W (d+ - d-)` of each tuple."""
-    table, room = borrowed(table), borrowed(room)
-    queries, documents, tuples = borrowed(examples)
-    for k in range(len(margins)):
-        prefetch_heads(table, queries, tuples.query[k], None)
-        subtract(table.place, documents, tuples.better[k], tuples.worse[k], room.difference)
-        margins[k] = margin_of(table, queries, tuples.query[k], room, None)
+    done = 0
+    while done < len(margins):
+        n = enter(table, examples, done, len(margins) - done, window)
+        fill_margins(table, window, n, None)
+        for k in range(n):
+            margins[done + k] = window.margins[k]
+        done += n
 
 
 def margins_of(weights: SparseWeights, queries: Csr, documents: Csr, tuples: Tuples) -> Array:
     """`q' W (d+ - d-)` of each tuple, (n_tuples,) float64."""
     margins = np.empty(len(tuples.query))
     examples = Examples(queries, documents, tuples)
-    fill_margins(weights.table, examples, scratch_for(documents, weights.shape[1]), margins)
+    window = window_for(queries, documents, weights.shape)
+    overwrite_margins(weights.table, examples, window, margins)
     return margins
 
 
@@ -224,7 +229,7 @@ class BilinearRun:
         if len(groups.of_column) > 1:
             groups = groups._replace(of_column=groups.of_column[weights.order])
         self._weights, self._steps, self._groups = weights, steps, groups
-        self._at = Position(0, t, 0, 0.0, 0.0, 0, 0)
+        self._at = Position(0, t, 0, 0.0, 0.0, -1, 0)
         n_row_groups = len(groups.ptr) - 1
         self._shrinkage = Shrinkage(np.empty(0), np.zeros(n_row_groups, dtype=np.int64))
 
@@ -252,20 +257,20 @@ class BilinearRun:
         self._shrinkage = self._shrinkage._replace(
             thresholds=np.concatenate([thresholds, np.zeros(n_new)])
         )
-        scratch = scratch_for(documents, self._weights.shape[1])
+        window = window_for(queries, documents, self._weights.shape)
         at = self._at._replace(done=0)
-        while at.done < len(batch.query):
+        while at.done < len(batch.query) or at.row >= 0:
             at = bilinear_steps(
                 self._weights.table,
                 Examples(queries, documents, batch),
                 self._steps,
                 self._groups,
                 self._shrinkage,
-                scratch,
+                window,
                 at,
             )
-            if at.entries or at.strips:
-                self._weights.make_room(at.entries, at.strips)
+            if at.row >= 0:
+                self._weights.make_room(at.slots)
         self._at = at
 
     def finish(self) -> None:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
@@ -35,34 +34,9 @@ def prefetch(row: NDArray[Any], i: int) -> None:
     """
 
 
-def count_ones(bits: int) -> int:
-    """How many of the 64 bits of a whole number (two's complement) are set."""
-    return (int(bits) & 0xFFFFFFFFFFFFFFFF).bit_count()
-
-
 def lowest_one(bits: int) -> int:
     """Position, from 0, of the lowest bit that is set in a whole number other than 0."""
     return (int(bits) & -int(bits)).bit_length() - 1
-
-
-def deposit(bits: int, places: int) -> int:
-    """The lowest bits of a number in the places of those of another that are set, in order."""
-    found, n = 0, 0
-    for i in range(64):
-        if (int(places) >> i) & 1:
-            found |= ((int(bits) >> n) & 1) << i
-            n += 1
-    return found if found < 2**63 else found - 2**64
-
-
-def extract(bits: int, places: int) -> int:
-    """The bits of a number in the places of those of another that are set, as the lowest ones."""
-    found, n = 0, 0
-    for i in range(64):
-        if (int(places) >> i) & 1:
-            found |= ((int(bits) >> i) & 1) << n
-            n += 1
-    return found if found < 2**63 else found - 2**64
 
 
 def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
@@ -124,19 +98,6 @@ def _overload_prefetch(row: Any, i: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _count_ones(context: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.int64), generate
-
-
-@overload(count_ones, strict=False)  # type: ignore[untyped-decorator]
-def _overload_count_ones(bits: Any) -> Any:
-    return lambda bits: _count_ones(bits)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def _lowest_one(context: Any, bits: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)
@@ -147,67 +108,6 @@ def _lowest_one(context: Any, bits: Any) -> Any:
 @overload(lowest_one, strict=False)  # type: ignore[untyped-decorator]
 def _overload_lowest_one(bits: Any) -> Any:
     return lambda bits: _lowest_one(bits)
-
-
-def _bits_of_two(name: str) -> Any:
-    """The intrinsic of a kernel for an instruction of x86 on two words."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def call(context: Any, bits: Any, places: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            number = ir.IntType(64)
-            kind = ir.FunctionType(number, [number, number])
-            function = cgutils.get_or_insert_function(builder.module, kind, name)
-            return builder.call(function, arguments)
-
-        return types.int64(types.int64, types.int64), generate
-
-    return call
-
-
-_deposit = _bits_of_two("llvm.x86.bmi.pdep.64")
-_extract = _bits_of_two("llvm.x86.bmi.pext.64")
-
-
-def deposits_fast() -> bool:
-    """Whether kernels are compiled for a machine that deposits and extracts bits fast.
-
-    The first two generations of AMD's Zen take hundreds of cycles for them.
-    """
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return "+bmi2" in features.split(",") and name not in ("znver1", "znver2")
-
-
-@overload(deposit, strict=False)  # type: ignore[untyped-decorator]
-def _overload_deposit(bits: Any, places: Any) -> Any:
-    if deposits_fast():
-        return lambda bits, places: _deposit(bits, places)
-
-    def loop(bits: Any, places: Any) -> Any:
-        found = 0
-        while places != 0:
-            found |= places & -places & -(bits & 1)
-            bits >>= 1
-            places &= places - 1
-        return found
-
-    return loop
-
-
-@overload(extract, strict=False)  # type: ignore[untyped-decorator]
-def _overload_extract(bits: Any, places: Any) -> Any:
-    if deposits_fast():
-        return lambda bits, places: _extract(bits, places)
-
-    def loop(bits: Any, places: Any) -> Any:
-        found, bit = 0, 1
-        while places != 0:
-            found |= bit & -int(bits & places & -places != 0)
-            bit <<= 1
-            places &= places - 1
-        return found
-
-    return loop
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -10,23 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import inlined, kernel
-from dranking.kernels.machine import prefetch
+from dranking.kernels.compile import bare, bare_inlined, kernel
 from dranking.kernels.sparse_rows import (
-    NUMBERS_OF_ROW,
+    HEADS,
     RELEASED,
     Table,
-    columns_of,
     compact,
+    prefetch_head,
     prefetch_values,
 )
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-HEADS = 8
-"""Rows between one that is swept and one whose place is looked up."""
 
 
 class Groups(NamedTuple):
@@ -90,52 +85,33 @@ class Lazy(NamedTuple):
     grows: bool
 
 
-@inlined
-def soft_threshold(values: Any, threshold: float) -> None:
-    """Bring values nearer to zero by a threshold, and those within it to zero."""
+@bare_inlined
+def soft_threshold(values: Any, first: int, last: int, threshold: float) -> None:
+    """Bring some values nearer to zero by a threshold, and those within it to zero."""
     # By one subtraction, of the threshold or of the value itself: rounded as the plain formula.
     upper = values.dtype.type(threshold)
     lower = -upper
-    for i in range(len(values)):
+    for i in range(np.uint64(first), np.uint64(last)):
         values[i] -= max(lower, min(upper, values[i]))
 
 
-@inlined
-def zeros(values: Any) -> int:
-    """How many values are zero."""
+@bare_inlined
+def zeros(values: Any, first: int, last: int) -> int:
+    """How many of some values are zero."""
     n = np.int32(0)
-    for i in range(len(values)):
+    for i in range(np.uint64(first), np.uint64(last)):
         n += np.int32(values[i] == 0.0)
     return int(n)
 
 
-@inlined
-def row_values(table: Table, row: int) -> Any:
-    """The values of a row, as a view."""
-    start = table.pool.start[row]
-    return table.values[start : start + table.pool.used[row]]
-
-
 @kernel
-def column_groups(table: Table, groups: Groups, row: int) -> Ints:
-    """The column group of each entry of a row."""
-    of_entry = np.zeros(table.pool.used[row], dtype=np.int64)
-    if groups.n_column_groups > 1:
-        columns = np.empty(len(of_entry), dtype=np.int32)
-        columns_of(table, row, columns)
-        of_entry[:] = groups.of_column[columns]
-    return of_entry
-
-
-@kernel
-def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array) -> None:
+def shrink_norms(table: Table, groups: Groups, row_group: Any, thresholds: Array) -> None:
     """Bring the norms of the groups of a row group nearer to zero by thresholds, in turn."""
     scales = np.zeros(groups.n_column_groups)
     first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
     for row in groups.rows[first:last]:
-        values, of_entry = row_values(table, row), column_groups(table, groups, row)
-        for i in range(len(values)):
-            scales[of_entry[i]] += np.float64(values[i]) ** 2
+        for i in range(table.start[row], table.start[row] + table.used[row]):
+            scales[group_of_entry(table, groups, i)] += np.float64(table.values[i]) ** 2
     for group in range(len(scales)):
         norm = np.sqrt(scales[group])
         left = norm
@@ -143,40 +119,45 @@ def shrink_norms(table: Table, groups: Groups, row_group: int, thresholds: Array
             left = max(0.0, left - threshold)
         scales[group] = left / norm if norm > 0.0 else 1.0
     for row in groups.rows[first:last]:
-        values, of_entry = row_values(table, row), column_groups(table, groups, row)
-        for i in range(len(values)):
-            values[i] *= scales[of_entry[i]]
+        for i in range(table.start[row], table.start[row] + table.used[row]):
+            table.values[i] *= scales[group_of_entry(table, groups, i)]
 
 
-@inlined
-def group_of(row: int, groups: Groups) -> Any:
+@bare_inlined
+def group_of_entry(table: Table, groups: Groups, slot: int) -> int:
+    """The column group of an entry."""
+    return groups.of_column[table.columns[slot]] if groups.n_column_groups > 1 else 0
+
+
+@bare_inlined
+def group_of(row: Any, groups: Groups) -> Any:
     """The row group of a row."""
     return groups.of_row[row] if groups.by_norm else row
 
 
-@inlined
-def is_behind(row_group: int, lazy: Lazy) -> bool:
+@bare_inlined
+def is_behind(row_group: Any, lazy: Lazy) -> bool:
     """Whether a row group missed thresholds."""
     return bool(lazy.shrinkage.seen[row_group] < lazy.n_shrinks)
 
 
-@inlined
-def prefetch_missed(table: Table, row: int, lazy: Lazy) -> None:
+@bare_inlined
+def prefetch_missed(table: Table, row: Any, lazy: Lazy) -> None:
     """Start to bring the values of a row near if `catch_up` will shrink them."""
     if is_behind(group_of(row, lazy.groups), lazy):
         prefetch_values(table, row)
 
 
-@inlined
-def catch_up(table: Table, row: int, lazy: Lazy) -> None:
+@bare_inlined
+def catch_up(table: Table, row: Any, lazy: Lazy) -> None:
     """Shrink the row group of a row by the thresholds that it missed."""
     row_group = group_of(row, lazy.groups)
     if is_behind(row_group, lazy):
         shrink_missed(table, row_group, lazy)
 
 
-@inlined
-def shrink_missed(table: Table, row_group: int, lazy: Lazy) -> None:
+@bare_inlined
+def shrink_missed(table: Table, row_group: Any, lazy: Lazy) -> None:
     """Shrink a row group by the thresholds it missed; release zeros unless the support is given."""
     groups, shrinkage, n_shrinks, grows = lazy
     thresholds, seen = shrinkage.thresholds, shrinkage.seen[row_group]
@@ -188,20 +169,20 @@ def shrink_missed(table: Table, row_group: int, lazy: Lazy) -> None:
         first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
     for i in range(first, last):
         row = groups.rows[i] if groups.by_norm else i
-        values = row_values(table, row)
+        start, used = table.start[row], table.used[row]
         if not groups.by_norm:
             for k in range(seen, n_shrinks):
-                soft_threshold(values, thresholds[k])
-        if grows and zeros(values) * RELEASED > len(values):
+                soft_threshold(table.values, start, start + used, thresholds[k])
+        if grows and zeros(table.values, start, start + used) * RELEASED > used:
             compact(table, row)
 
 
-@kernel
+@bare
 def sweep(table: Table, lazy: Lazy, least: int) -> None:
     """Shrink all rows that have at least so many entries by the thresholds they missed."""
-    rows, used = lazy.groups.rows, table.pool.used
+    rows, used = lazy.groups.rows, table.used
     for i in range(len(rows)):
-        prefetch(table.pool.start, rows[min(i + HEADS, len(rows) - 1)] * NUMBERS_OF_ROW)
+        prefetch_head(table, rows[min(i + HEADS, len(rows) - 1)])
         following = rows[min(i + 1, len(rows) - 1)]
         if used[following] >= least:
             prefetch_missed(table, following, lazy)

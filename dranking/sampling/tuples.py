@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.preferences import Judged, Preferences, SameClass, Tabled
-from dranking.kernels.bilinear import Tuples
+from dranking.kernels.bilinear_window import Tuples
 
 Ints = NDArray[np.int64]
 

@@ -19,10 +19,12 @@ from scipy import sparse
 from dranking.data.collection import Collection, collection
 from dranking.data.preferences import SameClass, same_class
 from dranking.errors import DataError
-from dranking.kernels.bilinear import BilinearRun, Csr, Steps, Tuples, as_csr, frequent_first
+from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, frequent_first
+from dranking.kernels.bilinear_window import Tuples
 from dranking.kernels.compile import kernel
 from dranking.kernels.differences import subtract_sparse
 from dranking.kernels.shrinkage import entrywise
+from dranking.kernels.sparse_gram import Csr
 from dranking.kernels.sparse_weights import SparseWeights
 from dranking.sampling.tuples import tuple_sampler
 from pipelines.benchmarks.harness import (
