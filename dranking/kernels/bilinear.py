@@ -149,8 +149,8 @@ def bilinear_steps(
             fill_margins(table, window, n, Lazy(groups, shrinkage, n_shrinks, steps.grows))
             window.lengths[:n] = 0.0
             for k in range(n):
-                margin, doubt = margin_of(window, k)
-                if k > 0 and not abs(margin - 1.0) > rounding * doubt:
+                margin, doubt = margin_of(window, k, rounding)
+                if k > 0 and not abs(margin - 1.0) > doubt:
                     break  # the next window finds it as W has it
                 t += 1
                 done += 1

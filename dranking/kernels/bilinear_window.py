@@ -48,6 +48,12 @@ PLACES = 2**21
 remembered of where they are takes 8 MB."""
 
 
+MOST_VISITS = 2**30
+"""After so many, notes are cleared before a window: a visit's number has 31 bits."""
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
 class Tuples(NamedTuple):
     """(n,) rows of the query and of both documents of each tuple, in the order of the steps."""
 
@@ -89,7 +95,7 @@ class Window(NamedTuple):
         Where in its row each entry of W is that the steps ask for, or -1; those of a posting of
         `rows` lie together, from the first one on.
     missing
-        Of each of `rows` how many of them are not there.
+        Of each posting how many of them are not there.
     """
 
     begin: Ints
@@ -138,7 +144,9 @@ def window_for(queries: Csr, documents: Csr, shape: tuple[int, int]) -> Window:
 
 
 @bare_inlined
-def subtract(table: Table, documents: Csr, better: int, worse: int, window: Window, k: Any) -> None:
+def enter_difference(
+    table: Table, documents: Csr, better: int, worse: int, window: Window, k: Any
+) -> None:
     """Write d+ - d-, zeros left out, as the k-th difference, and where the next one begins."""
     columns, values, first = window.columns, window.values, window.entries[k]
     n = subtract_sparse(documents, better, worse, columns[first:], values[first:])
@@ -154,6 +162,9 @@ def subtract(table: Table, documents: Csr, better: int, worse: int, window: Wind
 def enter(table: Table, examples: Examples, first: int, most: int, window: Window) -> Any:
     """Take the next tuples into a window, up to so many; return how many there is room for."""
     queries, documents, tuples = examples
+    if window.visits[0] > MOST_VISITS:
+        window.visits[0] = 0
+        window.positions[:] = 0
     entries, n, n_queries, n_places = window.entries, np.int64(0), np.int64(0), np.int64(0)
     while n < min(most, len(window.margins)):
         query = tuples.query[first + n]
@@ -167,7 +178,7 @@ def enter(table: Table, examples: Examples, first: int, most: int, window: Windo
         if n > 0 and not (fits and entries[n] + longest <= len(window.columns)):
             break
         window.begin[n], window.end[n] = begin, end
-        subtract(table, documents, better, worse, window, n)
+        enter_difference(table, documents, better, worse, window, n)
         n += 1
     post(queries.indices, queries.data, window.begin, window.end, n, window.rows)
     if n > 1:
@@ -194,13 +205,11 @@ def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> Non
             catch_up(table, row, lazy)
         window.visits[0] += 1
         enter_row(table, row, window.visits[0], window.positions)
-        window.missing[i] = 0
         for p in range(rows.first[i], rows.first[i + 1]):
             k, query_value, window.first_place[p] = rows.vectors[p], rows.values[p], at
-            product, size, n_missing = row_dot(table, row, window, k, at)
+            product, size, window.missing[p] = row_dot(table, row, window, k, at)
             window.margins[k] += query_value * product
             window.sizes[k] += abs(query_value) * size
-            window.missing[i] += n_missing
             at += window.entries[k + 1] - window.entries[k]
 
 
@@ -279,10 +288,11 @@ def grow(table: Table, row: Any, window: Window, k: Any, at: Any) -> None:
 
 
 @bare_inlined
-def margin_of(window: Window, k: Any) -> Any:
+def margin_of(window: Window, k: Any, rounding: float) -> Any:
     """`q_k' W d_k` after the steps before, and how far off rounding may have put it.
 
-    W as it is stored is rounded anew with each change: by half an epsilon of all that was added.
+    W as it is stored is rounded with each change, by half of `rounding` of all that was added; the
+    products and the sums of both ways to the margin are of float64.
     """
     margin, size = window.margins[k], window.sizes[k]
     queries, differences, lengths = window.alike_queries, window.alike_differences, window.lengths
@@ -291,12 +301,23 @@ def margin_of(window: Window, k: Any) -> Any:
         margin += lengths[s] * product
         size += lengths[s] * (queries.of_sizes[k, s] * differences.of_sizes[k, s])
     entries = window.entries
-    n_rounded = k + entries[k + 1] - entries[k] + window.end[k] - window.begin[k]
-    return margin, n_rounded * size
+    n_sums = k + entries[k + 1] - entries[k] + window.end[k] - window.begin[k]
+    return margin, (k * rounding + (n_sums + 8) * EPSILON) * size
 
 
 @bare_inlined
-def add_rows(table: Table, window: Window, first_row: Any, grows: bool) -> Any:
+def entries_missing(window: Window, i: int) -> Any:
+    """How many entries the steps may add to the i-th row, or -1 if none changes it."""
+    n_missing, n_changes = np.int64(0), np.int64(0)
+    for p in range(window.rows.first[i], window.rows.first[i + 1]):
+        changes = np.int64(window.lengths[window.rows.vectors[p]] > 0.0)
+        n_missing += changes * window.missing[p]
+        n_changes += changes
+    return n_missing if n_changes > 0 else np.int64(-1)
+
+
+@bare_inlined
+def add_rows(table: Table, window: Window, first_row: int, grows: bool) -> Any:
     """Add what the steps of a window change to W's rows, from one of its rows on.
 
     Returns the first row for which there was no room, or their number, and the slots that it may
@@ -308,12 +329,15 @@ def add_rows(table: Table, window: Window, first_row: Any, grows: bool) -> Any:
         prefetch_head(table, rows.columns[min(i + HEADS, n_rows - 1)])
         following = min(i + NEAR, n_rows - 1)
         prefetch_values(table, rows.columns[following])
-        prefetch_free(table, rows.columns[following], window.missing[following])
+        prefetch_free(table, rows.columns[following], entries_missing(window, following))
+        n_missing = entries_missing(window, i)
+        if n_missing < 0:
+            continue
         if grows:
-            n_slots = room_for(table, row, window.missing[i])
+            n_slots = room_for(table, row, n_missing)
             if not has_room(table, n_slots):
                 return i, n_slots
-            give_room(table, row, window.missing[i])
+            give_room(table, row, n_missing)
         window.visits[0] += 1
         for p in range(rows.first[i], rows.first[i + 1]):
             k, at = rows.vectors[p], window.first_place[p]

@@ -35,7 +35,8 @@ def bare(function: Function) -> Function:
     """A kernel that counts no references at all, and so can make no arrays.
 
     For long kernels of many small functions, where not all of the counting cancels out: it was a
-    tenth of their time.
+    tenth of their time. Numba has no public name for that; what it cannot do without fails to
+    compile.
     """
     return cast(Function, numba.njit(nogil=True, cache=True, _nrt=False)(function))
 

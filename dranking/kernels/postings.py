@@ -80,12 +80,13 @@ def post(indices: Any, data: Any, begin: Ints, end: Ints, n: Any, postings: Post
         marked = marks[word]
         marks[word] = 0
         while marked != 0:
-            column = np.uint64((word << 6) + lowest_one(marked))
+            bit = np.int64(lowest_one(marked))
+            column = np.uint64((word << 6) + bit)
             columns[size], first[size] = column, total
             count, following[column] = following[column], total
             total += count
             size += 1
-            marked &= marked - 1
+            marked ^= np.int64(1) << bit
     first[size], postings.size[0] = total, size
     for k in range(n):
         for p in range(begin[k], end[k]):

@@ -129,7 +129,7 @@ def room_for(table: Table, row: Any, n_new: Any) -> Any:
 
     It always has one behind those that it uses.
     """
-    n = table.used[row] + n_new
+    n = min(table.used[row] + n_new, len(table.place))
     return wanted(n) if n >= table.capacity[row] else 0
 
 

@@ -75,10 +75,11 @@ def drain(
         for word in range(len(marks)):
             bits = marks[word]
             while bits != 0:
-                indices[n] = (word << 6) + lowest_one(bits)
+                bit = np.int64(lowest_one(bits))
+                indices[n] = (word << 6) + bit
                 data[n] = values[indices[n]]
                 n += 1
-                bits &= bits - 1
+                bits ^= np.int64(1) << bit
             marks[word] = 0
         indptr[row + 1] = n
 

@@ -211,6 +211,63 @@ def test_what_rounding_decides_is_asked_of_the_weights():
     assert weights.to_csr().toarray() == expected
 
 
+def single(value):
+    """A number as float32 has it."""
+    return float(np.float32(value))
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.0, 0.01]), n=st.integers(20, 80))
+def test_windows_of_tenths_are_single_steps_in_float32(seed, lam, n):
+    """Margins of tenths are often 1 but for rounding: what decides is W as it is stored."""
+    rng = np.random.default_rng(seed)
+    tenths = [
+        sparse.csr_array((rng.integers(1, 6, s) * (rng.random(s) < 0.5) / 10).astype(np.float32))
+        for s in ((4, 3), (5, 4))
+    ]
+    batch, steps = tuples(rng, n, 4, 5), Steps(0.1, True, lam, 40, grows=True)
+    W = [[0.0] * 4 for _ in range(3)]
+    listed_vectors = (v.toarray().astype(float).tolist() for v in tenths)
+    arguments = {"C": 0.1, "constant": True, "lam": lam, "period": 40, "rounded": single}
+    reference.train(W, *listed_vectors, listed([batch]), **arguments)
+    weights, _ = train(sparse.csr_array((3, 4)), *tenths, [batch], steps, dtype=np.float32)
+    np.testing.assert_array_equal(weights.to_csr().toarray(), W)
+
+
+def test_rows_that_nothing_is_added_to_keep_their_slots():
+    """Nor does a row ever get many more than there are columns."""
+    rng = np.random.default_rng(0)
+    queries, documents = sparse.csr_array(np.ones((1, 1), np.float32)), rows(rng, 9, 500)
+    full = sparse.csr_array(rng.normal(size=(1, 500)))
+    weights = SparseWeights(full, np.float32)
+    run = BilinearRun(weights, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
+    run.take(as_csr(queries), as_csr(documents), tuples(rng, 500, 1, 9))
+    assert weights.peak_bytes <= 6 * 1.6 * 500 + 32 + 4 * 500
+    content = SparseWeights(sparse.csr_array(([1e3], ([0], [0])), shape=(1, 500)), np.float32)
+    before = content.table.capacity.copy()
+    documents = sparse.csr_array(np.vstack([np.ones(500), np.zeros(500)]).astype(np.float32))
+    run = BilinearRun(content, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
+    run.take(as_csr(queries), as_csr(documents), Tuples(*np.repeat([[0], [0], [1]], 9, axis=1)))
+    assert run.loss == 0.0
+    np.testing.assert_array_equal(content.table.capacity, before)
+
+
+def test_notes_of_very_many_visits_are_cleared(monkeypatch):
+    rng = np.random.default_rng(3)
+    vectors, start = rows(rng, 9, 40, 0.7), rows(rng, 40, 40)
+    batch, steps = tuples(rng, 300, 9, 9), Steps(0.7, False, 0.01, 7, grows=True)
+    wanted, _ = train(start, vectors, vectors, [batch], steps)
+    window_for = kernels.window_for
+
+    def late(*arguments):
+        window = window_for(*arguments)
+        window.visits[0] = bilinear_window.MOST_VISITS - 50
+        return window
+
+    monkeypatch.setattr(kernels, "window_for", late)
+    found, _ = train(start, vectors, vectors, [batch], steps)
+    np.testing.assert_array_equal(found.to_csr().toarray(), wanted.to_csr().toarray())
+
+
 @pytest.mark.parametrize("n_rounds", [1, 40])
 def test_margins_are_those_of_the_product(n_rounds):
     rng = np.random.default_rng(5)

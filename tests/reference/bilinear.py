@@ -4,7 +4,18 @@ import math
 
 
 def train(
-    W, queries, documents, tuples, *, C, constant=False, lam=0.0, period=100, support=None, t0=0
+    W,
+    queries,
+    documents,
+    tuples,
+    *,
+    C,
+    constant=False,
+    lam=0.0,
+    period=100,
+    support=None,
+    t0=0,
+    rounded=float,
 ):
     """Steps t0 + 1, t0 + 2, ... on tuples (q, better, worse) of row numbers.
 
@@ -12,7 +23,8 @@ def train(
 
     After every `period` steps, and after the last, all of W is soft-thresholded by lam times the
     sum of the step lengths since. With a support (pairs of row and column) only that is updated.
-    Returns the sum of the hinge losses.
+    Every change of W is rounded, to whatever numbers W is stored in. Returns the sum of the hinge
+    losses.
     """
     rates, losses = 0.0, 0.0
     for t, (q, better, worse) in enumerate(tuples, start=t0 + 1):
@@ -31,13 +43,13 @@ def train(
             for i, q_i in query:
                 for j, d_j in d:
                     if support is None or (i, j) in support:
-                        W[i][j] += (eta * q_i) * d_j
+                        W[i][j] = rounded(W[i][j] + (eta * q_i) * d_j)
         rates += eta
         if t % period == 0:
-            soft_threshold(W, lam * rates)
+            soft_threshold(W, lam * rates, rounded)
             rates = 0.0
     if rates > 0.0:
-        soft_threshold(W, lam * rates)
+        soft_threshold(W, lam * rates, rounded)
     return losses
 
 
@@ -62,11 +74,12 @@ def train_groups(W, queries, documents, tuples, *, C, lam, period, row_groups, c
         shrink_blocks(W, lam * rates, row_groups, column_groups)
 
 
-def soft_threshold(W, threshold):
+def soft_threshold(W, threshold, rounded=float):
     """Bring every entry nearer to zero by the threshold, and those within it to zero."""
+    threshold = rounded(threshold)
     for row in W:
         for j, v in enumerate(row):
-            row[j] = max(v - threshold, 0.0) if v > 0.0 else min(v + threshold, 0.0)
+            row[j] = rounded(max(v - threshold, 0.0) if v > 0.0 else min(v + threshold, 0.0))
 
 
 def shrink_blocks(W, threshold, row_groups, column_groups):
