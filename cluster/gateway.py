@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.deploy import optional, refuse_security
+from dranking.engine.cluster.deploy import optional, refuse_security
 from dranking.errors import UsageError
 
 OF_GATEWAY = ("address", "proxy_address", "auth")

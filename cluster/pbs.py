@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.deploy import batch_options, optional, start
+from dranking.engine.cluster.deploy import batch_options, optional, start
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:

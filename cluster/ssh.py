@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.deploy import LOOPBACK, optional, start
-from dranking.engine.security import tls_settings
+from dranking.engine.cluster.deploy import LOOPBACK, optional, start
+from dranking.engine.cluster.security import tls_settings
 from dranking.errors import UsageError
 
 CONNECT_SECONDS = 30

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dranking.data.collection import collection as collection
-    from dranking.data.collection import load_collection as load_collection
-    from dranking.data.collection import text_collection as text_collection
     from dranking.data.ingest import ingest as ingest
-    from dranking.data.memory import from_arrays as from_arrays
     from dranking.data.open import open_dataset as open_dataset
-    from dranking.data.open_collection import open_collection as open_collection
-    from dranking.data.parquet import write_parquet as write_parquet
-    from dranking.data.preferences import judged as judged
-    from dranking.data.preferences import same_class as same_class
-    from dranking.data.preferences import tabled as tabled
-    from dranking.data.store import write_dataset as write_dataset
+    from dranking.data.parquet.dataset import write_parquet as write_parquet
+    from dranking.data.store.dataset import write_dataset as write_dataset
+    from dranking.data.tables.in_memory import from_arrays as from_arrays
+    from dranking.data.texts.collection import collection as collection
+    from dranking.data.texts.collection import load_collection as load_collection
+    from dranking.data.texts.collection import text_collection as text_collection
+    from dranking.data.texts.open_collection import open_collection as open_collection
+    from dranking.data.texts.preferences import judged as judged
+    from dranking.data.texts.preferences import same_class as same_class
+    from dranking.data.texts.preferences import tabled as tabled
     from dranking.engine.collections import to_dask_array as to_dask_array
     from dranking.engine.collections import to_dask_dataframe as to_dask_dataframe
     from dranking.errors import DataError as DataError
@@ -29,62 +29,62 @@ if TYPE_CHECKING:
     from dranking.export.formats import export_model as export_model
     from dranking.export.formats import import_model as import_model
     from dranking.metrics.compare import compare as compare
-    from dranking.rankers.bilinear import BilinearRanker as BilinearRanker
-    from dranking.rankers.bilinear_evaluation import evaluate_bilinear as evaluate_bilinear
-    from dranking.rankers.bilinear_model import BilinearModel as BilinearModel
-    from dranking.rankers.greedy import GreedyRankRLS as GreedyRankRLS
-    from dranking.rankers.lcra import LCRA as LCRA
-    from dranking.rankers.linear import LinearModel as LinearModel
-    from dranking.rankers.max_margin import MaxMarginRanker as MaxMarginRanker
+    from dranking.rankers.bilinear.estimator import BilinearRanker as BilinearRanker
+    from dranking.rankers.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
+    from dranking.rankers.bilinear.model import BilinearModel as BilinearModel
+    from dranking.rankers.greedy.estimator import GreedyRankRLS as GreedyRankRLS
+    from dranking.rankers.linear.model import LinearModel as LinearModel
+    from dranking.rankers.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
     from dranking.rankers.models import load_model as load_model
-    from dranking.rankers.rankrls import RankRLS as RankRLS
-    from dranking.rankers.rankrls_cv import RankRLSCV as RankRLSCV
-    from dranking.rankers.ranksvm import RankLogistic as RankLogistic
-    from dranking.rankers.ranksvm import RankSVM as RankSVM
-    from dranking.rankers.spd import SPD as SPD
-    from dranking.rankers.training import plot_learning_curve as plot_learning_curve
+    from dranking.rankers.pairwise.lcra import LCRA as LCRA
+    from dranking.rankers.pairwise.ranksvm import RankLogistic as RankLogistic
+    from dranking.rankers.pairwise.ranksvm import RankSVM as RankSVM
+    from dranking.rankers.pairwise.spd import SPD as SPD
+    from dranking.rankers.rankrls.cross_validation import RankRLSCV as RankRLSCV
+    from dranking.rankers.rankrls.estimator import RankRLS as RankRLS
+    from dranking.rankers.training.state import plot_learning_curve as plot_learning_curve
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
 # Public name -> module that defines it. Imported on first use: `import dranking` stays fast.
 _HOME = {
-    "BilinearModel": "dranking.rankers.bilinear_model",
-    "BilinearRanker": "dranking.rankers.bilinear",
+    "BilinearModel": "dranking.rankers.bilinear.model",
+    "BilinearRanker": "dranking.rankers.bilinear.estimator",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
-    "GreedyRankRLS": "dranking.rankers.greedy",
-    "LCRA": "dranking.rankers.lcra",
-    "LinearModel": "dranking.rankers.linear",
-    "MaxMarginRanker": "dranking.rankers.max_margin",
-    "RankLogistic": "dranking.rankers.ranksvm",
-    "RankRLS": "dranking.rankers.rankrls",
-    "RankRLSCV": "dranking.rankers.rankrls_cv",
-    "RankSVM": "dranking.rankers.ranksvm",
-    "SPD": "dranking.rankers.spd",
+    "GreedyRankRLS": "dranking.rankers.greedy.estimator",
+    "LCRA": "dranking.rankers.pairwise.lcra",
+    "LinearModel": "dranking.rankers.linear.model",
+    "MaxMarginRanker": "dranking.rankers.max_margin.estimator",
+    "RankLogistic": "dranking.rankers.pairwise.ranksvm",
+    "RankRLS": "dranking.rankers.rankrls.estimator",
+    "RankRLSCV": "dranking.rankers.rankrls.cross_validation",
+    "RankSVM": "dranking.rankers.pairwise.ranksvm",
+    "SPD": "dranking.rankers.pairwise.spd",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
-    "collection": "dranking.data.collection",
+    "collection": "dranking.data.texts.collection",
     "compare": "dranking.metrics.compare",
-    "evaluate_bilinear": "dranking.rankers.bilinear_evaluation",
+    "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
     "evaluate": "dranking.tuning.evaluation",
     "export_model": "dranking.export.formats",
-    "from_arrays": "dranking.data.memory",
+    "from_arrays": "dranking.data.tables.in_memory",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.data.ingest",
-    "judged": "dranking.data.preferences",
-    "load_collection": "dranking.data.collection",
+    "judged": "dranking.data.texts.preferences",
+    "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
-    "open_collection": "dranking.data.open_collection",
+    "open_collection": "dranking.data.texts.open_collection",
     "open_dataset": "dranking.data.open",
-    "plot_learning_curve": "dranking.rankers.training",
-    "same_class": "dranking.data.preferences",
-    "tabled": "dranking.data.preferences",
-    "text_collection": "dranking.data.collection",
+    "plot_learning_curve": "dranking.rankers.training.state",
+    "same_class": "dranking.data.texts.preferences",
+    "tabled": "dranking.data.texts.preferences",
+    "text_collection": "dranking.data.texts.collection",
     "to_dask_array": "dranking.engine.collections",
     "to_dask_dataframe": "dranking.engine.collections",
     "tune": "dranking.tuning.search",
-    "write_dataset": "dranking.data.store",
-    "write_parquet": "dranking.data.parquet",
+    "write_dataset": "dranking.data.store.dataset",
+    "write_parquet": "dranking.data.parquet.dataset",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

@@ -4,7 +4,7 @@ python -m pipelines.cluster_costs --documents 10^9 --features 1000 --queries 10^
     --workers 10,100,1000
 
 With --measure the rates are those of this machine, from a run of a minute on it, and not the
-defaults of `dranking.rankers.forecast.Rates`.
+defaults of `pipelines.forecast.Rates`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from dranking.cli.output import note
-from dranking.rankers.forecast import Rates, SelectionForecast, Sketch
 from dranking.tuning.numbers import number_of
+from pipelines.forecast import Rates, SelectionForecast, Sketch
 
 KEPT = {
     "X and rows": (True, True),

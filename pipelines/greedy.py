@@ -21,12 +21,12 @@ import typer
 from dranking.cli.numbers import Grid, parse_grid
 from dranking.cli.output import print_json, progress_shown
 from dranking.cli.where import Where
-from dranking.data.atomic import atomic_write
 from dranking.data.dataset import Dataset
 from dranking.data.ingest import ingest
 from dranking.data.open import data_form, open_dataset
-from dranking.engine.cluster import open_executor
+from dranking.engine.cluster.connect import open_executor
 from dranking.engine.progress import report
+from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import write_per_query
 from dranking.tuning.curves import plot_curves, save_figure
 from dranking.tuning.evaluation import evaluate

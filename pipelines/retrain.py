@@ -10,8 +10,8 @@ import argparse
 import json
 import sys
 
-from dranking.data.redaction import redacted
 from dranking.errors import DrankingError, RejectedError
+from dranking.files.redaction import redacted
 from dranking.retrain.config import load_config
 from dranking.retrain.runner import retrain
 

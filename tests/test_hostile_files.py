@@ -18,14 +18,14 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
-from dranking.data.array_files import file_checksum
-from dranking.data.statistics import StatisticsDataset
-from dranking.data.store import StoredDataset
-from dranking.engine.cluster import _address_in
+from dranking.data.statistics.store import StatisticsDataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.engine.cluster.connect import _address_in
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.export.formats import export_model, import_model
-from dranking.rankers.bundle import BundleCheckpoint, Planes, Round
-from dranking.rankers.statistics import build_statistics
+from dranking.files.array_folder import file_checksum
+from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.max_margin.cutting_planes import BundleCheckpoint, Planes, Round
 from dranking.retrain.config import load_config
 from dranking.retrain.drift import parse_profile, profile_edges, profile_of
 from dranking.retrain.registry import Registry

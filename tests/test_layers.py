@@ -12,6 +12,7 @@ import dranking
 PACKAGE = Path(dranking.__file__).parent
 LAYERS = [
     {"kernels"},
+    {"files"},
     {"data"},
     {"metrics", "losses", "sampling"},
     {"engine"},
@@ -84,7 +85,7 @@ def test_every_folder_is_a_layer():
     ("layer", "line"),
     [
         ("data", "from dranking.engine.tiles import Tiles"),
-        ("metrics", "import dranking.rankers.greedy"),
+        ("metrics", "import dranking.rankers.greedy.estimator"),
         ("rankers", "from dranking.tuning import search"),
         ("rankers", "def f():\n    import distributed"),
         ("data", "import dask.array"),

@@ -25,7 +25,7 @@ from dranking.bounds.sizes import (
 )
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError, UsageError
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 
 Source: TypeAlias = Literal["cap", "sample"]
 

@@ -16,12 +16,12 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.stream import map_blocks
 from dranking.errors import DataError
-from dranking.kernels.listwise import Lists
+from dranking.kernels.listwise.rankings import Lists
 from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, ranking_losses
 from dranking.losses.margins import MarginRule, margin_targets, pair_counts, pair_risks
 from dranking.metrics.conventions import get_convention
-from dranking.rankers.linear import LinearModel, Transforms, locate_features, score_block
-from dranking.rankers.listwise import ListRule, measured_lists
+from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from dranking.data.redaction import redacted
 from dranking.engine.progress import reporting
 from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
+from dranking.files.redaction import redacted
 
 LOG_SECONDS = 10.0
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 from dranking.cli.options import names_in
-from dranking.data.json_files import parse_json
 from dranking.errors import UsageError
+from dranking.files.json_files import parse_json
 
 Unlabelled: TypeAlias = Annotated[
     Path | None,

@@ -127,7 +127,7 @@ def features_in(text: str) -> list[str]:
 
 def _features_of_model(path: Path) -> list[str]:
     """The features that a model weighs, in the order in which they were selected, if they were."""
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
 
     model = load_model(path)
     names, selected = list(model.feature_names), model.provenance.get("selected", ())

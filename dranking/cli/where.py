@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dranking.cli.output import progress_shown
-from dranking.data.dotted import put_setting
+from dranking.files.key_values import put_setting
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
@@ -65,10 +65,10 @@ class Where:
         overwrite
             Replace the performance report if it exists.
         memory_limit
-            As in `dranking.engine.cluster.open_executor`.
+            As in `dranking.engine.cluster.connect.open_executor`.
         """
-        from dranking.engine.cluster import open_executor
-        from dranking.engine.performance import performance_report
+        from dranking.engine.cluster.connect import open_executor
+        from dranking.engine.cluster.performance_report import performance_report
 
         with (
             progress_shown(),

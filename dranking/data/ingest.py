@@ -7,15 +7,15 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from dranking.data.atomic import check_output_directory, scratch_directory
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.letor import read_letor
+from dranking.data.letor.dataset import read_letor
+from dranking.data.letor.text_source import NullPolicy
 from dranking.data.open import PathLike, as_paths, data_form, open_dataset
 from dranking.data.scaling import Normalize, scaled
-from dranking.data.store import StoredDataset, write_dataset
-from dranking.data.text_source import NullPolicy
+from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax
+from dranking.files.commit import check_output_directory, scratch_directory
 
 
 class TextOptions(TypedDict, total=False):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from dranking.data.atomic import restore_interrupted
 from dranking.data.dataset import Dataset
-from dranking.data.text_source import NullPolicy
+from dranking.data.letor.text_source import NullPolicy
 from dranking.errors import DataError, UsageError
+from dranking.files.commit import restore_interrupted
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Form: TypeAlias = Literal["directory", "parquet", "text"]
@@ -58,17 +58,17 @@ def open_dataset(
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: this is for text, but {paths[0]} is {form}.")
     if form == "directory":
-        from dranking.data.statistics import StatisticsDataset, is_statistics
-        from dranking.data.store import StoredDataset
+        from dranking.data.statistics.store import StatisticsDataset, is_statistics
+        from dranking.data.store.dataset import StoredDataset
 
         return StatisticsDataset(paths[0]) if is_statistics(paths[0]) else StoredDataset(paths[0])
     if form == "parquet":
-        from dranking.data.parquet import ParquetDataset
+        from dranking.data.parquet.dataset import ParquetDataset
 
         return ParquetDataset(paths)
-    from dranking.data.letor import read_letor
-    from dranking.data.memory import MemoryDataset
-    from dranking.data.names import default_feature_names
+    from dranking.data.letor.dataset import read_letor
+    from dranking.data.tables.feature_names import default_feature_names
+    from dranking.data.tables.in_memory import MemoryDataset
 
     reader = read_letor(paths, null=null, regroup=regroup, n_features=n_features, sparse=sparse)
     blocks = reader.complete_blocks()

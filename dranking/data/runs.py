@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
-from dranking.data.atomic import AnyPath, atomic_path
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.kernels.compile import frozen
+from dranking.files.commit import AnyPath, atomic_path
+from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends
 
 ScoredBlocks: TypeAlias = Iterable[tuple[QueryBlock, ArrayLike]]

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.ids import as_ids, row_place
-from dranking.data.names import default_feature_names
-from dranking.data.values import as_float32, feature_error
-from dranking.engine.dask_executor import DaskExecutor
+from dranking.data.tables.feature_names import default_feature_names
+from dranking.data.tables.ids import as_ids, row_place
+from dranking.data.tables.values import as_float32, feature_error
+from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import get_executor
 from dranking.errors import DataError, UsageError
 
@@ -42,7 +42,7 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
     DataError
         If the data is wrong.
     """
-    from dranking.data.memory import from_arrays, from_table
+    from dranking.data.tables.in_memory import from_arrays, from_table
 
     if isinstance(X, Dataset):
         if y is not None or qid is not None or query_weights is not None:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dranking.engine.dask_executor import CLOSED, DaskExecutor
+from dranking.engine.cluster.dask_executor import CLOSED, DaskExecutor
 from dranking.engine.lineage import Lineage
 from dranking.engine.memory import MEMORY_SHARE, available_memory
 from dranking.errors import TryAgainError, UsageError

@@ -8,7 +8,6 @@ import ctypes
 import psutil
 
 from dranking.errors import UsageError
-from dranking.kernels.pages import give_back_slabs
 
 MEMORY_SHARE = 0.7
 """Of the memory that is there; the rest is for the process itself and what passes through."""
@@ -21,7 +20,6 @@ def available_memory() -> int:
 
 def release_memory() -> None:
     """Give memory that was freed, and kept for reuse, back to the system, where that can be."""
-    give_back_slabs()
     with contextlib.suppress(OSError, AttributeError, TypeError):  # glibc alone has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.manifest import FEATURES_PER_CHUNK
+from dranking.data.store.manifest import FEATURES_PER_CHUNK
 from dranking.engine.executor import Executor, Task
 from dranking.engine.source import BlockSource
 from dranking.engine.traffic import Traffic, n_bytes_of
 from dranking.engine.tree import FAN_IN, join_features, sums_by_tasks, tree_sum
-from dranking.kernels.pages import side_by_side
 
 MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2
@@ -396,8 +395,7 @@ def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
     """Run `function` on the items of each block; a `Literal` is the same for all of them."""
     n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
     columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
-    with side_by_side(n_blocks):
-        return [function(*row) for row in zip(*columns, strict=True)]
+    return [function(*row) for row in zip(*columns, strict=True)]
 
 
 def _without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, Json
 
 from dranking.data.transforms import Standard
 from dranking.export.terms import Term
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 
 
 def elasticsearch(terms: Sequence[Term], name: str) -> str:

@@ -9,15 +9,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
-from dranking.data.atomic import AnyPath, atomic_write
-from dranking.data.json_files import read_json
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
 from dranking.export.terms import Term, check_float32, terms_of
-from dranking.rankers.linear import MAX_MODEL_BYTES, LinearModel
+from dranking.files.commit import AnyPath, atomic_write
+from dranking.files.json_files import read_json
+from dranking.rankers.linear.model import MAX_MODEL_BYTES, LinearModel
 
 Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
 FORMATS: tuple[Format, ...] = get_args(Format)

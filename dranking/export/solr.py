@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from dranking.data.transforms import Standard
 from dranking.export.terms import Term
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 
 MODEL_CLASS = "org.apache.solr.ltr.model.LinearModel"
 NORMALIZER_CLASS = "org.apache.solr.ltr.norm.StandardNormalizer"

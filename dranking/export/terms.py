@@ -10,7 +10,7 @@ import numpy as np
 
 from dranking.data.transforms import Standard
 from dranking.errors import UsageError
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 
 
 class Term(NamedTuple):

@@ -9,7 +9,7 @@ with document i: a group of documents is averaged over its permutations, so stri
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import kernel
+from dranking.kernels.machine.compile import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

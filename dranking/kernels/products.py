@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.compile import frozen, kernel
-from dranking.kernels.dense_gram import Dense
+from dranking.kernels.gram.dense import Dense
+from dranking.kernels.machine.compile import frozen, kernel
 
 Array = NDArray[np.float64]
 

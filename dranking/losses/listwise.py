@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
-from dranking.kernels import listwise
-from dranking.kernels.compile import frozen
-from dranking.kernels.listwise import AP, NDCG, Lists
+from dranking.kernels.listwise import rankings as listwise
+from dranking.kernels.listwise.rankings import AP, NDCG, Lists
+from dranking.kernels.machine.compile import frozen
 from dranking.kernels.products import times, transposed_times
 
 Array = NDArray[np.float64]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
-from dranking.kernels import pairs
-from dranking.kernels.compile import frozen
+from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise import pair_sums as pairs
 from dranking.losses.pairwise import PairTargets, frozen_groups, pair_targets
 
 Array = NDArray[np.float64]

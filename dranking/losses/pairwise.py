@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.kernels import pairs
-from dranking.kernels.compile import frozen
-from dranking.kernels.pairs import Groups, Tangent
+from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise import pair_sums as pairs
+from dranking.kernels.pairwise.pair_sums import Groups, Tangent
 from dranking.kernels.products import times, transposed_times
 
 Array = NDArray[np.float64]

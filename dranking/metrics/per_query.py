@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
-from dranking.data.atomic import AnyPath, atomic_path
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
+from dranking.files.commit import AnyPath, atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
 

@@ -13,7 +13,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.runs import checked_scores, trec_order
 from dranking.errors import DataError
 from dranking.kernels import metrics as kernels
-from dranking.kernels.compile import frozen
+from dranking.kernels.machine.compile import frozen
 from dranking.metrics.conventions import Convention
 
 MAX_EXPONENTIAL_GRADE = 1_000.0

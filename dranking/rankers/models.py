@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dranking.data.array_files import is_array_directory
-from dranking.data.atomic import AnyPath
-from dranking.rankers import linear
-from dranking.rankers.bilinear_model import KIND, BilinearModel, load_bilinear_model
-from dranking.rankers.linear import LinearModel
+from dranking.files.array_folder import is_array_directory
+from dranking.files.commit import AnyPath
+from dranking.rankers.bilinear.model import KIND, BilinearModel, load_bilinear_model
+from dranking.rankers.linear import model as linear
+from dranking.rankers.linear.model import LinearModel
 
 
 def load_model(path: AnyPath) -> LinearModel | BilinearModel:

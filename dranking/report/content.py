@@ -21,8 +21,8 @@ from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear_model import BilinearModel
-from dranking.rankers.linear import LinearModel, Transforms, locate_features
+from dranking.rankers.bilinear.model import BilinearModel
+from dranking.rankers.linear.model import LinearModel, Transforms, locate_features
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import FAMILIES

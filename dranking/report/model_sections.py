@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from dranking.bounds.report import RiskBounds
-from dranking.rankers.bilinear_model import BilinearModel
-from dranking.rankers.linear import LinearModel
-from dranking.rankers.training import CurvePoint, plot_learning_curve
+from dranking.rankers.bilinear.model import BilinearModel
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.training.state import CurvePoint, plot_learning_curve
 from dranking.report.content import Array, Content, Training, selection_order
 from dranking.report.figures import (
     draw_regularisation,

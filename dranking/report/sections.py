@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear_model import BilinearModel
+from dranking.rankers.bilinear.model import BilinearModel
 from dranking.report import model_sections as of_model
 from dranking.report.content import CUTOFFS, Content, differences, number
 from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift

@@ -21,11 +21,11 @@ from pydantic import (
     model_validator,
 )
 
-from dranking.data.dotted import put_setting, put_value
+from dranking.data.letor.text_source import NullPolicy
 from dranking.data.scaling import Normalize
-from dranking.data.text_source import NullPolicy
 from dranking.errors import UsageError, problems_in
 from dranking.export.formats import Format
+from dranking.files.key_values import put_setting, put_value
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
 from dranking.tuning.choice import Rule
@@ -261,7 +261,7 @@ class ClusterConfig(BaseModel):
     Attributes
     ----------
     scheduler
-        As `dranking.engine.cluster.open_executor` takes it.
+        As `dranking.engine.cluster.connect.open_executor` takes it.
 
     All other keys are the options that it takes: ``timeout``, ``min_workers``, ``tls_ca_file`` and
     so on for every cluster, and those of the way to get this one.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dranking.data.redaction import redacted
+from dranking.files.redaction import redacted
 
 
 class EventLog:

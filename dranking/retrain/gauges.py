@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from dranking.data.atomic import atomic_write, check_output_file
-from dranking.data.redaction import redacted
 from dranking.errors import UsageError
+from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.redaction import redacted
 from dranking.retrain.run import Run
 
 Labels: TypeAlias = Mapping[str, str]

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from dranking.data.atomic import atomic_write
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError
 from dranking.export.formats import SUFFIXES, export_model
+from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear import LinearModel, load_model
+from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.drift import Profile, parse_profile, population_stability

@@ -24,8 +24,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dranking.data.atomic import MANIFEST_NAME
 from dranking.errors import DataError, UsageError, problems_in
+from dranking.files.commit import MANIFEST_NAME
 from dranking.retrain.storage import Storage, open_storage
 
 Alias: TypeAlias = Literal["champion", "challenger", "previous"]

@@ -16,9 +16,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 import dranking
-from dranking.data.atomic import atomic_write
-from dranking.data.redaction import redacted
-from dranking.engine.cluster import open_executor
+from dranking.engine.cluster.connect import open_executor
 from dranking.engine.progress import report
 from dranking.errors import (
     DataError,
@@ -28,6 +26,8 @@ from dranking.errors import (
     UsageError,
     problems_in,
 )
+from dranking.files.commit import atomic_write
+from dranking.files.redaction import redacted
 from dranking.retrain.config import RetrainConfig, config_digest, config_text
 from dranking.retrain.events import EventLog, peak_memory, reset_peak_memory
 from dranking.retrain.gauges import check_gauges, write_gauges

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import dranking
-from dranking.data.atomic import atomic_write
 from dranking.errors import DataError, TryAgainError
+from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of

@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from dranking.data.atomic import MANIFEST_NAME, atomic_write, new_directory
-from dranking.data.json_files import parse_json
-from dranking.data.redaction import redacted
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory
+from dranking.files.json_files import parse_json
+from dranking.files.redaction import redacted
 
 LEASE_SECONDS = 300.0
 

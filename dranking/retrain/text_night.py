@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dranking.data.atomic import atomic_path
-from dranking.data.collection import Collection, text_collection
-from dranking.data.preferences import SameClass
-from dranking.data.text import TextVectorizer
+from dranking.data.texts.collection import Collection, text_collection
+from dranking.data.texts.preferences import SameClass
+from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
+from dranking.files.commit import atomic_path
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.bilinear import BilinearRanker
-from dranking.rankers.bilinear_evaluation import evaluate_bilinear
-from dranking.rankers.bilinear_model import BilinearModel, load_bilinear_model
+from dranking.rankers.bilinear.estimator import BilinearRanker
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
 from dranking.retrain.parts import Source, check_unchanged, keep_only
 from dranking.retrain.registry import MODEL_FOLDER

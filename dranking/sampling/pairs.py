@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import UsageError
-from dranking.kernels.alias import PairSlots, build_alias_table, take_pairs
-from dranking.kernels.compile import frozen
+from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise.alias_table import PairSlots, build_alias_table, take_pairs
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

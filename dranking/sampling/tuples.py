@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.preferences import Judged, Preferences, SameClass, Tabled
-from dranking.kernels.bilinear_window import Tuples
+from dranking.data.texts.preferences import Judged, Preferences, SameClass, Tabled
+from dranking.kernels.bilinear.window import Tuples
 
 Ints = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dranking.data.atomic import AnyPath, atomic_path, check_output_file
 from dranking.errors import UsageError
+from dranking.files.commit import AnyPath, atomic_path, check_output_file
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult
 from dranking.tuning.settings import others_text, setting_text

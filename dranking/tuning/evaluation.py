@@ -15,8 +15,8 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.evaluation import measured
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.evaluation import measured
+from dranking.rankers.linear.model import LinearModel
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
 

@@ -14,21 +14,21 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DivergedError, UsageError
-from dranking.rankers.estimator import LinearRanker, check_training_data
-from dranking.rankers.greedy import GreedyRankRLS
-from dranking.rankers.lcra import LCRA
-from dranking.rankers.linear import LinearModel
-from dranking.rankers.max_margin import MaxMarginRanker
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.rankrls import (
+from dranking.rankers.greedy.estimator import GreedyRankRLS
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.linear.estimator import LinearRanker, check_training_data
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.max_margin.estimator import MaxMarginRanker
+from dranking.rankers.pairwise.lcra import LCRA
+from dranking.rankers.pairwise.ranksvm import RankLogistic, RankSVM
+from dranking.rankers.pairwise.spd import SPD
+from dranking.rankers.rankrls.estimator import (
     DirectSolver,
     RankRLS,
     leave_query_out_errors,
     normal_equations_of,
 )
-from dranking.rankers.ranksvm import RankLogistic, RankSVM
-from dranking.rankers.selection import select_paths
-from dranking.rankers.spd import SPD
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 from dranking.tuning.settings import Setting

@@ -14,7 +14,7 @@ from dranking.engine.progress import report
 from dranking.engine.stream import map_blocks
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
-from dranking.rankers.linear import Transforms, linear_scores, locate_features
+from dranking.rankers.linear.model import Transforms, linear_scores, locate_features
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.settings import Setting
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from dranking.metrics.measures import SQUARED_ERROR
-from dranking.rankers.estimator import plain
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.estimator import plain
+from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting

@@ -15,8 +15,8 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
-from dranking.rankers.estimator import plain
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.estimator import plain
+from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
 from dranking.tuning.families import (
     FAMILIES,

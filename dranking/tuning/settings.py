@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NotRequired, TypeAlias, TypedDict, cast
 
 from dranking.errors import UsageError
-from dranking.rankers.estimator import check_positive
+from dranking.rankers.linear.estimator import check_positive
 
 Axes: TypeAlias = dict[str, list[float | None]]
 """Values to try of each parameter, by name."""

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.collection import Collection, collection
-from dranking.data.preferences import SameClass, same_class
+from dranking.data.texts.collection import Collection, collection
+from dranking.data.texts.preferences import SameClass, same_class
 from dranking.errors import DataError
-from dranking.kernels.bilinear import BilinearRun, Steps, as_csr, frequent_first
-from dranking.kernels.bilinear_window import Tuples
-from dranking.kernels.compile import kernel
-from dranking.kernels.differences import subtract_sparse
-from dranking.kernels.shrinkage import entrywise
-from dranking.kernels.sparse_gram import Csr
-from dranking.kernels.sparse_weights import SparseWeights
+from dranking.kernels.bilinear.shrinkage import entrywise
+from dranking.kernels.bilinear.sparse_weights import SparseWeights
+from dranking.kernels.bilinear.steps import BilinearRun, Steps, as_csr, frequent_first
+from dranking.kernels.bilinear.window import Tuples
+from dranking.kernels.gram.sparse import Csr
+from dranking.kernels.machine.compile import kernel
+from dranking.kernels.pairwise.differences import subtract_sparse
 from dranking.sampling.tuples import tuple_sampler
 from pipelines.benchmarks.harness import (
     Figure,

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.memory import from_arrays
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.harness import (
     REPEATS,
     Figure,

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dranking.data.ingest import ingest
-from dranking.data.letor import read_letor
+from dranking.data.letor.dataset import read_letor
 from pipelines.benchmarks.harness import (
     Figure,
     Sample,

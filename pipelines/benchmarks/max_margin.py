@@ -18,10 +18,15 @@ from scipy.optimize import linear_sum_assignment
 import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
-from dranking.kernels.listwise import Lists
+from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.products import times
 from dranking.losses.listwise import ArgmaxHinge, gains_of
-from dranking.rankers.listwise import ListRule, ListwiseObjective, list_loss, measured_lists
+from dranking.rankers.max_margin.listwise_objective import (
+    ListRule,
+    ListwiseObjective,
+    list_loss,
+    measured_lists,
+)
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import Figure, figure, interleaved, main, parser
 

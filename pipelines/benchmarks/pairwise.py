@@ -23,7 +23,7 @@ import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, ThreadExecutor, get_executor
-from dranking.rankers.spd import SPD
+from dranking.rankers.pairwise.spd import SPD
 from pipelines.benchmarks.clusters.runs import worker_processes
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays
 from pipelines.benchmarks.harness import (

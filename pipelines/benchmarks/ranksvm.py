@@ -27,7 +27,7 @@ import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.losses.pairwise import SQUARED_HINGE
-from dranking.rankers.pairwise_objective import PairwiseObjective
+from dranking.rankers.pairwise.objective import PairwiseObjective
 from pipelines.benchmarks.greedy import Arrays, Size, make_arrays, read_all
 from pipelines.benchmarks.harness import (
     Figure,

@@ -30,13 +30,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.atomic import atomic_write
-from dranking.data.preferences import same_class
-from dranking.kernels.sparse_weights import SparseWeights
-from dranking.rankers.bilinear import BilinearRanker
-from dranking.rankers.bilinear_evaluation import evaluate_bilinear
-from dranking.rankers.bilinear_model import BilinearModel
-from dranking.rankers.bilinear_training import BilinearPoint
+from dranking.data.texts.preferences import same_class
+from dranking.files.commit import atomic_write
+from dranking.kernels.bilinear.sparse_weights import SparseWeights
+from dranking.rankers.bilinear.estimator import BilinearRanker
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+from dranking.rankers.bilinear.model import BilinearModel
+from dranking.rankers.bilinear.training import BilinearPoint
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
 from pipelines.script import run_script

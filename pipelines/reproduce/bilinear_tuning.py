@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.collection import Collection
-from dranking.data.preferences import same_class
-from dranking.rankers.bilinear import BilinearRanker
-from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+from dranking.data.texts.collection import Collection
+from dranking.data.texts.preferences import same_class
+from dranking.rankers.bilinear.estimator import BilinearRanker
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from pipelines.reproduce.bilinear import N_EPOCHS, Setting
 from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
 from pipelines.script import run_script

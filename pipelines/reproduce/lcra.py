@@ -14,7 +14,7 @@ confidence intervals are.
 parameters could give more. It flatters the methods that have more settings to choose from.
 
 Tsivtsivadze, Hofmann, Heskes: Large Scale Co-Regularized Ranking, 2012. It prints one figure for
-each data set of LETOR 3.0, without a spread; see the errata in `dranking.rankers.lcra`.
+each data set of LETOR 3.0, without a spread; see the errata in `dranking.rankers.pairwise.lcra`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.atomic import atomic_write, check_output_file
 from dranking.engine.progress import report
 from dranking.errors import UsageError
+from dranking.files.commit import atomic_write, check_output_file
 from pipelines.reproduce.lcra_protocol import (
     METHODS,
     Difference,

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dranking.data.dataset import Dataset
-from dranking.data.memory import from_arrays
 from dranking.data.open import open_dataset
 from dranking.data.scaling import scaled
+from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
 from dranking.metrics.significance import paired_t_test
 from dranking.tuning.families import ModelName

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.atomic import atomic_write
 from dranking.engine.progress import report
 from dranking.errors import UsageError
+from dranking.files.commit import atomic_write
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.lcra_protocol import (
     Difference,

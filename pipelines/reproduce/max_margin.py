@@ -21,7 +21,7 @@ from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.metrics.compare import Comparison, MetricComparison, compare
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.estimator import LinearRanker
+from dranking.rankers.linear.estimator import LinearRanker
 from dranking.tuning.curves import measure_label, save_figure
 from pipelines.reproduce.letor import (
     CONVENTION,

@@ -34,7 +34,7 @@ from dranking.bounds.formulas import RiskBound
 from dranking.bounds.report import Caps, risk_bounds
 from dranking.cli.output import note, print_json, print_table
 from dranking.data.dataset import Dataset
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.risk_bounds_terms import Share, shares
 from pipelines.script import run_script

@@ -27,8 +27,8 @@ from dranking.bounds.report import Caps, risk_bounds
 from dranking.data.blocks import QueryBlock
 from dranking.losses.listwise import ArgmaxHinge, ListLoss, SumHinge
 from dranking.losses.margins import MarginRule, margin_targets, pair_risks
-from dranking.rankers.linear import LinearModel
-from dranking.rankers.listwise import ListRule, measured_lists
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
 
 Array = NDArray[np.float64]
 SignedSum: TypeAlias = Callable[[QueryBlock, Array, Array], float]

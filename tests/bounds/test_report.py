@@ -12,7 +12,7 @@ import dranking as dr
 from dranking.bounds.report import Caps, risk_bounds
 from dranking.bounds.sample import measure_sample
 from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
 

@@ -13,10 +13,10 @@ from distributed import Client, Scheduler, Security, SpecCluster, Worker
 
 import dranking as dr
 from dranking.cli.app import run as run_command
-from dranking.engine.cluster import open_executor
-from dranking.engine.dask_executor import DaskExecutor
-from dranking.engine.deploy import local_cluster
-from dranking.engine.security import take_security
+from dranking.engine.cluster.connect import open_executor
+from dranking.engine.cluster.dask_executor import DaskExecutor
+from dranking.engine.cluster.deploy import local_cluster
+from dranking.engine.cluster.security import take_security
 from dranking.errors import SelectionWarning, TryAgainError, UsageError
 
 pytestmark = [

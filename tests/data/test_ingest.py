@@ -8,7 +8,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.ingest import queries_without_pairs
-from dranking.data.parquet import write_parquet
+from dranking.data.parquet.dataset import write_parquet
 from dranking.errors import DataError, UsageError
 
 TEXT = "2 qid:a 1:4 3:1\n0 qid:a 2:1 # docid = x\n-1 qid:b 1:2\n1 qid:b 1:6 3:2\n0 qid:c 3:7\n"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.data import atomic
-from dranking.data.memory import MemoryDataset
 from dranking.data.open import as_paths, data_form
-from dranking.data.parquet import ParquetDataset, write_parquet
-from dranking.data.store import StoredDataset
+from dranking.data.parquet.dataset import ParquetDataset, write_parquet
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, UsageError
-from tests.data.flat_files import frame_of, written
+from dranking.files import commit as atomic
+from tests.data.tables.flat_files import frame_of, written
 
 TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"
 

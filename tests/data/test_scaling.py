@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import sparse
 
-from dranking.data.memory import from_arrays
 from dranking.data.scaling import fit_standard, scaled
+from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import QueryMinMax
 from dranking.errors import DataError
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 import numpy as np
 from distributed import Client
 
-from dranking.engine.cluster import local_cluster
-from dranking.engine.dask_executor import DaskExecutor
-from dranking.engine.deploy import patience
+from dranking.engine.cluster.connect import local_cluster
+from dranking.engine.cluster.dask_executor import DaskExecutor
+from dranking.engine.cluster.deploy import patience
+from dranking.engine.cluster.watch import Watch
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.watch import Watch
 
 GATHER = "gather"
 """What waits for results are counted as."""

@@ -7,8 +7,8 @@ from unittest import mock
 import numpy as np
 
 import dranking as dr
-from dranking.data.collection import collection
-from dranking.data.preferences import same_class
+from dranking.data.texts.collection import collection
+from dranking.data.texts.preferences import same_class
 from dranking.engine.collections import as_dataset
 from tests.engine.chaos import GATHER, Chaos
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from dranking.data.collection import collection, load_collection
-from dranking.engine.cluster import local_cluster
-from dranking.engine.dask_executor import DaskExecutor
+from dranking.data.texts.collection import collection, load_collection
+from dranking.engine.cluster.connect import local_cluster
+from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError
-from dranking.rankers.bilinear import BilinearRanker
+from dranking.rankers.bilinear.estimator import BilinearRanker
 
 OPTIONS = {"rate": 0.7, "n_steps": 1_200, "n_epochs": 3, "period": 50, "shards": 3, "refit": True}
 

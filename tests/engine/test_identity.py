@@ -8,8 +8,8 @@ from sklearn.base import clone
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
-from dranking.rankers import max_margin
-from dranking.rankers.memory import Needs
+from dranking.rankers.leave_query_out.memory_plan import Needs
+from dranking.rankers.max_margin import estimator as max_margin
 from tests.rankers.problems import random_problem
 
 pytestmark = [

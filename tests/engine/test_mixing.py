@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.data.memory import from_arrays
-from dranking.data.store import write_dataset
+from dranking.data.store.dataset import write_dataset
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mixed
-from dranking.rankers.lcra import LCRA
-from dranking.rankers.spd import SPD
+from dranking.rankers.pairwise.lcra import LCRA
+from dranking.rankers.pairwise.spd import SPD
 from tests.rankers.problems import random_problem
 
 

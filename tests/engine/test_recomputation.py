@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dranking.engine.tiles import Tiles
-from dranking.rankers.dense_state import DenseCriterion
-from dranking.rankers.memory import MemoryPlan, plan_memory
-from dranking.rankers.path import SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.dense import DenseCriterion
+from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from tests.engine.forgetful import Forgetful
-from tests.rankers.misled import Misled
+from tests.rankers.greedy.misled import Misled
+from tests.rankers.greedy.selections import assert_same_bits
 from tests.rankers.problems import random_problem
-from tests.rankers.selections import assert_same_bits
 from tests.reference.greedy import centred_queries, naive_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
@@ -38,7 +38,7 @@ def dataset():
 def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(9, search=search, prefetch=1)
     [expected] = select_paths(dataset, [0.5], rules, executor="threads").paths
-    monkeypatch.setattr("dranking.rankers.forward.Foresight", Misled)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
     for seed in range(6):
         rules = SelectionRules(9, search=search, prefetch=n_rows)
         [found] = select_paths(dataset, [0.5], rules, executor=Forgetful(seed)).paths
@@ -55,8 +55,8 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
     def with_one_state(*arguments, **options):
         return plan_memory(*arguments, **options)._replace(n_states=1, keep_rows=keep_rows)
 
-    monkeypatch.setattr("dranking.rankers.selection.plan_memory", with_one_state)
-    monkeypatch.setattr("dranking.rankers.forward.Foresight", Misled)
+    monkeypatch.setattr("dranking.rankers.greedy.selection.plan_memory", with_one_state)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
     for seed in range(3):
         found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
         for path, wanted in zip(found, expected, strict=True):

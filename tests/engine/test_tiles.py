@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranking.data.memory import from_arrays
-from dranking.data.store import write_dataset
+from dranking.data.store.dataset import write_dataset
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine import stream, tiles
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tiles import ByFeature, Literal, Tiles, feature_borders

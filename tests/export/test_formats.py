@@ -13,7 +13,7 @@ import dranking as dr
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 from dranking.export.formats import FORMATS, export_model, import_model, save_export
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 from tests.reference.engines import elasticsearch_scores, solr_scores, vespa_scores
 
 SIMPLE = dr.LinearModel(feature_names=("title", "clicks"), weights=(0.5, -2.0))

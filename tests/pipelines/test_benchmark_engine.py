@@ -7,9 +7,9 @@ from pkgutil import iter_modules
 import pytest
 
 from dranking.engine.tiles import tile_ranges
-from dranking.rankers.forecast import STATE_ROWS, Rates
 from pipelines.benchmarks import clusters, engine
 from pipelines.benchmarks.clusters import kills, large, overhead, rates, sharing
+from pipelines.forecast import STATE_ROWS, Rates
 
 
 def quick(topic):

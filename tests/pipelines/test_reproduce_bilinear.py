@@ -8,10 +8,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from dranking.data.preferences import same_class
-from dranking.rankers import bilinear_training
-from dranking.rankers.bilinear import BilinearRanker
-from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+from dranking.data.texts.preferences import same_class
+from dranking.rankers.bilinear import training as bilinear_training
+from dranking.rankers.bilinear.estimator import BilinearRanker
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from pipelines.reproduce import bilinear, bilinear_tuning
 from pipelines.reproduce.bilinear import NAMES, main
 from pipelines.reproduce.bilinear_data import mnist, newsgroups

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import hypothesis.strategies as st
 import numpy as np
 
-from dranking.data.memory import from_arrays
+from dranking.data.tables.in_memory import from_arrays
 
 
 class Problem(NamedTuple):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 import dranking as dr
-from dranking.rankers.lcra import LCRA
-from dranking.rankers.spd import SPD
+from dranking.rankers.pairwise.lcra import LCRA
+from dranking.rankers.pairwise.spd import SPD
 
 LOSSES = st.sampled_from(["hinge", "squared-hinge", "logistic", "squared"])
 REGULARIZATIONS = st.sampled_from(

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import dranking as dr
-from dranking.data.collection import text_collection
-from dranking.data.preferences import same_class
 from dranking.data.scaling import scaled
+from dranking.data.texts.collection import text_collection
+from dranking.data.texts.preferences import same_class
 from dranking.engine.executor import get_executor
-from dranking.rankers.bilinear_evaluation import evaluate_bilinear
-from dranking.rankers.linear import LinearModel
-from dranking.rankers.statistics import build_statistics
+from dranking.rankers.bilinear.evaluation import evaluate_bilinear
+from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.linear.model import LinearModel
 from dranking.report.content import Content, describe, measures_of, selection_order
 from dranking.report.figures import draw_differences
 from dranking.report.model_sections import magnitude

@@ -174,8 +174,8 @@ def test_a_version_that_is_being_written_is_not_there(tmp_path, source, monkeypa
         assert registry.versions == ["000001"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dranking.data.atomic._synchronise_tree", killed)
-    monkeypatch.setattr("dranking.data.atomic._remove", lambda path: None)
+    monkeypatch.setattr("dranking.files.commit._synchronise_tree", killed)
+    monkeypatch.setattr("dranking.files.commit._remove", lambda path: None)
     with pytest.raises(KeyboardInterrupt):
         registry.add(source)
     monkeypatch.undo()

@@ -12,9 +12,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dranking.data.statistics import StatisticsDataset
+from dranking.data.statistics.store import StatisticsDataset
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.rankers.linear import load_model
+from dranking.rankers.linear.model import load_model
 from dranking.retrain import parts as parts_module
 from dranking.retrain import stages as stages_module
 from dranking.retrain.config import load_config

@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from dranking.cli.app import run as run_command
-from dranking.data.redaction import redacted, without_secrets
+from dranking.files.redaction import redacted, without_secrets
 from tests.retrain.stream import Stream
 
 SECRET = "pl4nted-s3cret"

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dranking.data.collection import text_collection
+from dranking.data.texts.collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.rankers.bilinear_model import load_bilinear_model
+from dranking.rankers.bilinear.model import load_bilinear_model
 from dranking.retrain import text_night
 from dranking.retrain.config import load_config
 from dranking.retrain.registry import MODEL_FOLDER, Registry

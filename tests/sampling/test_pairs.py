@@ -9,7 +9,7 @@ from hypothesis import given
 from scipy import stats
 
 import dranking as dr
-from dranking.kernels.alias import build_alias_table
+from dranking.kernels.pairwise.alias_table import build_alias_table
 from dranking.sampling.pairs import (
     PairRule,
     PairStreams,

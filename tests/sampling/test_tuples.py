@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chisquare
 
-from dranking.data import preferences as preferences_module
-from dranking.data.collection import collection
-from dranking.data.preferences import judged, read_qrels, read_tuples, same_class, tabled
+from dranking.data.texts import preferences as preferences_module
+from dranking.data.texts.collection import collection
+from dranking.data.texts.preferences import judged, read_qrels, read_tuples, same_class, tabled
 from dranking.errors import DataError
 from dranking.sampling.tuples import tuple_sampler
 

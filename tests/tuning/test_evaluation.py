@@ -6,7 +6,7 @@ import pytest
 import dranking as dr
 from dranking.data.scaling import scaled
 from dranking.errors import DataError, UsageError
-from dranking.rankers.linear import LinearModel
+from dranking.rankers.linear.model import LinearModel
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
 

@@ -13,7 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.scaling import scaled
 from dranking.engine.progress import reporting
 from dranking.errors import DataError, SelectionWarning, UsageError
-from dranking.rankers.statistics import build_statistics
+from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.tuning.folds import QueryKFold
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference

@@ -19,8 +19,8 @@ def evaluate_collection(
     -------
     A `BilinearEvaluation`.
     """
-    from dranking.data.preferences import read_qrels, same_class
-    from dranking.rankers.bilinear_evaluation import evaluate_bilinear
+    from dranking.data.texts.preferences import read_qrels, same_class
+    from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
@@ -55,7 +55,7 @@ def predict_collection(
 ) -> dict[str, Any]:
     """Write the best documents of each query; returns what was written."""
     from dranking.data.runs import write_predictions_parquet, write_trec_run
-    from dranking.rankers.bilinear_evaluation import best_blocks
+    from dranking.rankers.bilinear.evaluation import best_blocks
 
     form = "parquet" if output.suffix == ".parquet" else "trec"
     with progress_shown():
@@ -72,8 +72,8 @@ def predict_collection(
 
 
 def _opened(path: Path, docs: Path, queries: Path | None) -> tuple[Any, Any, Any]:
-    from dranking.data.open_collection import open_collection
-    from dranking.rankers.bilinear_model import load_bilinear_model
+    from dranking.data.texts.open_collection import open_collection
+    from dranking.rankers.bilinear.model import load_bilinear_model
 
     model = load_bilinear_model(path)
     documents = open_collection(docs, model.vectorizer)

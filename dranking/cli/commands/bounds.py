@@ -59,7 +59,7 @@ def bounds(
     """
     from dranking.bounds.report import risk_bounds
     from dranking.data.open import open_dataset
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
 
     with where.running() as executor:
         report = risk_bounds(

@@ -103,7 +103,7 @@ def _in_words(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _facts(path: Path) -> dict[str, Any]:
     from dranking.data.open import open_dataset
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
 
     if is_bilinear(path):
@@ -135,7 +135,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _bilinear_facts(path: Path) -> dict[str, Any]:
-    from dranking.rankers.bilinear_model import load_bilinear_model
+    from dranking.rankers.bilinear.model import load_bilinear_model
 
     model = load_bilinear_model(path)
     n_query_words, n_words = model.weights.shape

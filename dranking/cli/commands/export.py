@@ -9,9 +9,9 @@ import typer
 
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
-from dranking.data.atomic import check_output_file
-from dranking.data.json_files import read_json
 from dranking.errors import DataError
+from dranking.files.commit import check_output_file
+from dranking.files.json_files import read_json
 
 
 def export(
@@ -35,7 +35,7 @@ def export(
 ) -> None:
     """Write a linear model in the form of an engine; its scores are those of predict."""
     from dranking.export.formats import export_model, save_export
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
 
     check_output_file(output, overwrite)
     names = None if feature_names is None else _read_names(feature_names)

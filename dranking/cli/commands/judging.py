@@ -25,8 +25,8 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import format_value, note, print_json, print_table
 from dranking.cli.where import Where
-from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
+from dranking.files.commit import check_output_file
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
@@ -59,7 +59,7 @@ def evaluate(
     """Measure how well a model ranks judged data."""
     from dranking.data.open import open_dataset
     from dranking.metrics.per_query import write_per_query
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
     from dranking.tuning.evaluation import evaluate as measure
 
@@ -106,7 +106,7 @@ def predict(
     """Score documents: parquet where the output ends in .parquet, else a TREC run file."""
     from dranking.data.open import open_dataset
     from dranking.data.runs import write_predictions_parquet, write_trec_run
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
 
     check_output_file(output, overwrite)
@@ -181,7 +181,7 @@ def _per_query(
     """Values of each query: read from parquet, or of a model on the data."""
     from dranking.data.open import open_dataset
     from dranking.metrics.per_query import read_per_query
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
     from dranking.tuning.evaluation import evaluate as measure
 
     if path.suffix == ".parquet":

@@ -30,8 +30,8 @@ def quickstart(
     An image is a query, other images are its documents, a feature is the squared difference of one
     pixel, and images of the same digit are relevant.
     """
-    from dranking.rankers.path import SelectionRules
-    from dranking.rankers.selection import select_paths
+    from dranking.rankers.greedy.path import SelectionRules
+    from dranking.rankers.greedy.selection import select_paths
     from dranking.tuning.curves import save_figure
     from dranking.tuning.search import tune
 
@@ -89,8 +89,8 @@ def _ingest(judged: Judged, output: Path, name: str) -> Any:
 
 def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any]]:
     """Test metrics of the chosen model, of other sizes, of all features, of the distance."""
-    from dranking.rankers.linear import LinearModel
-    from dranking.rankers.rankrls import RankRLS
+    from dranking.rankers.linear.model import LinearModel
+    from dranking.rankers.rankrls.estimator import RankRLS
 
     everything = RankRLS(regularization=path.regularization).fit(train).to_model()
     distance = LinearModel(
@@ -110,7 +110,7 @@ def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any
 
 
 def _path_model(train: Any, path: Any, size: int) -> Any:
-    from dranking.rankers.linear import LinearModel
+    from dranking.rankers.linear.model import LinearModel
 
     return LinearModel(
         feature_names=tuple(train.feature_names[i] for i in path.selected[:size]),

@@ -11,7 +11,7 @@ from dranking.cli.groups import grouped
 from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.cli.where import Where
-from dranking.data.atomic import atomic_write, check_output_file
+from dranking.files.commit import atomic_write, check_output_file
 
 
 @grouped
@@ -36,7 +36,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: figures, weights, wins and losses on judged data."""
     from dranking.data.open import open_dataset
-    from dranking.rankers.linear import load_model
+    from dranking.rankers.linear.model import load_model
     from dranking.report.content import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of

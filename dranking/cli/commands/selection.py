@@ -19,7 +19,7 @@ from dranking.cli.options import (
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.selection_options import Candidates, Scoring, Spending
 from dranking.cli.where import Where
-from dranking.data.atomic import check_output_file
+from dranking.files.commit import check_output_file
 
 
 @grouped
@@ -56,7 +56,7 @@ def select(
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
     from dranking.data.open import open_dataset
-    from dranking.rankers.greedy import GreedyRankRLS
+    from dranking.rankers.greedy.estimator import GreedyRankRLS
 
     check_output_file(output, overwrite)
     searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)

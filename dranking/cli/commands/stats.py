@@ -15,7 +15,7 @@ from dranking.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.statistics import StatisticsDataset
+    from dranking.data.statistics.store import StatisticsDataset
 
 stats = typer.Typer(
     help="Keep per-query statistics, from which select and train rankrls run without the data.",
@@ -47,7 +47,7 @@ def build(
 ) -> None:
     """Build the statistics store of a data set, in one pass over it."""
     from dranking.data.open import open_dataset
-    from dranking.rankers.statistics import build_statistics
+    from dranking.rankers.gram.statistics_store import build_statistics
 
     with where.running(overwrite, memory_limit=memory_limit) as executor:
         source = open_dataset(data)
@@ -74,7 +74,7 @@ def append(
 ) -> None:
     """Add the queries of new data; the data of those in the store is not needed."""
     from dranking.data.open import open_dataset
-    from dranking.rankers.statistics import append_queries
+    from dranking.rankers.gram.statistics_store import append_queries
 
     with where.running(memory_limit=memory_limit) as executor:
         source = open_dataset(data)
@@ -94,7 +94,7 @@ def expire(
     as_json: Json = False,
 ) -> None:
     """Drop old queries, by block or by time."""
-    from dranking.data.statistics_changes import expire_statistics
+    from dranking.data.statistics.changes import expire_statistics
 
     numbers = names_in(blocks)
     if not all(number.isdecimal() for number in numbers):

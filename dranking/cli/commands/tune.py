@@ -31,8 +31,8 @@ from dranking.cli.pairwise_options import (
     parse_views,
 )
 from dranking.cli.where import Where
-from dranking.data.atomic import check_output_file
 from dranking.errors import UsageError
+from dranking.files.commit import check_output_file
 
 
 class TuneModel(StrEnum):

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dranking.cli.output import note
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import ThreadExecutor
-from dranking.rankers.forecast import SelectionForecast
-from dranking.rankers.path import Selection
+from dranking.rankers.greedy.path import Selection
 from pipelines.benchmarks.clusters.runs import (
     WORKERS,
     Clock,
@@ -20,6 +19,7 @@ from pipelines.benchmarks.clusters.runs import (
     worker_processes,
 )
 from pipelines.benchmarks.harness import Figure, Sample, figure, skipped
+from pipelines.forecast import SelectionForecast
 
 K, N_FEATURES = 46, 136
 DOCUMENTS = (200_000, 2_000_000)

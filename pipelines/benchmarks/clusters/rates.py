@@ -14,9 +14,9 @@ from typing import Any
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task, ThreadExecutor
 from dranking.engine.tree import FAN_IN
-from dranking.rankers.forecast import Rates, n_state_rows
 from pipelines.benchmarks.clusters.runs import executor_of, made, select, worker_processes
 from pipelines.benchmarks.harness import Figure, Sample, figure, processor_seconds
+from pipelines.forecast import Rates, n_state_rows
 
 DOCUMENTS, QUICK_DOCUMENTS, N_FEATURES = 200_000, 5_000, 136
 K = 40

@@ -14,12 +14,12 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.engine.cluster import local_cluster
+from dranking.engine.cluster.connect import local_cluster
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram import QueryMoments
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.gram.rows import QueryMoments
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.made import made_blocks
 
 QUERY_SIZE = 50
@@ -101,7 +101,7 @@ class Clock:
                 clock.started = time.perf_counter()
                 super().__init__(tiles)
 
-        with mock.patch("dranking.rankers.dense_state.QueryMoments", LoadedBefore):
+        with mock.patch("dranking.rankers.leave_query_out.dense.QueryMoments", LoadedBefore):
             selection = select(k, dataset, executor, memory_limit)
         return time.perf_counter() - self.started, selection
 

@@ -17,10 +17,10 @@ from typing import Any
 import dranking as dr
 from dranking.cli.output import note
 from dranking.data.dataset import Dataset
-from dranking.engine.cluster import local_cluster
+from dranking.engine.cluster.connect import local_cluster
 from dranking.engine.tiles import tile_ranges
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.harness import Figure, figure, resident, skipped
 from pipelines.benchmarks.made import made_blocks
 

@@ -10,9 +10,9 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.rankers.gram import GramRows, QueryMoments
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.gram.rows import GramRows, QueryMoments
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.greedy import Size, make_arrays
 from pipelines.benchmarks.harness import Figure, Sample, figure, skipped
 
@@ -101,5 +101,5 @@ class _PassClock:
                 clock.seconds += time.perf_counter() - start
 
         return mock.patch.multiple(
-            "dranking.rankers.dense_state", QueryMoments=TimedMoments, GramRows=TimedRows
+            "dranking.rankers.leave_query_out.dense", QueryMoments=TimedMoments, GramRows=TimedRows
         )

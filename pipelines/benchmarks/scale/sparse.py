@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.dataset import Dataset
-from dranking.data.memory import from_arrays
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram import TotalMoments
-from dranking.rankers.memory import plan_memory
-from dranking.rankers.path import Selection, SelectionRules
-from dranking.rankers.selection import select_paths
+from dranking.rankers.gram.rows import TotalMoments
+from dranking.rankers.greedy.path import Selection, SelectionRules
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.memory_plan import plan_memory
 from pipelines.benchmarks.harness import Figure, Sample, figure, interleaved, peak_memory
 
 DENSE = "the same selection over dense data"

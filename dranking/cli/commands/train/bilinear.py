@@ -14,8 +14,8 @@ from dranking.cli.numbers import parse_number
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.where import Where
-from dranking.data.atomic import check_output_directory
 from dranking.errors import UsageError
+from dranking.files.commit import check_output_directory
 
 Docs = Annotated[
     Path,
@@ -107,8 +107,8 @@ def bilinear(
     as_json: Json = False,
 ) -> None:
     """Sparse bilinear ranker: word pairs weighted by preferences."""
-    from dranking.data.open_collection import open_collection
-    from dranking.rankers.bilinear import BilinearRanker
+    from dranking.data.texts.open_collection import open_collection
+    from dranking.rankers.bilinear.estimator import BilinearRanker
 
     _check_source(source)
     check_output_directory(output, overwrite)
@@ -146,7 +146,7 @@ def bilinear(
 
 def read_preferences(source: Any, queries: Any, documents: Any) -> Any:
     """The preferences that the options name."""
-    from dranking.data.preferences import read_qrels, read_tuples, same_class
+    from dranking.data.texts.preferences import read_qrels, read_tuples, same_class
 
     if source.qrels is not None:
         return read_qrels(source.qrels, queries, documents)

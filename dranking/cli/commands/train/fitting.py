@@ -10,7 +10,7 @@ from typing import Any
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
 from dranking.cli.where import Where
-from dranking.data.atomic import check_output_file
+from dranking.files.commit import check_output_file
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dranking.data.atomic import atomic_write, check_output_file
+from dranking.files.commit import atomic_write, check_output_file
 
 TABLES = (".csv", ".json")
 
@@ -23,7 +23,7 @@ def check_learning_curve(path: Path, overwrite: bool) -> None:
 
 def save_learning_curve(ranker: Any, path: Path, overwrite: bool) -> None:
     """Write the points of a stochastic ranker's curve, or draw them."""
-    from dranking.rankers.training import CurvePoint, plot_learning_curve
+    from dranking.rankers.training.state import CurvePoint, plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 
     points = [point._asdict() for point in ranker.learning_curve_]

@@ -1,0 +1,306 @@
+"""Reader of LETOR / SVMlight ranking text.
+
+A line is ``<relevance> qid:<id> <index>:<value> ... # comment``. Feature indices start at 1 and
+increase; a feature that a line does not name is 0. Relevance is any number from 0 on, or -1 for an
+unlabelled document. Query ids are any word. Words are apart by spaces or tabs; lines end in a
+newline, with or without a carriage return; blank lines and lines that are a comment are skipped.
+Numbers are what `float` accepts, but finite and without underscores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import (
+    MAX_BLOCK_DOCUMENTS,
+    FeatureMatrix,
+    QueryBlock,
+    block_boundaries,
+)
+from dranking.data.letor.minima import FeatureMinima, fill_missing
+from dranking.data.letor.queries import SeenQueries
+from dranking.data.letor.regroup import Regrouper
+from dranking.data.letor.rows import BlockForm, RowBuffer, make_block
+from dranking.data.letor.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
+from dranking.errors import DataError, UsageError
+from dranking.kernels.text.tokenizer import TokenTable
+
+
+class _WidestRow(NamedTuple):
+    """The largest feature index of the rows of a file so far, and the first line that has it.
+
+    The line is 0 where there are no rows.
+    """
+
+    width: int
+    line: int
+
+
+class LetorReader:
+    """Query blocks of LETOR text, read anew by each iteration over it; see `read_letor`.
+
+    Blocks come as the text is read, so they know of the data only what stands before: a block is
+    as wide as the largest feature index up to its end, it has `doc_ids` (or `comments`) if one has
+    been met, and with ``null="minimum"`` its missing values are NaN. `complete` brings a block
+    into the common form once iteration has ended, which is when the attributes are final.
+
+    Attributes
+    ----------
+    n_features
+        The number announced, else the largest feature index so far.
+    has_doc_ids, has_comments
+        Whether a document so far has a document id, or a comment.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        n_features: int | None,
+        null: NullPolicy,
+        regroup: bool,
+        sparse: bool,
+        max_documents: int,
+        chunk_bytes: int,
+    ) -> None:
+        self._paths = paths
+        self._announced = n_features
+        self._null: NullPolicy = null
+        self._regroup = regroup
+        self._sparse = sparse
+        self._max_documents = max_documents
+        self._chunk_bytes = chunk_bytes
+        self._reset()
+
+    def _reset(self) -> None:
+        self.n_features = self._announced or 0
+        self.has_doc_ids = False
+        self.has_comments = False
+        self._minima = FeatureMinima()
+
+    @property
+    def minima(self) -> NDArray[np.float32]:
+        """(n_features,) float32 least known value of each feature so far, for ``null="minimum"``.
+
+        A feature that a document does not name counts as 0; so does one that is NULL everywhere.
+        """
+        return self._minima.values(self.n_features)
+
+    def __iter__(self) -> Iterator[QueryBlock]:
+        """Read the files from the start.
+
+        Raises
+        ------
+        DataError
+            At the first thing that is wrong, with file and line.
+        UsageError
+            If regrouping finds no room for its temporary files.
+        """
+        self._reset()
+        return self._read_regrouped() if self._regroup else self._read_in_order()
+
+    def complete(self, block: QueryBlock) -> QueryBlock:
+        """A block of a finished iteration in the form that is common to all.
+
+        Features are padded with zeros to `n_features`, missing values become the minima, and
+        documents without id or comment get empty strings if others have one.
+        """
+        features = _padded(block.features, self.n_features)
+        if self._null == "minimum":
+            features = fill_missing(features, self.minima)
+        empty = pa.array([""] * block.n_documents)
+        return replace(
+            block,
+            features=features,
+            doc_ids=empty if self.has_doc_ids and block.doc_ids is None else block.doc_ids,
+            comments=empty if self.has_comments and block.comments is None else block.comments,
+        )
+
+    def complete_blocks(self) -> list[QueryBlock]:
+        """Read everything into memory; all blocks in the common form."""
+        blocks = list(self)
+        return [self.complete(block) for block in blocks]
+
+    def _read_in_order(self) -> Iterator[QueryBlock]:
+        rows = RowBuffer(self._null)
+        seen = SeenQueries(self._paths)
+        for _ in self._read_chunks(rows, seen):
+            if rows.n_rows > self._max_documents:
+                # The last query may go on in the next chunk, and its block with it.
+                borders = self._borders(rows)[:-1]
+                yield from self._blocks(rows.table, borders)
+                rows.drop(borders[-1])
+        yield from self._blocks(rows.table, self._borders(rows))
+
+    def _read_regrouped(self) -> Iterator[QueryBlock]:
+        rows = RowBuffer(self._null)
+        with Regrouper() as regrouper:
+            for _ in self._read_chunks(rows, None):
+                self._note(rows.table, rows.n_rows)
+                regrouper.take(rows)
+            for table in regrouper.tables(self._max_documents):
+                yield from self._blocks(table, [0, len(table.query_ptr) - 1])
+
+    def _borders(self, rows: RowBuffer) -> list[int]:
+        sizes = np.diff(rows.table.query_ptr[: rows.n_queries + 1])
+        borders: list[int] = block_boundaries(sizes, self._max_documents).tolist()
+        return borders
+
+    def _read_chunks(self, rows: RowBuffer, seen: SeenQueries | None) -> Iterator[None]:
+        """Append chunk after chunk of all files to the rows."""
+        widest: list[_WidestRow] = []
+        for file, path in enumerate(self._paths):
+            rows.begin_file()
+            widest.append(_WidestRow(0, 0))
+            for text in line_chunks(path, self._chunk_bytes):
+                row, query = rows.n_rows, rows.n_queries
+                flaws = rows.append(text, self._announced)
+                new_rows = range(row, rows.n_rows)
+                if seen is not None:
+                    flaws += seen.add(file, rows.table, new_rows, range(query, rows.n_queries))
+                if flaws:
+                    flaw = min(flaws, key=lambda flaw: flaw.line)
+                    raise DataError(f"{path}:{flaw.line}: {flaw.message}")
+                widest[-1] = _widest_row(rows.table, new_rows, widest[-1])
+                yield
+            self._check_file_end(widest)
+
+    def _check_file_end(self, widest: list[_WidestRow]) -> None:
+        """Check a file that was read to its end, and compare it with the first."""
+        first_path, path = self._paths[0], self._paths[len(widest) - 1]
+        first, last = widest[0], widest[-1]
+        if last.line == 0:
+            raise DataError(f"{path}: holds no documents; leave the file out, or give another.")
+        if self._announced is None and last.width == 0:
+            raise DataError(
+                f"{path}: holds no features; if all of them are meant as zero, say how many there "
+                "are (--n-features)."
+            )
+        if self._announced is None and last.width != first.width:
+            raise DataError(
+                f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
+                f"that of {first_path} is {first.width} (line {first.line}). If features that a "
+                f"file does not name are meant as zero, pass --n-features "
+                f"{max(first.width, last.width)}."
+            )
+
+    def _blocks(self, table: TokenTable, borders: Sequence[int]) -> Iterator[QueryBlock]:
+        """Copy the queries between borders into blocks."""
+        for first, last in pairwise(borders):
+            self._note(table, int(table.query_ptr[last]))
+            form = BlockForm(self.n_features, self._sparse, self.has_doc_ids, self.has_comments)
+            block = make_block(table, first, last, form)
+            if self._null == "minimum":
+                self._minima.update(block.features)
+            yield block
+
+    def _note(self, table: TokenTable, n_rows: int) -> None:
+        """Take note of what the first rows of a table have."""
+        if self._announced is None:
+            self.n_features = int(table.widths[:n_rows].max(initial=self.n_features))
+        self.has_doc_ids = self.has_doc_ids or bool(table.doc_ptr[n_rows])
+        self.has_comments = self.has_comments or bool(table.comment_ptr[n_rows])
+
+
+def read_letor(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    n_features: int | None = None,
+    null: NullPolicy = "error",
+    regroup: bool = False,
+    sparse: bool = False,
+    max_documents: int = MAX_BLOCK_DOCUMENTS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> LetorReader:
+    """Read LETOR / SVMlight text as a stream of query blocks.
+
+    Parameters
+    ----------
+    paths
+        One file, or several that are one data set; a query may go on in the next file. Names
+        ending in ``.gz``, ``.xz`` or ``.zst`` are decompressed.
+    n_features
+        Number of features. If None, the largest index met, which must be the same in all files.
+    null
+        What a value ``NULL`` means: an error, 0, or the least value of the feature. The last is
+        known at the end of the data, so blocks have NaN there: see `LetorReader.complete` and
+        `LetorReader.minima`.
+    regroup
+        Sort rows of a query together that are not adjacent: queries in the order in which they
+        first appear, rows of a query in the order of the text. Everything is then read before the
+        first block comes, and kept in temporary files meanwhile.
+    sparse
+        Make `scipy.sparse.csr_array` blocks, in which zeros are not stored, instead of dense
+        C-ordered ones.
+    max_documents
+        Documents a block holds at most, unless one query alone is larger.
+    chunk_bytes
+        Bytes of text read at a time. Has no influence on the result.
+
+    Returns
+    -------
+    An iterable of `QueryBlock`. Every value is ``np.float32(float(token))``; relevance -1 is NaN;
+    ids are strings as they stand; `comments` is what stands behind ``#``, `doc_ids` the word
+    behind ``docid =`` in it (empty for a document without, None if no document so far has one).
+    Memory is that of a block, not of the files, but for some 400 bytes per query.
+
+    Raises
+    ------
+    DataError
+        If a file is not there. Whatever is wrong inside is raised by the iteration.
+    UsageError
+        If a parameter is out of its range.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    names = [os.fspath(path) for path in paths]
+    if not names:
+        raise UsageError("no file is named; give at least one.")
+    if null not in get_args(NullPolicy):
+        raise UsageError(f"null is {null!r}; it must be one of {', '.join(get_args(NullPolicy))}.")
+    for name, number in (
+        ("n_features", n_features),
+        ("max_documents", max_documents),
+        ("chunk_bytes", chunk_bytes),
+    ):
+        if number is not None and number < 1:
+            raise UsageError(f"{name} is {number}; it must be at least 1.")
+    for name in names:
+        check_readable(name)
+    return LetorReader(
+        names,
+        n_features=n_features,
+        null=null,
+        regroup=regroup,
+        sparse=sparse,
+        max_documents=max_documents,
+        chunk_bytes=chunk_bytes,
+    )
+
+
+def _widest_row(table: TokenTable, rows: range, so_far: _WidestRow) -> _WidestRow:
+    widths = table.widths[rows.start : rows.stop]
+    if not len(widths) or (so_far.line and widths.max() <= so_far.width):
+        return so_far
+    at = int(widths.argmax())
+    return _WidestRow(int(widths[at]), int(table.lines[rows.start + at]))
+
+
+def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
+    """The features with columns of zeros behind; the same object if there are enough."""
+    n_documents, width = features.shape
+    if width == n_features:
+        return features
+    if isinstance(features, np.ndarray):
+        return np.pad(features, ((0, 0), (0, n_features - width)))
+    padded = features.copy()
+    padded.resize((n_documents, n_features))
+    return padded

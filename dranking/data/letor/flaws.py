@@ -1,0 +1,122 @@
+"""What can be wrong with a line of LETOR text, in words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.text import tokenizer
+
+_FORM = "A line reads: <relevance> qid:<id> <index>:<value> ... # comment"
+_SHOWN_BYTES = 60
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+
+_MESSAGES = {
+    tokenizer.BAD_RELEVANCE: (
+        f"expected the relevance, a finite number, but found {{word}}. {_FORM}"
+    ),
+    tokenizer.NEGATIVE_RELEVANCE: (
+        "the relevance is {word}; it must be at least 0, or -1 for an unlabelled document."
+    ),
+    tokenizer.NO_QID: f"expected qid:<id> behind the relevance, but found {{word}}. {_FORM}",
+    tokenizer.BAD_FEATURE: f"expected <index>:<value>, but found {{word}}. {_FORM}",
+    tokenizer.INDEX_ZERO: (
+        "feature index 0 in {word}; indices start at 1. "
+        "If the file counts from 0, add 1 to every index."
+    ),
+    tokenizer.INDEX_ORDER: (
+        "the feature index of {word} is not larger than the one before it; "
+        "each feature may stand once in a line, in increasing order."
+    ),
+    tokenizer.INDEX_LARGE: f"the feature index of {{word}} exceeds {tokenizer.MAX_INDEX}.",
+    tokenizer.BAD_VALUE: (
+        "the value in {word} is not a finite number. Correct it, or write NULL if it is missing "
+        "and pass --null zero or --null minimum."
+    ),
+    tokenizer.NULL_VALUE: (
+        "the value in {word} is missing. Pass --null zero or --null minimum to say what to put "
+        "in its place."
+    ),
+    tokenizer.VALUE_RANGE: (
+        f"the value in {{word}} is beyond float32 (about {_MAX_FLOAT32:.2g}); rescale the feature."
+    ),
+}
+
+
+class Flaw(NamedTuple):
+    """Something wrong, and the line of the file that it is in."""
+
+    line: int
+    message: str
+
+
+def syntax_flaw(code: int, text: NDArray[np.uint8], position: int, line: int) -> Flaw:
+    """What stopped the tokenizer.
+
+    Parameters
+    ----------
+    code
+        What it returned, not `OK`.
+    text
+        (n_bytes,) uint8 that it read.
+    position
+        Where it stopped.
+    line
+        The number of the line it stopped in.
+    """
+    return Flaw(line, _MESSAGES[code].format(word=_word(text, position)))
+
+
+def width_flaw(widths: NDArray[np.int32], lines: NDArray[np.int64], n_features: int) -> Flaw | None:
+    """The first of some rows with a feature index above `n_features`, if there is one."""
+    wide = np.flatnonzero(widths > n_features)
+    if not len(wide):
+        return None
+    return Flaw(
+        int(lines[wide[0]]),
+        f"feature index {widths[wide[0]]} exceeds the {n_features} features that were announced; "
+        f"pass --n-features {widths[wide[0]]}, or more if later lines need it.",
+    )
+
+
+def encoding_flaw(
+    pointers: NDArray[np.int64], text: NDArray[np.uint8], lines: NDArray[np.int64], what: str
+) -> Flaw | None:
+    """The first of some strings that is not UTF-8, if there is one.
+
+    Parameters
+    ----------
+    pointers
+        (n_strings + 1,) int64 borders in `text`.
+    text
+        uint8.
+    lines
+        (n_strings,) int64 line of each.
+    what
+        What the strings are, for the message.
+    """
+    part = text[pointers[0] : pointers[-1]]
+    if not len(part) or part.max() < 0x80:
+        return None
+    for line, start, stop in zip(lines, pointers[:-1], pointers[1:], strict=True):
+        try:
+            text[start:stop].tobytes().decode()
+        except UnicodeDecodeError as error:
+            return Flaw(
+                int(line),
+                f"the {what} is not UTF-8 text ({error.reason}). Convert the file, for example "
+                "with: iconv -f LATIN1 -t UTF-8",
+            )
+    return None
+
+
+def _word(text: NDArray[np.uint8], position: int) -> str:
+    """The word at a position, quoted and shortened."""
+    line = text[position : position + 4 * _SHOWN_BYTES].tobytes().split(b"\n")[0]
+    words = line.split()
+    if not words:
+        return "the end of the line"
+    word = words[0].decode(errors="replace")
+    return repr(word if len(word) <= _SHOWN_BYTES else word[:_SHOWN_BYTES] + "...")

@@ -1,0 +1,1 @@
+"""Flat parquet files as data sets."""

@@ -1,0 +1,243 @@
+"""Flat parquet files as a data set, read where they lie, and data sets written as parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
+from dranking.data.dataset import Dataset
+from dranking.data.parquet.files import ParquetFiles
+from dranking.data.parquet.schema import (
+    Schemas,
+    common_layout,
+    recorded_transforms,
+    transforms_metadata,
+)
+from dranking.data.tables.flat import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, rows_to_block
+from dranking.data.tables.grouping import QueryScan, check_adjacent
+from dranking.data.tables.ids import as_ids, check_no_null
+from dranking.data.tables.values import arrow_numbers
+from dranking.errors import DataError, UsageError
+from dranking.files.commit import AnyPath, atomic_path
+
+
+class ParquetDataset(Dataset):
+    """Flat parquet files, one row per document, read in place.
+
+    Columns ``qid`` and ``relevance``, optional ``docid`` and ``weight`` (the query's, so the same
+    for its documents), and the features: one column of fixed-size lists named ``features``, else
+    every other column of numbers, save what pandas stored as an index. A null or NaN relevance
+    means unlabelled; a missing feature value is an error.
+
+    The rows of a query are adjacent, but may go on in the next row group or file. Opening reads
+    the columns ``qid`` and ``relevance``; a block reads only the row groups and columns it needs.
+
+    Parameters
+    ----------
+    source
+        A file; a directory, of which the files ``*.parquet`` count, numbers in their names in
+        numerical order; or several of these, in order.
+    feature_columns
+        Names of the feature columns in the order wanted, or of the one column of lists.
+    max_documents
+        Documents a block holds at most, unless one query alone is larger.
+
+    Raises
+    ------
+    DataError
+        If a file is not there, is damaged, or differs from the first in its columns; if a column
+        is missing or of a wrong type; if the rows of a query are not adjacent; if there are none.
+    UsageError
+        If `feature_columns` names a column twice or one that has another role.
+    """
+
+    def __init__(
+        self,
+        source: AnyPath | Sequence[AnyPath],
+        *,
+        feature_columns: Sequence[str] | None = None,
+        max_documents: int = MAX_BLOCK_DOCUMENTS,
+    ) -> None:
+        self._files = ParquetFiles(source)
+        schemas = self._files.schemas()
+        self._layout = common_layout(schemas, feature_columns)
+        self.feature_names = self._layout.feature_names
+        self.transforms = recorded_transforms(schemas, self.feature_names)
+        queries = self._scan(schemas)
+        ptr = queries.query_ptr
+        cuts = block_boundaries(np.diff(ptr), max_documents)
+        unlabelled = np.concatenate(([0], np.cumsum(queries.flagged_per_query)))
+        self._row_ptr: list[int] = ptr[cuts].tolist()
+        n_queries, n_unlabelled = np.diff(cuts).tolist(), np.diff(unlabelled[cuts]).tolist()
+        self.blocks = tuple(
+            BlockInfo(n, n_queries[b], n * self.n_features, n_unlabelled[b])
+            for b, n in enumerate(np.diff(self._row_ptr).tolist())
+        )
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """Read one block; features are F-ordered from columns, C-ordered from lists.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged or was replaced, or a value is not allowed; with file and row.
+        """
+        start, stop = self._row_ptr[index], self._row_ptr[index + 1]
+        features = np.arange(self.n_features) if columns is None else columns
+        return rows_to_block(
+            self._files.read(start, stop, self._layout.to_read(features)),
+            self._layout,
+            features,
+            partial(self._place, start),
+        )
+
+    def _place(self, start: int, row: int) -> str:
+        return self._files.place(start + row)
+
+    def query_ids(self) -> pa.Array:
+        """(n_queries,) ids of all queries, in order; reads the id column only."""
+        return self._find_queries(with_relevance=False).query_ids
+
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
+        return self._files.digests()
+
+    def _scan(self, schemas: Schemas) -> QueryScan:
+        """Find the queries and check that their rows are adjacent; settles the type of ids."""
+        queries = self._find_queries(with_relevance=True)
+        query_ids = queries.query_ids
+        if not len(query_ids):
+            raise DataError(f"{self._files.parts[0].path}: there are no rows.")
+        check_adjacent(query_ids, queries.query_ptr, self._files.place)
+        self._layout = replace(
+            self._layout,
+            qid_is_text=pa.types.is_string(query_ids.type),
+            doc_id_is_text=self._layout.doc_id_is_text or self._has_large_doc_ids(schemas),
+        )
+        return queries
+
+    def _find_queries(self, with_relevance: bool) -> QueryScan:
+        roles = self._layout.roles
+        relevance = roles.relevance if with_relevance else None
+        queries = QueryScan()
+        for start, table in self._files.scan([roles.qid, *([relevance] if relevance else [])]):
+            ids = as_ids(table.column(roles.qid), roles.qid, as_string=self._layout.qid_is_text)
+            check_no_null(ids, roles.qid, partial(self._place, start))
+            missing = None
+            if relevance:
+                missing = np.isnan(arrow_numbers(table.column(relevance)).astype(np.float64))
+            queries.add(ids, missing)
+        return queries
+
+    def _has_large_doc_ids(self, schemas: Schemas) -> bool:
+        """Whether a document id is an integer beyond int64."""
+        name = self._layout.roles.doc_id
+        if name is None:
+            return False
+        unsigned = any(schema.field(name).type == pa.uint64() for _, schema in schemas)
+        return unsigned and any(
+            pa.types.is_string(as_ids(table.column(name), DOC_ID).type)
+            for _, table in self._files.scan([name])
+        )
+
+
+def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -> None:
+    """Write a data set as one flat parquet file, block by block, whole or not at all.
+
+    Columns ``qid``, ``docid`` where the data has ids, ``relevance`` (null is unlabelled),
+    ``weight`` where it has query weights, then the features by name as float32; a row group per
+    block. Scalings are recorded in the metadata, comments are left out.
+
+    Parameters
+    ----------
+    dataset
+        Dense.
+    path
+        File to write; missing parent directories are made.
+    overwrite
+        Replace a file that exists.
+
+    Raises
+    ------
+    UsageError
+        If the file exists and `overwrite` is false; if the data is sparse, or a feature has the
+        name of another column.
+    DataError
+        If there are no documents or no features.
+    """
+    if dataset.is_sparse:
+        raise UsageError(
+            "sparse features would be written with all their zeros; write a dataset directory "
+            "(dranking ingest), which stores them sparse."
+        )
+    clashes = [name for name in dataset.feature_names if name in RESERVED]
+    if clashes:
+        raise UsageError(
+            f"feature {clashes[0]!r} has the name of another column of the file; rename it."
+        )
+    schema = _schema_to_write(dataset)
+    with (
+        atomic_path(path, overwrite=overwrite) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            schema,
+            compression="lz4",
+            use_dictionary=[name for name in RESERVED if name in schema.names],
+            column_encoding=dict.fromkeys(dataset.feature_names, "BYTE_STREAM_SPLIT"),
+            write_page_checksum=True,
+        ) as writer,
+    ):
+        for index in range(dataset.n_blocks):
+            block = dataset.block(index)
+            if block.n_documents:
+                table = _block_table(block, schema)
+                writer.write_table(table, row_group_size=block.n_documents)
+
+
+def _schema_to_write(dataset: Dataset) -> pa.Schema:
+    """Columns and their types, from a pass over the blocks without features."""
+    no_columns = np.empty(0, dtype=np.intp)
+    query_types, doc_types, has_weights = set(), set(), False
+    for index in range(dataset.n_blocks):
+        block = dataset.block(index, no_columns)
+        if block.n_documents:
+            query_types.add(block.query_ids.type)
+            doc_types |= set() if block.doc_ids is None else {block.doc_ids.type}
+            has_weights = has_weights or block.query_weights is not None
+    if not (query_types and dataset.n_features):
+        raise DataError("there are no documents or no features to write.")
+    fields = [pa.field(QID, _common_type(query_types), nullable=False)]
+    if doc_types:
+        fields.append(pa.field(DOC_ID, _common_type(doc_types)))
+    fields.append(pa.field(RELEVANCE, pa.float64()))
+    if has_weights:
+        fields.append(pa.field(WEIGHT, pa.float64(), nullable=False))
+    # Not nullable: spares the definition levels, a third of the time that reading takes.
+    fields += [pa.field(name, pa.float32(), nullable=False) for name in dataset.feature_names]
+    return pa.schema(fields, transforms_metadata(dataset.transforms, dataset.feature_names))
+
+
+def _common_type(types: set[pa.DataType]) -> pa.DataType:
+    return types.pop() if len(types) == 1 else pa.string()
+
+
+def _block_table(block: QueryBlock, schema: pa.Schema) -> pa.Table:
+    query = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    columns = {
+        QID: block.query_ids.take(pa.array(query)),
+        DOC_ID: pa.nulls(block.n_documents) if block.doc_ids is None else block.doc_ids,
+        RELEVANCE: pa.array(block.relevance, mask=np.isnan(block.relevance)),
+        WEIGHT: pa.array(block.weights[query]),
+    }
+    arrays = [
+        columns[name].cast(schema.field(name).type) for name in RESERVED if name in schema.names
+    ]
+    arrays += [pa.array(np.ascontiguousarray(values)) for values in block.features.T]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,1 @@
+"""Statistics stores: what RankRLS needs of every query, without the documents."""

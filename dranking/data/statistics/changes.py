@@ -1,0 +1,278 @@
+"""Statistics stores are written, appended to and thinned out, whole or not at all.
+
+A store that changes keeps the folders of the blocks it keeps. New ones come beside them, the
+manifest is replaced, and then those go which it does not name any more. Whatever interrupts that
+leaves the old manifest or the new one, each with all its folders, and folders that count for
+nothing, which the next change removes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.data.statistics.files import StatisticsEntry, StatisticsManifest, write_folder
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
+from dranking.data.statistics.store import StatisticsDataset
+from dranking.data.store.manifest import manifest_json
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files.commit import (
+    MANIFEST_NAME,
+    AnyPath,
+    atomic_write,
+    move_folders,
+    new_directory,
+    scratch_directory,
+)
+
+
+def write_statistics(
+    blocks: Iterable[QueryStatistics],
+    path: AnyPath,
+    *,
+    feature_names: Sequence[str],
+    sparse: bool = False,
+    transforms: Sequence[QueryMinMax | Standard] = (),
+    overwrite: bool = False,
+) -> StatisticsDataset:
+    """Write a statistics store, whole or not at all.
+
+    Parameters
+    ----------
+    blocks
+        Taken one at a time; those without queries are left out.
+    path
+        Directory to write; missing parent directories are made.
+    feature_names
+        One unique name per feature.
+    sparse
+        Whether the data is.
+    transforms
+        Scalings in the values that the statistics are of.
+    overwrite
+        Replace a store that exists.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, it is not a directory of the project, or the
+        disk is full.
+    DataError
+        If there are no queries, or blocks differ in features or in the type of their times.
+    TryAgainError
+        If the store exists and another process is changing it.
+    """
+    facts = {
+        "feature_names": tuple(feature_names),
+        "sparse": sparse,
+        "transforms": tuple(transforms),
+    }
+    alone = _locked(path) if overwrite and Path(path).exists() else nullcontext()
+    with alone, new_directory(path, overwrite=overwrite) as temporary:
+        manifest = _written(blocks, temporary, 0, facts)
+        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
+    return StatisticsDataset(path)
+
+
+def append_statistics(
+    path: AnyPath, blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics]]
+) -> StatisticsDataset:
+    """Add blocks to a statistics store, whole or not at all; those it has are not read.
+
+    Parameters
+    ----------
+    path
+        The store.
+    blocks
+        Called with the store, once it is locked, for the blocks to add.
+
+    Raises
+    ------
+    DataError
+        If the store cannot be read, or the blocks are of another kind than its own.
+    TryAgainError
+        If another process is changing it.
+    """
+    with _locked(path):
+        store = StatisticsDataset(path)
+        return _changed(store, chain(store.manifest.blocks, blocks(store)))
+
+
+def expire_statistics(
+    path: AnyPath, *, blocks: Collection[int] = (), before: str | int | None = None
+) -> StatisticsDataset:
+    """Drop queries from a statistics store, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The store.
+    blocks
+        Blocks to drop, by number. Those behind move up.
+    before
+        Drop the queries whose time is before this: a whole number, a date or a timestamp, as the
+        store's times are. A block whose queries all go, goes.
+
+    Raises
+    ------
+    UsageError
+        If a block is not there, the store has no times or others, or nothing would be left.
+    DataError
+        If the store is damaged.
+    TryAgainError
+        If another process is changing it.
+    """
+    with _locked(path):
+        store = StatisticsDataset(path)
+        wrong = [index for index in blocks if not 0 <= index < store.n_blocks]
+        if wrong:
+            raise UsageError(
+                f"{store.path}: there is no block {wrong[0]}; there are 0 to {store.n_blocks - 1}."
+            )
+        limit = None if before is None else _limit(store, before)
+        masks = [
+            np.zeros(queries.n_queries, bool) if index in blocks else _kept(queries, limit)
+            for index, queries in enumerate(store.queries())
+        ]
+        if not any(mask.any() for mask in masks):
+            raise UsageError(
+                f"{store.path}: no query would be left; delete the directory if that is meant."
+            )
+        if all(mask.all() for mask in masks):
+            return store
+        return _changed(store, _remaining(store, masks))
+
+
+def _changed(
+    store: StatisticsDataset, blocks: Iterable[QueryStatistics | StatisticsEntry]
+) -> StatisticsDataset:
+    """The store with these blocks: entries that it has, and new ones."""
+    _remove_unnamed(store)
+    free = 1 + max(int(Path(entry.path).name) for entry in store.manifest.blocks)
+    with scratch_directory(store.path) as temporary:
+        manifest = _written(blocks, temporary, free, _facts(store))
+        new = temporary / "blocks"
+        if new.exists():
+            move_folders(new, store.path / new.name)
+        atomic_write(store.path / MANIFEST_NAME, manifest_json(manifest), overwrite=True)
+    changed = StatisticsDataset(store.path)
+    _remove_unnamed(changed)
+    return changed
+
+
+def _written(
+    blocks: Iterable[QueryStatistics | StatisticsEntry],
+    directory: Path,
+    number: int,
+    facts: dict[str, Any],
+) -> StatisticsManifest:
+    """Write blocks that are not entries yet, from a number on; the manifest of all of them.
+
+    `facts` are what else the manifest says; what is not among them is as the first block has it.
+    """
+    facts = dict(facts)
+    entries: list[StatisticsEntry] = []
+    for block in blocks:
+        if isinstance(block, StatisticsEntry):
+            entries.append(block)
+        elif block.n_queries:
+            _check_alike(block, facts)
+            entries.append(write_folder(directory, number, block))
+            number += 1
+    if not entries:
+        raise DataError("there are no queries to keep statistics of: the input is empty.")
+    return StatisticsManifest(**facts, blocks=tuple(entries))
+
+
+def _remove_unnamed(store: StatisticsDataset) -> None:
+    """Delete the folders that the manifest does not name: the locked store is not being changed."""
+    named = {entry.path for entry in store.manifest.blocks}
+    for folder in (store.path / "blocks").iterdir():
+        if f"blocks/{folder.name}" not in named:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
+    """Raise DataError unless a block is like those before; the first one says how they are."""
+    names = facts["feature_names"]
+    if block.n_features != len(names):
+        raise DataError(
+            f"query {block.query_ids[0]} and those behind it have {block.n_features} features, "
+            f"but {len(names)} feature names are given."
+        )
+    kind = time_type(block.times)
+    if facts.setdefault("time_type", kind) != kind:
+        raise DataError(
+            f"the queries have {time_in_words(facts['time_type'])}, but the new ones "
+            f"{time_in_words(kind)}."
+        )
+
+
+def _facts(store: StatisticsDataset) -> dict[str, Any]:
+    kept = ("feature_names", "transforms", "sparse", "time_type")
+    return {name: getattr(store.manifest, name) for name in kept}
+
+
+def _remaining(
+    store: StatisticsDataset, masks: Sequence[NDArray[np.bool_]]
+) -> Iterator[QueryStatistics | StatisticsEntry]:
+    for index, (entry, mask) in enumerate(zip(store.manifest.blocks, masks, strict=True)):
+        if mask.all():
+            yield entry
+        elif mask.any():
+            yield store.block(index).take_queries(mask)
+
+
+def _kept(queries: QueryStatistics, limit: pa.Scalar | None) -> NDArray[np.bool_]:
+    if limit is None:
+        return np.ones(queries.n_queries, bool)
+    kept: NDArray[np.bool_] = np.asarray(pc.greater_equal(queries.times, limit))
+    return kept
+
+
+def _limit(store: StatisticsDataset, before: str | int) -> pa.Scalar:
+    kind = store.manifest.time_type
+    if kind is None:
+        raise UsageError(
+            f"{store.path}: its queries have no times to expire by; name blocks, or build the "
+            "statistics with times."
+        )
+    limit = parse_time(str(before))
+    if limit.type != TIME_TYPES[kind]:
+        raise UsageError(
+            f"{before!r} is no time such as the queries of {store.path} have: "
+            f"{time_in_words(kind)}."
+        )
+    return limit
+
+
+@contextmanager
+def _locked(path: AnyPath) -> Iterator[None]:
+    """Keep other processes from changing a store; readers need no lock."""
+    from filelock import FileLock, Timeout
+
+    target = Path(path).resolve()
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise TryAgainError(
+            f"{target}: another process is changing it; run again when that is done."
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be locked, {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,201 @@
+"""What RankRLS needs of a block of queries, for any lambda and any features: their statistics."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.dataset import documents_needed
+from dranking.kernels.gram import per_query as gram
+from dranking.kernels.gram.whole_blocks import all_gram_rows
+
+Array = NDArray[np.float64]
+
+ReadRows: TypeAlias = Callable[[Iterable[int]], Iterator[Array]]
+
+WORDS_PER_NUMBER = 2
+"""`BlockInfo.n_values`, by which memory is planned, counts float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueryStatistics:
+    """Statistics of the labelled documents of some queries; takes the place of a `QueryBlock`.
+
+    Features and labels are centred within the query. Nothing is weighted: query weights are
+    applied at use, with the same bits, so that they may change without the documents. A query
+    without labelled documents has zeros.
+
+    Attributes
+    ----------
+    rows
+        From features to their rows of A_q = X_q' X_q, one after the other, (n_queries, n_features)
+        float64. Stored rows are read as they are asked for, from where the block is.
+    diagonal, products
+        (n_queries, n_features) float64 diagonal of A_q, and b_q = X_q' y_q.
+    label_norms
+        (n_queries,) float64 y_q.y_q.
+    sizes, labelled_sizes, value_counts
+        (n_queries,) int64 documents of each query, labelled ones, and feature values.
+    query_ids
+        (n_queries,) pyarrow string array.
+    query_weights
+        (n_queries,) float64, or None for all ones.
+    times
+        (n_queries,) pyarrow array, int64 or timestamps, or None.
+    source
+        Digest of the `QueryBlock` that all this was made of, or None if it is not all there.
+    """
+
+    rows: ReadRows
+    diagonal: Array
+    products: Array
+    label_norms: Array
+    sizes: NDArray[np.int64]
+    labelled_sizes: NDArray[np.int64]
+    value_counts: NDArray[np.int64]
+    query_ids: pa.Array
+    query_weights: Array | None = None
+    times: pa.Array | None = None
+    source: str | None = None
+
+    @classmethod
+    def of(cls, block: QueryBlock) -> QueryStatistics:
+        """The statistics of a block, without times."""
+        ptr = block.query_ptr
+        is_labelled = ~np.isnan(block.relevance)
+        labelled_sizes = np.add.reduceat(is_labelled, ptr[:-1], dtype=np.int64)
+        values = block.features.indptr[ptr] if block.is_sparse else ptr * block.n_features
+        labelled = block.labelled()
+        ones = np.ones(labelled.n_queries)
+        moments = gram.moments(labelled.features, labelled.relevance, labelled.query_ptr, ones)
+        kept = all_gram_rows(labelled.features, labelled.query_ptr, moments.means)
+        there = labelled_sizes > 0
+        return cls(
+            rows=partial(map, _spread(kept, there, axis=1).__getitem__),
+            diagonal=_spread(moments.diagonal, there),
+            products=_spread(moments.products, there),
+            label_norms=_spread(moments.label_norms, there),
+            sizes=np.diff(ptr),
+            labelled_sizes=labelled_sizes,
+            value_counts=np.diff(values).astype(np.int64),
+            query_ids=block.query_ids.cast(pa.string()),
+            query_weights=block.query_weights,
+            source=block.digest(),
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Documents that they were made of, unlabelled ones among them."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.sizes)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.products.shape[1])
+
+    @property
+    def weights(self) -> Array:
+        """(n_queries,) float64 query weights, ones where there are none."""
+        return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
+
+    @property
+    def info(self) -> BlockInfo:
+        """Sizes: the documents they were made of, and the memory that the statistics take."""
+        return BlockInfo(
+            n_documents=self.n_documents,
+            n_queries=self.n_queries,
+            n_values=WORDS_PER_NUMBER * (self.diagonal.size + self.products.size),
+            n_unlabelled=int((self.sizes - self.labelled_sizes).sum()),
+        )
+
+    def take_queries(self, keep: NDArray[np.bool_]) -> QueryStatistics:
+        """The statistics of the queries where `keep` (n_queries,) is true, in order."""
+        if keep.all():
+            return self
+        mask = pa.array(keep)
+
+        def kept(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                return value[keep]
+            return value.filter(mask) if isinstance(value, pa.Array) else value
+
+        values = {field.name: kept(getattr(self, field.name)) for field in fields(self)}
+        rows = partial(_rows_of_some, self.rows, keep)
+        return QueryStatistics(**{**values, "rows": rows, "source": None})
+
+    def labelled(self) -> QueryStatistics:
+        """Without the queries that have no labelled documents."""
+        return self.take_queries(self.labelled_sizes > 0)
+
+    def scaled(self, scale: Array) -> QueryStatistics:
+        """Statistics of the features divided by `scale` (n_features,): D A_q D, D b_q."""
+        return replace(
+            self,
+            rows=partial(_scaled_rows, self.rows, scale),
+            diagonal=self.diagonal / scale / scale,
+            products=self.products / scale,
+            source=None,
+        )
+
+    def digest(self) -> str:
+        """That of the block they were made of; of the statistics themselves if there is none."""
+        if self.source is not None:
+            return self.source
+        digest = hashlib.blake2b(digest_size=16)
+        for row in self.rows(range(self.n_features)):
+            digest.update(np.ascontiguousarray(row).data)
+        for values in (self.diagonal, self.products, self.label_norms, self.weights):
+            digest.update(np.ascontiguousarray(values).data)
+        for sizes in (self.sizes, self.labelled_sizes, self.value_counts):
+            digest.update(np.ascontiguousarray(sizes).data)
+        digest.update("\0".join(self.query_ids.to_pylist()).encode())
+        return digest.hexdigest()
+
+    @property
+    def features(self) -> Any:
+        """Not there.
+
+        Raises
+        ------
+        DataError
+            Always: it is how whatever needs documents says so.
+        """
+        raise documents_needed()
+
+    is_sparse = relevance = query_ptr = doc_ids = features
+
+
+def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:
+    """The values of queries where `there` is true, zeros elsewhere; queries along `axis`."""
+    if there.all():
+        return values
+    shape = list(values.shape)
+    shape[axis] = len(there)
+    spread = np.zeros(shape)
+    spread[(slice(None),) * axis + (there,)] = values
+    return spread
+
+
+def _rows_of_some(
+    rows: ReadRows, keep: NDArray[np.bool_], wanted: Iterable[int]
+) -> Iterator[Array]:
+    return (row[keep] for row in rows(wanted))
+
+
+def _scaled_rows(rows: ReadRows, scale: Array, wanted: Iterable[int]) -> Iterator[Array]:
+    features = list(wanted)
+    for feature, row in zip(features, rows(features), strict=True):
+        yield row / scale[feature] / scale

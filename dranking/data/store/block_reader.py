@@ -1,0 +1,175 @@
+"""Reading the folder of one block, every file verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import QueryBlock, canonical_csr
+from dranking.data.store.manifest import (
+    DOCUMENTS_FILE,
+    FEATURES,
+    KIND,
+    QUERIES_FILE,
+    SPARSE_ARRAYS,
+    DatasetManifest,
+    IdType,
+)
+from dranking.files.verified import VerifiedFolder
+from dranking.files.zarr_chunks import DamagedFileError, read_rows
+
+
+def read_block(
+    root: Path, manifest: DatasetManifest, index: int, columns: NDArray[np.intp] | None = None
+) -> QueryBlock:
+    """Read one block; its arrays are read-only. See `Dataset.block`.
+
+    Raises
+    ------
+    DataError
+        If a file is missing or damaged, naming the block, the file and what to do.
+    """
+    reader = _BlockReader(root, manifest, index)
+    documents, queries = reader.documents(), reader.queries()
+    query_ptr = np.zeros(len(queries) + 1, np.int64)
+    np.cumsum(_numbers(queries, "n_documents"), out=query_ptr[1:])
+    query_ptr.flags.writeable = False
+    features = reader.csr(columns) if manifest.sparse else reader.dense(columns)
+    try:
+        return QueryBlock(
+            features=features,
+            relevance=_numbers(documents, "relevance"),
+            query_ptr=query_ptr,
+            query_ids=_ids(queries, "query_id", manifest.query_id_type),
+            doc_ids=_ids(documents, "doc_id", manifest.doc_id_type),
+            comments=_ids(documents, "comment", "string"),
+            query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
+        )
+    except (ValueError, pa.ArrowException) as error:
+        raise reader.damaged(QUERIES_FILE, f"does not fit the manifest: {error}") from error
+
+
+def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Array:
+    """The ids of the queries of one block."""
+    queries = _BlockReader(root, manifest, index).queries()
+    return _ids(queries, "query_id", manifest.query_id_type)
+
+
+class _BlockReader(VerifiedFolder):
+    """Verified access to the files of one block.
+
+    What is not as the writer makes it is refused even where its checksum is right: the kernels
+    trust the pointers they are given.
+    """
+
+    def __init__(self, root: Path, manifest: DatasetManifest, index: int) -> None:
+        entry = manifest.blocks[index]
+        super().__init__(root, index, entry.path, entry.checksums, KIND.remedy)
+        self._manifest = manifest
+        self._entry = entry
+
+    def documents(self) -> pa.Table:
+        """A row for each document."""
+        table = self.table(DOCUMENTS_FILE)
+        if len(table) != self._entry.n_documents:
+            raise self.damaged(DOCUMENTS_FILE, f"has {len(table)} rows, unlike the manifest says")
+        self._check_numbers(DOCUMENTS_FILE, table, relevance=pa.float64())
+        return table
+
+    def queries(self) -> pa.Table:
+        """A row for each query."""
+        table = self.table(QUERIES_FILE)
+        if len(table) != self._entry.n_queries:
+            raise self.damaged(QUERIES_FILE, f"has {len(table)} rows, unlike the manifest says")
+        has_weights = "weight" in table.schema.names
+        types = {"n_documents": pa.int64(), **({"weight": pa.float64()} if has_weights else {})}
+        self._check_numbers(QUERIES_FILE, table, **types)
+        sizes = _numbers(table, "n_documents")
+        if "query_id" not in table.schema.names:
+            raise self.damaged(QUERIES_FILE, "has no column query_id")
+        if sizes.min() < 1 or sizes.max() > self._entry.n_documents:
+            raise self.damaged(QUERIES_FILE, "has a query without documents, or with too many")
+        return table
+
+    def dense(self, columns: NDArray[np.intp] | None) -> Any:
+        """(n_documents, n_columns) float32, F-ordered."""
+        manifest, entry = self._manifest, self._entry
+        n_features = len(manifest.feature_names)
+        shape = (entry.n_features, entry.n_documents)
+        chunk = manifest.features_per_chunk
+        if columns is None and entry.n_features == n_features:
+            values = self.array(FEATURES, shape, np.float32, chunk)
+        else:
+            rows = _checked_columns(columns, n_features)
+            values = self.guarded(FEATURES, lambda read: read_rows(read, rows, shape, chunk))
+        if entry.n_null and manifest.null_fill is not None:
+            fill = np.asarray(manifest.null_fill, np.float32)
+            fill = fill if columns is None else fill[columns]
+            np.copyto(values, fill[:, None], where=np.isnan(values))
+        values.flags.writeable = False
+        return values.T
+
+    def csr(self, columns: NDArray[np.intp] | None) -> sparse.csr_array:
+        """(n_documents, n_columns) CSR array of float32, its indices sorted."""
+        manifest, entry = self._manifest, self._entry
+        n_features = len(manifest.feature_names)
+        chunk = manifest.values_per_chunk
+        names = zip(SPARSE_ARRAYS, (np.int64, np.int32, np.float32), strict=True)
+        lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
+        indptr, indices, data = (
+            self.array(name, (length,), dtype, chunk)
+            for (name, dtype), length in zip(names, lengths, strict=True)
+        )
+        self.guarded(SPARSE_ARRAYS[0], lambda _: _check_csr(indptr, indices, n_features))
+        if entry.n_null and manifest.null_fill is not None:
+            null = np.isnan(data)
+            data[null] = np.asarray(manifest.null_fill, np.float32)[indices[null]]
+        shape = (entry.n_documents, n_features)
+        features = canonical_csr(data, indices, indptr, shape)
+        if columns is not None:
+            features = features[:, _checked_columns(columns, n_features)]
+            features.sort_indices()
+        for part in (features.data, features.indices, features.indptr):
+            part.flags.writeable = False
+        return features
+
+    def _check_numbers(self, name: str, table: pa.Table, **types: pa.DataType) -> None:
+        """Raise DataError unless a table has these columns, with a value in every row."""
+        for column, kind in types.items():
+            if column not in table.schema.names or table.schema.field(column).type != kind:
+                raise self.damaged(name, f"has no column {column} of {kind}")
+            if table[column].null_count:
+                raise self.damaged(name, f"has no {column} in some row")
+
+
+def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_features: int) -> None:
+    """Raise DamagedFileError unless pointers and indices stay inside of their arrays."""
+    rising = indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+    if not rising or (len(indices) and not 0 <= indices.min() <= indices.max() < n_features):
+        raise DamagedFileError("it points outside of the values or features")
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    values = table[name].to_numpy()
+    values.flags.writeable = False
+    return values
+
+
+def _ids(table: pa.Table, name: str, kind: IdType | None) -> Any:
+    if name not in table.schema.names:
+        return None
+    return table[name].combine_chunks().cast(pa.int64() if kind == "int64" else pa.string())
+
+
+def _checked_columns(columns: NDArray[np.intp] | None, n_features: int) -> NDArray[np.intp]:
+    if columns is None:
+        return np.arange(n_features)
+    checked = np.asarray(columns, np.intp)
+    if len(checked) and not 0 <= checked.min() <= checked.max() < n_features:
+        raise IndexError(f"columns must be from 0 to {n_features - 1}.")
+    return checked

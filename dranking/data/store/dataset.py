@@ -1,0 +1,233 @@
+"""The data set directory: a manifest, and a folder for every block of whole queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.store.block_reader import read_block, read_query_ids
+from dranking.data.store.block_writer import WrittenBlock, write_block
+from dranking.data.store.manifest import (
+    BlockEntry,
+    DatasetManifest,
+    IdType,
+    load_manifest,
+    manifest_json,
+)
+from dranking.data.tables.feature_names import check_feature_names, default_feature_names
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError
+from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory, restore_interrupted
+
+
+class StoredDataset(Dataset):
+    """A data set directory.
+
+    Pickled, it is a path: it opens again where it is used, and refuses a directory that was
+    replaced in between.
+
+    Parameters
+    ----------
+    path
+        The directory.
+
+    Raises
+    ------
+    DataError
+        If there is no manifest, or it is damaged, of a newer schema or wrong.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = Path(path).absolute()
+        restore_interrupted(self.path)
+        self._manifest, self._manifest_digest = load_manifest(self.path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_manifest_digest": self._manifest_digest}
+
+    @cached_property
+    def _manifest(self) -> DatasetManifest:
+        """Loaded on first use behind a pickle; `__init__` sets it."""
+        manifest, digest = load_manifest(self.path)
+        if digest != self._manifest_digest:
+            raise DataError(
+                f"{self.path}: was replaced since it was opened. Start the computation again."
+            )
+        return manifest
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """One unique name per feature."""
+        return self._manifest.feature_names
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block."""
+        return tuple(self._manifest.info(entry) for entry in self._manifest.blocks)
+
+    @property
+    def transforms(self) -> tuple[QueryMinMax | Standard, ...]:  # type: ignore[override]
+        """Scalings already in the values."""
+        return self._manifest.transforms
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        """Whether blocks hold CSR features."""
+        return self._manifest.sparse
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """Read one block; dense features are F-ordered. All arrays are read-only.
+
+        Raises
+        ------
+        DataError
+            If a file is missing or damaged, naming the block, the file and what to do.
+        """
+        return read_block(self.path, self._manifest, index, columns)
+
+    def query_ids(self) -> pa.Array:
+        """(n_queries,) ids of all queries, in order; reads no features."""
+        return pa.concat_arrays(
+            [read_query_ids(self.path, self._manifest, b) for b in range(self.n_blocks)]
+        )
+
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
+        return (entry.digest for entry in self._manifest.blocks)
+
+
+def write_dataset(
+    blocks: Iterable[QueryBlock],
+    path: AnyPath,
+    *,
+    feature_names: Sequence[str] | None = None,
+    transforms: Sequence[QueryMinMax | Standard] = (),
+    fill: Callable[[], ArrayLike] | None = None,
+    overwrite: bool = False,
+) -> StoredDataset:
+    """Write a data set directory, whole or not at all.
+
+    Blocks are taken one at a time; one is compressed while the next is made. Those without
+    documents are left out.
+
+    Parameters
+    ----------
+    blocks
+        All dense or all sparse. A block may have fewer features than the data set: those absent
+        at its end are zeros. What a block holds must not change after it is handed over.
+    path
+        Directory to write; missing parent directories are made.
+    feature_names
+        One unique name per feature; ``f1``, ``f2``, ... for the widest block if None.
+    transforms
+        Scalings already in the values.
+    fill
+        Called behind the last block for the (n_features,) finite values that missing ones, NaN in
+        the blocks, read as. Without it NaN is an error.
+    overwrite
+        Replace a data set that exists.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, it is not a directory of the project, or the
+        disk is full.
+    DataError
+        If there are no documents, a name is empty or repeated, a block has more features than
+        names, some blocks are sparse and some not, or a value is not finite.
+    ValueError
+        If `fill` gives another number of values, or some that are not finite.
+    """
+    names = None if feature_names is None else check_feature_names(feature_names)
+    with new_directory(path, overwrite=overwrite) as temporary:
+        written, is_sparse = _write_blocks(blocks, temporary, names, fill is not None)
+        entries = [block.entry for block in written]
+        widest = max(entry.n_features for entry in entries)
+        names = default_feature_names(widest) if names is None else names
+        manifest = DatasetManifest(
+            feature_names=names,
+            sparse=is_sparse,
+            transforms=tuple(transforms),
+            null_fill=None if fill is None else _checked_fill(fill(), len(names)),
+            query_id_type=_common_type({block.query_id_type for block in written}) or "string",
+            doc_id_type=_common_type({block.doc_id_type for block in written}),
+            blocks=tuple(entries),
+        )
+        manifest = _with_digests_as_read(temporary, manifest)
+        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
+    return StoredDataset(path)
+
+
+def _write_blocks(
+    blocks: Iterable[QueryBlock], root: Path, names: tuple[str, ...] | None, allow_null: bool
+) -> tuple[list[WrittenBlock], bool]:
+    """Write the blocks that have documents; also returns whether they are sparse."""
+    written: list[WrittenBlock] = []
+    pending: Future[WrittenBlock] | None = None
+    is_sparse: bool | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="dranking-write") as pool:
+        for block in blocks:
+            if not block.n_documents:
+                continue
+            if names is not None and block.n_features > len(names):
+                raise DataError(
+                    f"query {block.query_ids[0]} and those behind it have {block.n_features} "
+                    f"features, but {len(names)} feature names are given."
+                )
+            if is_sparse is not None and block.is_sparse != is_sparse:
+                raise DataError("some blocks are sparse and some dense; a data set is one of them.")
+            is_sparse = block.is_sparse
+            if pending is not None:
+                written.append(pending.result())
+            index = len(written)
+            pending = pool.submit(write_block, root, index, block, allow_null)
+        if pending is None or is_sparse is None:
+            raise DataError("there are no documents to write: the input is empty.")
+        written.append(pending.result())
+    return written, is_sparse
+
+
+def _with_digests_as_read(root: Path, manifest: DatasetManifest) -> DatasetManifest:
+    """Digest again the blocks that read otherwise than they were written.
+
+    A narrow block gets columns of zeros and missing values are filled in, which was not known
+    before the last block. Equal data has equal digests, however it was streamed.
+    """
+    n_features = len(manifest.feature_names)
+
+    def as_read(index: int, entry: BlockEntry) -> BlockEntry:
+        narrow = entry.n_features < n_features and not manifest.sparse
+        if not narrow and not entry.n_null:
+            return entry
+        digest = read_block(root, manifest, index).digest()
+        return entry.model_copy(update={"digest": digest})
+
+    entries = tuple(as_read(index, entry) for index, entry in enumerate(manifest.blocks))
+    return manifest.model_copy(update={"blocks": entries})
+
+
+def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
+    fill = np.asarray(values, np.float64)
+    if fill.shape != (n_features,) or not np.isfinite(fill).all():
+        raise ValueError(
+            f"fill must give {n_features} finite values; it has shape {fill.shape} and "
+            f"{np.isfinite(fill).sum()} finite ones."
+        )
+    return tuple(fill.tolist())
+
+
+def _common_type(types: set[IdType | None]) -> IdType | None:
+    """The type in which ids of blocks of these types read: string unless all are integers."""
+    found = types - {None}
+    if not found:
+        return None
+    return "int64" if found == {"int64"} else "string"

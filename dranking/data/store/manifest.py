@@ -1,0 +1,193 @@
+"""The manifest of a data set directory: what is in it, and how to know that it is all there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
+
+from dranking.data.blocks import BlockInfo
+from dranking.data.tables.feature_names import check_feature_names
+from dranking.data.transforms import Standard, Transform
+from dranking.files.verified import Kind, read_manifest
+from dranking.files.zarr_chunks import chunk_name, n_chunks
+
+FORMAT: Final = "dranking-dataset"
+SCHEMA_VERSION: Final = 1
+KIND: Final = Kind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew")
+
+FEATURES = "features"
+SPARSE_ARRAYS = ("indptr", "indices", "data")
+DOCUMENTS_FILE = "documents.parquet"
+QUERIES_FILE = "queries.parquet"
+
+FEATURES_PER_CHUNK = 32
+VALUES_PER_CHUNK = 262_144
+
+MAX_CHUNK_BYTES = 2**31 - 1
+"""What the compressor takes; a manifest that says more is not one of ours."""
+
+IdType: TypeAlias = Literal["int64", "string"]
+Checksum: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class BlockEntry(BaseModel):
+    """What the manifest says of one block.
+
+    Attributes
+    ----------
+    path
+        Its folder inside the data set.
+    n_documents, n_queries, n_unlabelled
+        Documents, queries, documents without relevance.
+    n_features
+        Features stored, at most those of the data set; the rest are zeros. Text is stored as it
+        is read, while the largest index may still grow.
+    n_values
+        Feature values stored.
+    n_null
+        How many of them are NaN and read as the data set's `null_fill`.
+    digest
+        `QueryBlock.digest()` of the block as it reads.
+    checksums
+        CRC-32C of every file that reading needs, by its name inside the folder.
+    """
+
+    model_config = _STRICT
+    path: str = Field(pattern=r"^blocks/[0-9]{6,}$")
+    n_documents: PositiveInt
+    n_queries: PositiveInt
+    n_features: NonNegativeInt
+    n_values: NonNegativeInt
+    n_unlabelled: NonNegativeInt
+    n_null: NonNegativeInt
+    digest: str = Field(pattern=r"^[0-9a-f]{32}$")
+    checksums: dict[str, Checksum]
+
+
+class DatasetManifest(BaseModel):
+    """Content of ``manifest.json``.
+
+    Attributes
+    ----------
+    format, schema_version
+        What this is; a reader refuses what is newer than itself.
+    feature_names
+        One unique name per feature.
+    sparse
+        Whether blocks hold CSR arrays.
+    transforms
+        Scalings already in the values.
+    null_fill
+        What a missing (NULL) value of each feature reads as, or None where none is missing.
+    query_id_type, doc_id_type
+        Type of the ids as read; a block of integers in a data set of strings reads as strings.
+        None if no document has an id.
+    features_per_chunk, values_per_chunk
+        Features in a chunk of a dense block; entries in a chunk of a sparse one.
+    blocks
+        In order.
+    """
+
+    model_config = _STRICT
+    format: Literal["dranking-dataset"] = FORMAT
+    schema_version: Literal[1] = SCHEMA_VERSION
+    feature_names: tuple[str, ...]
+    sparse: bool
+    transforms: tuple[Transform, ...] = ()
+    null_fill: tuple[FiniteFloat, ...] | None = None
+    query_id_type: IdType
+    doc_id_type: IdType | None
+    features_per_chunk: PositiveInt = FEATURES_PER_CHUNK
+    values_per_chunk: PositiveInt = VALUES_PER_CHUNK
+    blocks: tuple[BlockEntry, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> DatasetManifest:
+        check_feature_names(self.feature_names)
+        n_features = len(self.feature_names)
+        if self.null_fill is not None and len(self.null_fill) != n_features:
+            raise ValueError(f"null_fill has {len(self.null_fill)} values, not {n_features}")
+        for transform in self.transforms:
+            if isinstance(transform, Standard) and len(transform.scale) != n_features:
+                raise ValueError(f"transforms: {len(transform.scale)} scales, not {n_features}")
+        for index, entry in enumerate(self.blocks):
+            if entry.n_features > n_features:
+                raise ValueError(f"blocks.{index}.n_features: {entry.n_features} > {n_features}")
+            if not self.sparse and entry.n_values != entry.n_documents * entry.n_features:
+                raise ValueError(f"blocks.{index}.n_values: not documents times features")
+            if entry.n_null and self.null_fill is None:
+                raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
+            if self._chunk_bytes(entry) > MAX_CHUNK_BYTES:
+                raise ValueError(f"blocks.{index}: chunks of more than {MAX_CHUNK_BYTES:,} bytes")
+            # Counted first: a few digits may ask for more names than memory holds.
+            n_files = len(entry.checksums)
+            if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
+                raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
+        return self
+
+    def info(self, entry: BlockEntry) -> BlockInfo:
+        """Sizes of a block as it reads."""
+        dense = entry.n_documents * len(self.feature_names)
+        return BlockInfo(
+            n_documents=entry.n_documents,
+            n_queries=entry.n_queries,
+            n_values=entry.n_values if self.sparse else dense,
+            n_unlabelled=entry.n_unlabelled,
+        )
+
+    def _n_files(self, entry: BlockEntry) -> int:
+        """How many names `files` yields."""
+        if self.sparse:
+            pointers = n_chunks(entry.n_documents + 1, self.values_per_chunk)
+            return 2 + pointers + 2 * n_chunks(entry.n_values, self.values_per_chunk)
+        return 2 + n_chunks(entry.n_features, self.features_per_chunk)
+
+    def _chunk_bytes(self, entry: BlockEntry) -> int:
+        """Bytes of the largest chunk of a block, decoded."""
+        if self.sparse:
+            return 8 * min(self.values_per_chunk, max(entry.n_documents + 1, entry.n_values))
+        return 4 * min(self.features_per_chunk, entry.n_features) * entry.n_documents
+
+    def files(self, entry: BlockEntry) -> Iterator[str]:
+        """Names, inside the folder of a block, of the files that reading it needs."""
+        yield from (DOCUMENTS_FILE, QUERIES_FILE)
+        if self.sparse:
+            lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
+            for array, length in zip(SPARSE_ARRAYS, lengths, strict=True):
+                for index in range(n_chunks(length, self.values_per_chunk)):
+                    yield f"{array}/{chunk_name(index, 1)}"
+        else:
+            for index in range(n_chunks(entry.n_features, self.features_per_chunk)):
+                yield f"{FEATURES}/{chunk_name(index, 2)}"
+
+
+def block_path(index: int) -> str:
+    """Folder of a block inside the data set."""
+    return f"blocks/{index:06d}"
+
+
+def manifest_json(manifest: BaseModel) -> str:
+    """Text of ``manifest.json``: an entry on a line, a block on a line."""
+    content = manifest.model_dump(mode="json")
+    blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
+    entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
+    return "{\n" + ",\n".join([*entries, f' "blocks": [\n{blocks}\n ]']) + "\n}\n"
+
+
+def load_manifest(directory: Path) -> tuple[DatasetManifest, str]:
+    """Read the manifest of a data set directory; see `dranking.files.verified.read_manifest`."""
+    return read_manifest(directory, DatasetManifest, KIND)

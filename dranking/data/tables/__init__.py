@@ -1,0 +1,1 @@
+"""Tables and arrays as users have them, made into query blocks."""

@@ -1,0 +1,319 @@
+"""Ranking data in memory: arrays and tables as users have them, as query blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
+from dranking.data.dataset import Dataset
+from dranking.data.parquet.schema import recorded_transforms
+from dranking.data.tables.feature_names import check_feature_names, default_feature_names
+from dranking.data.tables.flat import (
+    QID,
+    RELEVANCE,
+    Roles,
+    concat_ids,
+    fill_from_columns,
+    find_layout,
+    rows_to_block,
+)
+from dranking.data.tables.grouping import check_adjacent, run_starts
+from dranking.data.tables.ids import as_ids, check_no_null, row_place
+from dranking.data.tables.values import (
+    Flaw,
+    as_float32,
+    as_numbers,
+    check_query_weights,
+    check_relevance,
+    feature_error,
+    is_number,
+)
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, UsageError
+
+
+class MemoryDataset(Dataset):
+    """Blocks held in this process.
+
+    Parameters
+    ----------
+    blocks
+        With equal numbers of features, all dense or all CSR.
+    feature_names
+        One unique name per column.
+    transforms
+        Scalings already in the values.
+
+    Raises
+    ------
+    DataError
+        If there are no documents, or blocks and names differ in their number of features.
+    """
+
+    in_memory = True
+
+    def __init__(
+        self,
+        blocks: Iterable[QueryBlock],
+        feature_names: Iterable[str],
+        transforms: Sequence[QueryMinMax | Standard] = (),
+    ) -> None:
+        self._blocks = tuple(blocks)
+        self.feature_names = check_feature_names(feature_names)
+        self.transforms = tuple(transforms)
+        self.blocks = tuple(block.info for block in self._blocks)
+        if not self.n_documents:
+            raise DataError("there are no documents.")
+        self.is_sparse = self._blocks[0].is_sparse
+        for block in self._blocks:
+            if block.n_features != self.n_features:
+                raise DataError(
+                    f"query {block.query_ids[0]} has {block.n_features} features, but there are "
+                    f"{self.n_features} feature names."
+                )
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The block itself, or a copy of some of its columns."""
+        block = self._blocks[index]
+        return block if columns is None else block.with_features(block.features[:, columns])
+
+
+def from_arrays(
+    X: Any,
+    y: Any,
+    qid: Any,
+    *,
+    query_weights: Any = None,
+    doc_ids: Any = None,
+    feature_names: Sequence[str] | None = None,
+    max_documents: int = MAX_BLOCK_DOCUMENTS,
+) -> MemoryDataset:
+    """A data set of features, relevance and query ids in memory.
+
+    Parameters
+    ----------
+    X
+        (n_documents, n_features) finite numbers: NumPy (C-ordered float32 is used in place, and
+        must not change while the data set lives; all else is converted block by block),
+        scipy.sparse matrix or array (kept sparse), pandas, pyarrow table, or nested sequences.
+    y
+        (n_documents,) relevance; NaN or null where unlabelled. None means all unlabelled.
+    qid
+        (n_documents,) ids of queries, integers or strings; rows of a query are adjacent.
+    query_weights
+        (n_queries,) numbers, finite and at least 0, in the order of the queries. None means ones.
+    doc_ids
+        (n_documents,) ids of documents, integers or strings.
+    feature_names
+        (n_features,) unique names. None means those of a table, else f1, f2, ...
+    max_documents
+        Documents a block holds at most, unless one query alone is larger.
+
+    Raises
+    ------
+    DataError
+        If lengths differ, a value is missing or beyond float32 (with row, column and query), or
+        the rows of a query are not adjacent.
+    UsageError
+        If `qid` is None, or a table has a column ``qid`` or ``relevance`` of its own.
+    """
+    if qid is None:
+        raise UsageError("qid is missing; pass the query id of each row as qid=.")
+    features, names = _as_features(X)
+    names = names if feature_names is None else tuple(feature_names)
+    if names is None:
+        names = default_feature_names(features.shape[1])
+    n_documents = features.shape[0]
+    ids = as_ids(qid, "qid")
+    check_no_null(ids, "qid")
+    relevance = np.full(n_documents, np.nan) if y is None else as_numbers(y, "y")
+    documents = None if doc_ids is None else as_ids(doc_ids, "doc_ids")
+    _check_lengths(n_documents, qid=ids, y=relevance, doc_ids=documents)
+    _check_lengths(features.shape[1], "columns", feature_names=names)
+    check_relevance(relevance)
+    query_ptr = np.append(run_starts(ids), n_documents)
+    query_ids = ids.take(pa.array(query_ptr[:-1]))
+    check_adjacent(query_ids, query_ptr)
+    weights = None
+    if query_weights is not None:
+        weights = as_numbers(query_weights, "query_weights")
+        _check_lengths(len(query_ids), "queries", query_weights=weights)
+        check_query_weights(weights, query_ids)
+
+    def block(first: int, last: int) -> QueryBlock:
+        rows = slice(query_ptr[first], query_ptr[last])
+        return QueryBlock(
+            features=_block_features(features, rows, names, ids),
+            relevance=relevance[rows],
+            query_ptr=query_ptr[first : last + 1] - query_ptr[first],
+            query_ids=query_ids[first:last],
+            doc_ids=None if documents is None else documents[rows],
+            query_weights=None if weights is None else weights[first:last],
+        )
+
+    return MemoryDataset(_blocks(block, query_ptr, max_documents), names)
+
+
+def from_table(
+    table: Any,
+    *,
+    feature_columns: Sequence[str] | None = None,
+    max_documents: int = MAX_BLOCK_DOCUMENTS,
+) -> MemoryDataset:
+    """A data set of a flat table in memory, one row per document.
+
+    Parameters
+    ----------
+    table
+        pandas DataFrame or pyarrow Table or RecordBatch with columns ``qid`` and ``relevance``,
+        optional ``docid`` and ``weight`` (the query's, so the same for its documents), and
+        features: one column of fixed-size lists named ``features``, else every other column of
+        numbers. Scalings that its metadata records, as in parquet files of `write_parquet`, count
+        as applied.
+    feature_columns
+        Names of the feature columns in the order wanted, or of the one column of lists.
+    max_documents
+        Documents a block holds at most, unless one query alone is larger.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or of a wrong type, a value is not allowed (with row, column and
+        query), or the rows of a query are not adjacent.
+    UsageError
+        If `feature_columns` names a column twice or one that has another role.
+    """
+    table = _as_table(table)
+    layout = find_layout(table.schema, Roles(), feature_columns, "the table")
+    ids = concat_ids([table], QID, layout.qid_is_text)
+    check_no_null(ids, QID)
+    query_ptr = np.append(run_starts(ids), len(ids))
+    check_adjacent(ids.take(pa.array(query_ptr[:-1])), query_ptr)
+    features = np.arange(len(layout.feature_names))
+
+    def block(first: int, last: int) -> QueryBlock:
+        start, stop = int(query_ptr[first]), int(query_ptr[last])
+        rows = table.slice(start, stop - start)
+        return rows_to_block([rows], layout, features, lambda row: row_place(start + row))
+
+    names = layout.feature_names
+    transforms = recorded_transforms([("the table", table.schema)], names)
+    return MemoryDataset(_blocks(block, query_ptr, max_documents), names, transforms)
+
+
+def _blocks(
+    make: Callable[[int, int], QueryBlock], query_ptr: NDArray[np.int64], max_documents: int
+) -> Iterable[QueryBlock]:
+    cuts = block_boundaries(np.diff(query_ptr), max_documents).tolist()
+    return (make(first, last) for first, last in pairwise(cuts))
+
+
+def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Features as an array, a canonical `csr_array` or a pyarrow Table, and a table's names."""
+    if sparse.issparse(X):
+        return _canonical(X), None
+    if _is_table(X):
+        table = _as_table(X)
+        for field in table.schema:
+            if field.name in (QID, RELEVANCE):
+                raise UsageError(
+                    f"X has a column {field.name!r}, which would become a feature; drop it from X."
+                )
+            if not is_number(field.type):
+                raise DataError(f"column {field.name!r} is {field.type}; features are numbers.")
+        return table, tuple(table.column_names)
+    return _as_matrix(X), None
+
+
+def _as_matrix(X: Any) -> NDArray[Any]:
+    """A two-dimensional array of numbers; what is masked becomes NaN."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise DataError(f"the rows of X differ in length ({error}).") from error
+    if array.ndim != 2:
+        raise DataError(f"X has shape {array.shape}; it must be (n_documents, n_features).")
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"X holds what is no number ({error}); features are numbers."
+            ) from error
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"X is of type {array.dtype}; features are numbers.")
+    return array
+
+
+def _canonical(X: Any) -> Any:
+    """CSR with sorted indices and no repeats; what is that already is not copied."""
+    if X.ndim != 2:
+        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
+    matrix = sparse.csr_array(X)
+    if matrix.dtype.kind not in "biuf":
+        raise DataError(f"X is of type {matrix.dtype}; features are numbers.")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _is_table(X: Any) -> bool:
+    return isinstance(X, pa.Table | pa.RecordBatch) or type(X).__module__.startswith("pandas")
+
+
+def _as_table(table: Any) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if not hasattr(table, "columns"):
+        raise UsageError(f"a {type(table).__name__} is not a table with columns.")
+    table = table.rename(columns=str)
+    try:
+        return pa.Table.from_pandas(table, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"the table has columns of one name, or one that mixes types ({error})."
+        ) from error
+
+
+def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
+    for name, values in arrays.items():
+        if values is not None and len(values) != expected:
+            raise DataError(f"{name} has {len(values)} entries for {expected} {of} of X.")
+
+
+def _block_features(
+    features: Any, rows: slice, names: tuple[str, ...], qid: pa.Array
+) -> FeatureMatrix:
+    """Some rows as float32, read-only where they are the user's own memory."""
+    if isinstance(features, pa.Table):
+        piece = features.slice(rows.start, rows.stop - rows.start)
+        matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
+        flaw = fill_from_columns(piece, names, matrix)
+    elif sparse.issparse(features):
+        matrix = features[rows]
+        matrix.data, flaw = as_float32(matrix.data)
+        if flaw is not None:
+            row = int(np.searchsorted(matrix.indptr, flaw.position, side="right")) - 1
+            column = int(matrix.indices[flaw.position])
+            flaw = Flaw(row * len(names) + column, flaw.problem)
+    else:
+        matrix, flaw = as_float32(np.ascontiguousarray(features[rows]))
+        matrix = matrix.view()
+        matrix.flags.writeable = False
+    if flaw is not None:
+        row, column = divmod(flaw.position, len(names))
+        row += int(rows.start)
+        raise feature_error(row_place(row), qid[row], names[column], flaw)
+    return matrix

@@ -1,0 +1,1 @@
+"""Collections of texts as sparse vectors, and preferences over them."""

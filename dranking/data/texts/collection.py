@@ -1,0 +1,353 @@
+"""Collections: documents (or queries) as sparse vectors, stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, StrictStr, ValidationError
+from scipy import sparse
+
+from dranking.data.tables.ids import as_ids
+from dranking.data.texts.tfidf import TextVectorizer
+from dranking.errors import DataError, problems_in
+from dranking.files.array_folder import csr_of, file_checksum, read_arrays, write_arrays
+from dranking.files.commit import MANIFEST_NAME, AnyPath, restore_interrupted
+
+KIND = "collection"
+
+
+class Stored(NamedTuple):
+    """The directory of a collection, and the checksum of its manifest."""
+
+    path: Path
+    checksum: str
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Vectors of documents, and what is known of them.
+
+    Attributes
+    ----------
+    vectors
+        (n_documents, n_words) float32 `csr_array`, indices sorted, no zeros stored, finite.
+    ids
+        (n_documents,) pyarrow int64 or string, all different.
+    classes
+        (n_documents,) int64 number of each document's class in `class_names`, or None.
+    class_names
+        Ascending.
+    words
+        What the columns are, or None where they have no names.
+    vectorizer
+        What made vectors of text, or None.
+    stored
+        Where it was loaded from, or None. Such a collection travels to workers by its name.
+    """
+
+    vectors: Any
+    ids: pa.Array
+    classes: NDArray[np.int64] | None = None
+    class_names: tuple[str, ...] = ()
+    words: tuple[str, ...] | None = None
+    vectorizer: TextVectorizer | None = None
+    stored: Stored | None = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.stored is None:
+            return super().__reduce_ex__(protocol)
+        return load_again, (self.stored,)
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return int(self.vectors.shape[0])
+
+    @property
+    def n_words(self) -> int:
+        """Length of the vectors."""
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def is_empty(self) -> NDArray[np.bool_]:
+        """(n_documents,) whether a vector is zero: such a document is never drawn."""
+        return np.asarray(np.diff(self.vectors.indptr) == 0)
+
+    def rows_of(self, ids: Any) -> NDArray[np.int64]:
+        """(n,) rows of documents by their ids; -1 where there is none."""
+        import pyarrow.compute as pc
+
+        wanted = as_ids(ids, "ids", as_string=pa.types.is_string(self.ids.type))
+        own = self.ids if wanted.type == self.ids.type else self.ids.cast(pa.string())
+        return np.asarray(pc.index_in(wanted, value_set=own).fill_null(-1), dtype=np.int64)
+
+    def has_words_of(self, other: Collection) -> bool:
+        """Whether columns mean the same, as far as they have names."""
+        named = self.words is not None and other.words is not None
+        return self.n_words == other.n_words and (not named or self.words == other.words)
+
+    def take(self, rows: NDArray[np.int64]) -> Collection:
+        """Some of the documents, (n,) rows in the order given; all that is known of them."""
+        return replace(
+            self,
+            stored=None,
+            vectors=self.vectors[rows],
+            ids=self.ids.take(pa.array(rows)),
+            classes=None if self.classes is None else self.classes[rows],
+        )
+
+    def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
+        """Write a directory: manifest, and the arrays as .npy files.
+
+        Vectors are whole arrays, not blocks of rows: the documents of a tuple may lie anywhere, and
+        what is mapped into memory gives any row without reading, or decompressing, those around
+        it. The system takes such pages back when it needs them.
+
+        Raises
+        ------
+        UsageError
+            If the path exists and `overwrite` is false, or it is not the project's.
+        """
+        arrays = {name: getattr(self.vectors, name) for name in ("indptr", "indices", "data")}
+        arrays |= _id_arrays(self.ids)
+        if self.classes is not None:
+            arrays["classes"] = self.classes
+        if self.vectorizer is not None:
+            arrays["idf"] = self.vectorizer.idf
+        facts = {
+            "n_words": self.n_words,
+            "class_names": self.class_names,
+            "words": self.words,
+            "vectorizer": None if self.vectorizer is None else dict(self.vectorizer.options),
+        }
+        write_arrays(path, KIND, facts, arrays, overwrite=overwrite)
+
+
+def collection(
+    vectors: Any,
+    *,
+    ids: Any = None,
+    labels: Any = None,
+    words: Sequence[str] | None = None,
+) -> Collection:
+    """Make a collection of vectors.
+
+    Parameters
+    ----------
+    vectors
+        (n_documents, n_words) SciPy sparse matrix or array of any kind, or dense array.
+    ids
+        (n_documents,) whole numbers or strings; 0, 1, ... if None.
+    labels
+        (n_documents,) class of each document: whole numbers or strings.
+    words
+        (n_words,) names of the columns.
+
+    Raises
+    ------
+    DataError
+        If a value is NaN or infinite, an id is missing or occurs twice, or lengths differ.
+    """
+    matrix = _checked(vectors)
+    n, n_words = matrix.shape
+    own_ids = as_ids(np.arange(n) if ids is None else ids, "ids")
+    _check_length("ids", len(own_ids), n)
+    if own_ids.null_count:
+        raise DataError(f"{own_ids.null_count} documents have no id; give every document one.")
+    if len(own_ids.unique()) != n:
+        raise DataError(f"{n - len(own_ids.unique())} ids occur twice; ids must be different.")
+    if words is not None:
+        _check_length("words", len(words), n_words, "columns")
+    classes: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
+    if labels is not None:
+        _check_length("labels", len(labels), n)
+        classes, names = _as_classes(labels)
+    return Collection(
+        matrix, own_ids, classes, names, None if words is None else tuple(map(str, words))
+    )
+
+
+def text_collection(
+    texts: Iterable[str],
+    vectorizer: TextVectorizer | None = None,
+    *,
+    ids: Any = None,
+    labels: Any = None,
+    **options: Any,
+) -> Collection:
+    """Make a collection of texts.
+
+    Parameters
+    ----------
+    texts
+        (n_documents,) strings.
+    vectorizer
+        That of another collection, such as the one a model was trained on, to get comparable
+        vectors; None fits a new one.
+    ids, labels
+        As in `collection`.
+    options
+        Of `TextVectorizer.fit`.
+
+    Raises
+    ------
+    DataError
+        If a text is missing, or no text has a word; and as `collection` does.
+    """
+    documents = list(texts)
+    wrong = next((i for i, text in enumerate(documents) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise DataError(f"text {wrong} (counted from 0) is {documents[wrong]!r}, no string.")
+    if vectorizer is None:
+        vectorizer = TextVectorizer.fit(documents, **options)
+    made = collection(
+        vectorizer.transform(documents), ids=ids, labels=labels, words=vectorizer.vocabulary
+    )
+    return Collection(
+        made.vectors, made.ids, made.classes, made.class_names, made.words, vectorizer
+    )
+
+
+class _Facts(BaseModel):
+    """What stands in the manifest of a collection beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    n_words: NonNegativeInt
+    class_names: tuple[StrictStr, ...]
+    words: tuple[StrictStr, ...] | None
+    vectorizer: dict[str, Any] | None
+
+
+def load_collection(path: AnyPath) -> Collection:
+    """Read a collection that was saved.
+
+    Raises
+    ------
+    DataError
+        If it is not there, no collection, or damaged.
+    """
+    stored = _stored(path)
+    found, arrays = read_arrays(path, KIND)
+    try:
+        facts = _Facts.model_validate(found)
+        n_documents, words = len(arrays["indptr"]) - 1, facts.words
+        vectors = csr_of(arrays, (n_documents, facts.n_words))
+        ids = _ids_from(arrays)
+        if len(ids) != n_documents or (words is not None and len(words) != facts.n_words):
+            raise ValueError("other numbers of ids or words than of vectors")
+        vectorizer = None
+        if facts.vectorizer is not None and words is not None:
+            vectorizer = TextVectorizer.stored(words, arrays["idf"], facts.vectorizer)
+        classes = np.array(arrays["classes"]) if "classes" in arrays else None
+        if classes is not None:
+            _check_classes(classes, n_documents, len(facts.class_names))
+        names = facts.class_names
+        return Collection(vectors, ids, classes, names, words, vectorizer, stored)
+    except ValidationError as error:
+        raise DataError(f"{path} is damaged ({problems_in(error, 'manifest')}).") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{path} is damaged ({error}); make it anew.") from error
+
+
+def load_again(stored: Stored) -> Collection:
+    """Read a collection that was loaded before, maybe elsewhere; DataError if it was replaced."""
+    if _stored(stored.path) != stored:
+        raise DataError(
+            f"{stored.path}: was replaced since it was opened. Start the computation again."
+        )
+    return load_collection(stored.path)
+
+
+def _check_classes(classes: NDArray[Any], n_documents: int, n_classes: int) -> None:
+    inside = classes.shape == (n_documents,) and classes.dtype == np.int64
+    if not inside or (n_documents and not 0 <= classes.min() <= classes.max() < n_classes):
+        raise ValueError("classes are not those of the documents")
+
+
+def check_same_words(queries: Collection, documents: Collection) -> None:
+    """Raise DataError unless two collections have the same columns, as an identity start needs."""
+    if queries.n_words != documents.n_words:
+        raise DataError(
+            f"the queries have {queries.n_words:,} words and the documents "
+            f"{documents.n_words:,}: their dictionaries are not the same. Vectorise both with one "
+            "vectorizer, or start from zero."
+        )
+    if queries.words is not None and documents.words is not None:
+        pairs = enumerate(zip(queries.words, documents.words, strict=True))
+        for column, (ours, theirs) in pairs:
+            if ours != theirs:
+                raise DataError(
+                    f"column {column} is {ours!r} of the queries and {theirs!r} of the documents: "
+                    "their dictionaries are not the same. Vectorise both with one vectorizer, or "
+                    "start from zero."
+                )
+
+
+def _id_arrays(ids: pa.Array) -> dict[str, NDArray[Any]]:
+    """Ids as arrays: the manifest of millions of documents would be large."""
+    if pa.types.is_int64(ids.type):
+        return {"ids": ids.to_numpy()}
+    texts = [text.encode() for text in ids.to_pylist()]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return {"id_text": np.frombuffer(b"".join(texts), dtype=np.uint8), "id_ends": ends}
+
+
+def _ids_from(arrays: Mapping[str, NDArray[Any]]) -> pa.Array:
+    if "ids" in arrays:
+        if arrays["ids"].dtype != np.int64 or arrays["ids"].ndim != 1:
+            raise ValueError("ids are no whole numbers")
+        return pa.array(arrays["ids"])
+    ends, text = (np.array(arrays[name]) for name in ("id_ends", "id_text"))
+    inside = ends.dtype == np.int64 and text.dtype == np.uint8 and len(ends) and ends[0] == 0
+    if not inside or (np.diff(ends) < 0).any() or ends[-1] != len(text):
+        raise ValueError("id_ends and id_text are no texts")
+    buffers = pa.py_buffer(ends), pa.py_buffer(text)
+    texts = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers).cast(pa.string())
+    texts.validate(full=True)
+    return texts
+
+
+def _stored(path: AnyPath) -> Stored:
+    root = Path(path).absolute()
+    restore_interrupted(root)
+    file = root / MANIFEST_NAME
+    return Stored(root, file_checksum(file) if file.exists() else "")
+
+
+def _checked(vectors: Any) -> Any:
+    try:
+        matrix = sparse.csr_array(vectors, dtype=np.float32, copy=True)
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"the vectors are no matrix of numbers ({error}).") from error
+    wrong = np.flatnonzero(~np.isfinite(matrix.data))
+    if len(wrong):
+        row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
+        raise DataError(
+            f"row {row} of the vectors has {matrix.data[wrong[0]]} in column "
+            f"{matrix.indices[wrong[0]]}; {len(wrong)} values in all are NaN or infinite."
+        )
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _as_classes(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    values = as_ids(labels, "labels")
+    if values.null_count:
+        raise DataError(f"{values.null_count} documents have no label; leave them out.")
+    names, classes = np.unique(values.to_numpy(zero_copy_only=False), return_inverse=True)
+    return classes.astype(np.int64), tuple(map(str, names))
+
+
+def _check_length(name: str, found: int, wanted: int, of: str = "rows") -> None:
+    if found != wanted:
+        raise DataError(f"{name} has {found} entries but vectors has {wanted} {of}.")

@@ -1,0 +1,84 @@
+"""Opening collections, whatever form they are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dranking.data.texts.collection import (
+    KIND,
+    Collection,
+    collection,
+    load_collection,
+    text_collection,
+)
+from dranking.data.texts.tfidf import TextVectorizer
+from dranking.errors import DataError, UsageError
+from dranking.files.array_folder import ARCHIVE_ERRORS, is_array_directory
+from dranking.files.commit import AnyPath
+
+COLUMNS = ("id", "text", "label")
+
+
+def open_collection(
+    path: AnyPath, vectorizer: TextVectorizer | None = None, **options: Any
+) -> Collection:
+    """Open a collection directory, a parquet table of texts, or a SciPy sparse matrix (.npz).
+
+    Parameters
+    ----------
+    path
+        Where it is. A table has the column text, and may have id and label.
+    vectorizer
+        That of another collection or of a model, for a table; None fits a new one.
+    options
+        Of `TextVectorizer.fit`, for a table.
+
+    Raises
+    ------
+    DataError
+        If it is not there, of no known form, or wrong.
+    UsageError
+        If options for text are given with vectors.
+    """
+    source = Path(path)
+    is_table = source.suffix == ".parquet"
+    if options and not is_table:
+        raise UsageError(f"{', '.join(options)}: this is for text, but {source} holds vectors.")
+    if not source.exists():
+        raise DataError(f"{source}: there is no such file or directory.")
+    if is_table:
+        return _read_table(source, vectorizer, options)
+    if source.suffix == ".npz":
+        from scipy import sparse
+
+        try:
+            return collection(sparse.load_npz(source))
+        except ARCHIVE_ERRORS as error:
+            raise DataError(f"{source}: no sparse matrix of SciPy ({error}).") from error
+    if is_array_directory(source, KIND):
+        return load_collection(source)
+    raise DataError(
+        f"{source}: no collection: wanted is a directory of one, a parquet table with the column "
+        "text, or a sparse matrix as .npz."
+    )
+
+
+def _read_table(
+    source: Path, vectorizer: TextVectorizer | None, options: dict[str, Any]
+) -> Collection:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(source)
+        names = file.schema_arrow.names
+        if "text" not in names:
+            raise DataError(f"{source}: has no column text; its columns: {', '.join(names)}.")
+        table = file.read(columns=[name for name in COLUMNS if name in names])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"{source}: no parquet table that can be read ({error}).") from error
+    ids, labels = (
+        table[name].combine_chunks() if name in names else None for name in ("id", "label")
+    )
+    return text_collection(table["text"].to_pylist(), vectorizer, ids=ids, labels=labels, **options)

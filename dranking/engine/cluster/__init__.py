@@ -1,0 +1,1 @@
+"""Dask clusters: connecting, waiting, deploying."""

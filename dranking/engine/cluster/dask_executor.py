@@ -1,0 +1,245 @@
+"""The executor over the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from dranking.engine.cluster.deadlines import setting
+from dranking.engine.cluster.watch import Watch
+from dranking.engine.lineage import Lineage
+from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
+from dranking.engine.traffic import n_bytes_of
+from dranking.errors import TryAgainError
+
+CLOSED = ("closing", "closed")
+"""States of a client from which it does not come back."""
+
+OUT_OF_MEMORY = "worker-restart-memory"
+"""Under this Dask's scheduler notes that a worker was killed for the memory it took."""
+
+
+LARGE = 2**24
+"""Bytes of arguments that are not kept back for a message with more tasks."""
+
+
+class Call(NamedTuple):
+    """A task that the scheduler does not know yet."""
+
+    task: Any
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    slot: int | None
+
+
+class DaskExecutor:
+    """The workers of a Dask cluster, through a `distributed.Client`.
+
+    Raises
+    ------
+    TryAgainError
+        If the cluster does not answer, or has no workers.
+    """
+
+    in_process = False
+    memory_limit: int | None = None
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._lineage = Lineage()
+        self._queue: list[Call] = []
+        self._n_queued_bytes = 0
+        self._gathered: Sequence[Any] = ()
+        self._numbers = itertools.count()
+        # Unique over the clients of a scheduler; task names stay readable on the dashboard.
+        self._run = f"{client.id[-8:]}{id(self):x}"
+        self._watch = Watch(client, f"-{self._run}-")
+        self._deaths: dict[str, int] = {}
+        threads = sorted(self._watch.ask(client.scheduler.ncores).items())
+        if not threads:
+            raise TryAgainError(f"the Dask cluster of {client} has no workers.")
+        self._slots = [address for address, n in threads for _ in range(n)]
+        self.n_slots = len(self._slots)
+
+    @property
+    def client(self) -> Any:
+        """The client."""
+        return self._client
+
+    def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What an asynchronous method of the client or its scheduler returns: `Watch.ask`."""
+        return self._watch.ask(method, *args, **kwargs)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit, or most of those of the workers, taken together.
+
+        Workers without a limit count with what their machine has available now.
+        """
+        if self.memory_limit is not None:
+            return self.memory_limit
+        while True:
+            if not (workers := self._watch.workers()):  # all of them are being started again
+                self._wait_for_one()
+                continue
+            limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
+            unlimited = {
+                worker["host"]: address
+                for address, worker in workers.items()
+                if not worker["memory_limit"]
+            }
+            try:
+                return int(MEMORY_SHARE * (limits + self._available_memory([*unlimited.values()])))
+            except OSError:  # one of them was lost, or given up, before it answered
+                if self._client.status != "running":
+                    raise self._watch.lost() from None
+
+    def _wait_for_one(self) -> None:
+        name = "no-workers-seconds"
+        self._watch.wait_for_workers(1, setting(name), f"raise dranking.{name}")
+
+    def _available_memory(self, workers: list[str]) -> int:
+        """What the machines of some workers have available, one of each machine."""
+        if not workers:
+            return 0
+        answers: dict[str, int] = self._watch.wait(
+            self._client.run,
+            available_memory,
+            workers=workers,
+            asynchronous=True,
+            n_left=lambda: len(workers),
+        )
+        return sum(answers.values())
+
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
+    ) -> Any:
+        """Queue a task under a key that begins with `name`; it starts before the next wait.
+
+        Tasks start together because a message takes the scheduler longer than a task. Where there
+        is a slot, on its worker if that is still there: a task that was pinned to it would wait for
+        a lost one forever.
+
+        Raises
+        ------
+        TryAgainError
+            If the scheduler is lost.
+        """
+        from distributed import Future
+
+        if self._client.status != "running":
+            raise self._watch.lost()
+        task = Future(f"{name}-{self._run}-{next(self._numbers)}", self._client)
+        self._queue.append(Call(task, function, args, slot))
+        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
+        self._n_queued_bytes += n_bytes_of(args)
+        if self._n_queued_bytes > LARGE:
+            self.start()
+        return task
+
+    def start(self) -> None:
+        """Start the tasks that are queued."""
+        queue, self._queue, self._n_queued_bytes = self._queue, [], 0
+        for slot, calls in itertools.groupby(queue, key=attrgetter("slot")):
+            self._send(list(calls), slot)
+        self._gathered = ()
+
+    def _send(self, calls: Sequence[Call], slot: int | None) -> None:
+        """Start tasks with one message, those first that others of them wait for."""
+        import dask
+        from dask._task_spec import Task, TaskRef
+        from distributed import Future
+
+        graph = {}
+        for task, function, args, _ in calls:
+            inputs = (TaskRef(arg.key) if isinstance(arg, Future) else arg for arg in args)
+            graph[task.key] = Task(task.key, function, *inputs)
+        # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
+        # they can be sent again when a worker is lost.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+            self._client.get(
+                graph,
+                list(graph),
+                sync=False,
+                workers=None if slot is None else [self._slots[slot]],
+                allow_other_workers=slot is not None,
+            )
+
+    def gather(self, tasks: Sequence[Any]) -> list[Any]:
+        """Wait for tasks and return their results in order; after an error none is started.
+
+        Workers may be lost meanwhile, and join. What was computed on a lost one is computed again;
+        one that neither dies nor answers is given up after a while, see `deadlines`.
+
+        Raises
+        ------
+        TryAgainError
+            If the scheduler is lost, there are no workers, none makes any progress, or they die of
+            a task.
+        """
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
+
+        tasks = list(tasks)
+        while True:
+            try:
+                self.start()
+                results: list[Any] = self._watch.wait(
+                    self._client.gather,
+                    tasks,
+                    asynchronous=True,
+                    n_left=lambda: len(self._lineage.unfinished(tasks)),
+                )
+                # Let go of now, they would be told to the scheduler before the tasks that are
+                # queued next: a client waits between messages.
+                self._gathered = tasks
+                return results
+            except KilledWorker as error:
+                self._retry(tasks, error)
+            except (CancelledError, CommClosedError) as error:
+                raise self._watch.lost() from error
+            except BaseException as error:
+                self.cancel(tasks)
+                if self._client.status != "running":
+                    raise self._watch.lost() from error
+                raise
+
+    def _retry(self, tasks: Sequence[Any], error: Any) -> None:
+        """Run once more what its workers died of, unless for lack of memory, or too often.
+
+        Dask gives a task up after a few workers, whatever they died of.
+        """
+        key, worker = str(error.task), error.last_worker.address
+        self._deaths[key] = 1 + self._deaths.get(key, error.allowed_failures)
+        died = f"{self._deaths[key]} workers died while running {key.rsplit('-', 2)[0]!r}"
+        try:
+            if self._ran_out_of_memory(worker):
+                raise TryAgainError(
+                    f"{died}, the last for lack of memory: its limit is "
+                    f"{format_bytes(error.last_worker.memory_limit)}. Give the workers more of it, "
+                    "or the job a smaller memory limit, and run again."
+                )
+            if self._deaths[key] > setting("lost-workers"):
+                raise TryAgainError(
+                    f"{died} (dranking.lost-workers); their logs say of what. Most often it is "
+                    "memory: give the workers more, or the job a smaller memory limit."
+                )
+            failed = [task for task in tasks if task.status == "error"]
+            self._watch.ask(self._client.retry, failed, asynchronous=True)
+        except TryAgainError:
+            self.cancel(tasks)
+            raise
+
+    def _ran_out_of_memory(self, worker: str) -> bool:
+        """Whether a worker was stopped because of the memory that it took."""
+        events = self._watch.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
+        return worker in self._watch.full or worker in {event["worker"] for _, event in events}
+
+    def cancel(self, tasks: Sequence[Any]) -> None:
+        """Give up on tasks and on those that they wait for; what is running comes to nothing."""
+        given_up = set(self._lineage.unfinished(tasks))
+        self._queue = [call for call in self._queue if call.task not in given_up]
+        if given_up and self._client.status not in CLOSED:
+            self._client.cancel(list(given_up))

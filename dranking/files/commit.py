@@ -1,0 +1,360 @@
+"""The commit protocol of everything the project writes: all of it, or nothing.
+
+Output is written under a temporary name in the directory it will live in, synchronised to storage
+and renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9) leaves what
+was there before. What a killed process could not remove, the next write to the same name does.
+
+Hidden names beside a target NAME, all ending in -HOST-PID-RANDOM of the process that made them:
+
+- ``.NAME.tmp-...``: output being written;
+- ``.NAME.old-...``: the directory being replaced, between two renames.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import secrets
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from dranking.errors import UsageError
+from dranking.files.json_files import read_json
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+MANIFEST_NAME = "manifest.json"
+"""File that every directory of the project has; written last."""
+
+FORMAT_PREFIX = "dranking-"
+"""What the "format" entry of a manifest begins with; a directory without it is not ours."""
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+
+# Suffixes of the temporaries that this process is writing at the moment. A process id alone does
+# not tell a live writer: a restarted container has the host name and the id of the one that died.
+_live: set[str] = set()
+
+
+def atomic_write(path: AnyPath, content: str | bytes, overwrite: bool = False) -> None:
+    """Write a file, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        File to write; missing parent directories are made.
+    content
+        Text (stored as UTF-8) or bytes.
+    overwrite
+        Replace a file that exists.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, is a directory, or cannot be written.
+    """
+    with atomic_path(path, overwrite=overwrite) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary path to write a file at; it gets its name when the block ends well.
+
+    The file must be closed when the block ends.
+
+    Parameters
+    ----------
+    path
+        File to write; missing parent directories are made.
+    overwrite
+        Replace a file that exists.
+
+    Raises
+    ------
+    UsageError
+        On entry, if the path exists and `overwrite` is false or it is a directory; later, if the
+        disk is full.
+    """
+    target = _resolved(path)
+    check_output_file(target, overwrite)
+    with _temporary(target) as (temporary, _):
+        temporary.touch()  # a directory that cannot be written is found before any work
+        yield temporary
+        check_output_file(target, overwrite)
+        _synchronise(temporary)
+        os.replace(temporary, target)
+        _synchronise(target.parent)
+
+
+@contextmanager
+def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary directory to fill; it gets its name when the block ends well.
+
+    Parameters
+    ----------
+    path
+        Directory to write; missing parent directories are made.
+    overwrite
+        Replace a directory that exists. Only an empty one or one of the project's is replaced.
+
+    Raises
+    ------
+    UsageError
+        On entry, if the path exists and `overwrite` is false or it is not the project's; later,
+        if the disk is full.
+    ValueError
+        If the block wrote no ``manifest.json`` with a "format" that begins with ``dranking-``.
+    """
+    target = _resolved(path)
+    check_output_directory(target, overwrite)
+    with _temporary(target) as (temporary, suffix):
+        temporary.mkdir()
+        yield temporary
+        if not _is_ours(temporary):
+            raise ValueError(
+                f"{target}: a directory of the project needs a {MANIFEST_NAME} whose 'format' "
+                f"begins with '{FORMAT_PREFIX}'."
+            )
+        check_output_directory(target, overwrite)
+        _synchronise_tree(temporary)
+        _install(temporary, target, _sibling(target, "old", suffix))
+
+
+@contextmanager
+def scratch_directory(path: AnyPath) -> Iterator[Path]:
+    """Give an empty directory for data needed only while an output is made; it is removed.
+
+    Parameters
+    ----------
+    path
+        The output, beside which the directory lies; the next write to it removes what a killed
+        process left.
+
+    Raises
+    ------
+    UsageError
+        If the directory cannot be made, or the disk is full.
+    """
+    with _temporary(_resolved(path)) as (temporary, _):
+        temporary.mkdir()
+        yield temporary
+
+
+def move_folders(source: Path, target: Path) -> None:
+    """Move the folders in a directory into another one beside it, once they are on storage."""
+    _synchronise_tree(source)
+    for folder in sorted(source.iterdir()):
+        os.rename(folder, target / folder.name)
+    _synchronise(target)
+
+
+def check_output_file(path: AnyPath, overwrite: bool) -> None:
+    """Refuse, before any work, a path at which a file may not be written.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, or it is a directory.
+    """
+    target = _resolved(path)
+    with _explained(target):
+        if target.is_dir():
+            raise UsageError(f"{target}: is a directory; give the path of a file.")
+        if target.exists() and not overwrite:
+            raise UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
+
+
+def check_output_directory(path: AnyPath, overwrite: bool) -> None:
+    """Refuse, before any work, a path at which a directory may not be written.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, or it is neither empty nor the project's.
+    """
+    target = _resolved(path)
+    with _explained(target):
+        restore_interrupted(target)
+        if not target.exists():
+            return
+        if not target.is_dir():
+            raise UsageError(f"{target}: is a file; give the path of a directory.")
+        if not overwrite:
+            raise UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
+        if not _is_ours(target) and any(target.iterdir()):
+            raise UsageError(
+                f"{target}: was not written by dranking (no {MANIFEST_NAME} of its own), so it "
+                "is not overwritten. Give another path, or delete it yourself."
+            )
+
+
+def restore_interrupted(path: AnyPath) -> None:
+    """Bring back a directory whose replacement was killed between its two renames.
+
+    Does nothing while the path exists, or while the process that replaces it is alive.
+    """
+    target = _resolved(path)
+    if not target.exists():
+        for old in _leftovers(target, "old"):
+            with suppress(OSError):
+                old.rename(target)
+                return
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
+    """A free temporary path and its suffix; what is left at the path in the end is removed."""
+    suffix = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = _sibling(target, "tmp", suffix)
+    _live.add(suffix)
+    try:
+        with _explained(target):
+            _make_parent(target)
+            _remove_leftovers(target)
+            yield temporary, suffix
+    finally:
+        _remove(temporary)
+        _live.discard(suffix)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    """Turn what the operating system says of the output into an error that names it.
+
+    The same block runs the caller's code. Its errors pass, except those that only writing has.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise UsageError(
+                f"{target}: cannot be written, {os.strerror(error.errno)}. Nothing was written; "
+                "what was there before is intact. Free some space or give another path, and "
+                "run again."
+            ) from error
+        if _concerns(error.filename, target) or _concerns(error.filename2, target):
+            raise UsageError(
+                f"{target}: cannot be written, {error.strerror}. Give a path that can be."
+            ) from error
+        raise
+
+
+def _concerns(name: object, target: Path) -> bool:
+    """Whether a file name in an error is the target, or its temporary or a file in that."""
+    if not isinstance(name, str | os.PathLike):
+        return False
+    path = Path(name)
+    hidden = str(target.with_name(f".{target.name}."))
+    return path == target or str(path).startswith(hidden)
+
+
+def _make_parent(target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{target}: its directory cannot be made, {error.strerror}. Give another path."
+        ) from error
+
+
+def _install(temporary: Path, target: Path, aside: Path) -> None:
+    """Give a directory its name; what has it goes aside first and is deleted afterwards."""
+    try:
+        if target.exists():
+            os.rename(target, aside)
+        os.rename(temporary, target)
+    except BaseException:
+        if aside.exists() and not target.exists():
+            os.rename(aside, target)
+        _remove(aside)
+        raise
+    _synchronise(target.parent)
+    _remove(aside)
+
+
+def _resolved(path: AnyPath) -> Path:
+    """The absolute path behind links: output replaces what a link points to, not the link."""
+    return Path(path).resolve()
+
+
+def _sibling(target: Path, kind: Literal["tmp", "old"], suffix: str) -> Path:
+    return target.with_name(f".{target.name}.{kind}-{suffix}")
+
+
+def _remove_leftovers(target: Path) -> None:
+    for path in _leftovers(target, "tmp"):
+        _remove(path)
+    if target.exists():
+        for path in _leftovers(target, "old"):
+            _remove(path)
+
+
+def _leftovers(target: Path, kind: Literal["tmp", "old"]) -> list[Path]:
+    """Hidden siblings of a target that processes of this host left behind when they died."""
+    pattern = re.compile(
+        re.escape(f".{target.name}.{kind}-") + r"(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
+    )
+    try:
+        names = sorted(os.listdir(target.parent))
+    except OSError:
+        return []
+    matches = [match for name in names if (match := pattern.fullmatch(name))]
+    return [
+        target.with_name(match[0])
+        for match in matches
+        if match["host"] == _HOST and not _is_alive(int(match["pid"]), match["suffix"])
+    ]
+
+
+def _is_alive(pid: int, suffix: str) -> bool:
+    if pid == os.getpid():
+        return suffix in _live
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether a directory has a manifest of the project's, of whatever version."""
+    try:
+        content = read_json(directory / MANIFEST_NAME)
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and str(content.get("format")).startswith(FORMAT_PREFIX)
+
+
+def _remove(path: Path) -> None:
+    """Delete a file or a directory tree; what cannot be deleted stays for the next run."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _synchronise_tree(root: Path) -> None:
+    for folder, _, files in os.walk(root, topdown=False):
+        for name in files:
+            _synchronise(Path(folder, name))
+        _synchronise(Path(folder))
+
+
+def _synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on storage."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

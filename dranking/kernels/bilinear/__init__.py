@@ -1,0 +1,1 @@
+"""Sparse weights of q'Wd."""

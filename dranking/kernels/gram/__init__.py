@@ -1,0 +1,1 @@
+"""Moments and Gram rows of query-centred features."""

@@ -1,0 +1,297 @@
+"""Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.gram.dense import (
+    Dense,
+    Moments,
+    Queries,
+    centre_first_documents,
+    dense_gram_rows,
+    dense_moments,
+)
+from dranking.kernels.gram.sparse import csr_of, sparse_gram_rows, sparse_moments
+from dranking.kernels.gram.sparse_totals import (
+    sparse_gram_total,
+    sparse_moment_totals,
+    sparse_row_totals,
+)
+from dranking.kernels.machine.compile import frozen, kernel
+
+Array = NDArray[np.float64]
+
+
+def moments(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> Moments:
+    """Diagonal of A_q, b_q and y_q.y_q of every query (design: greedy RankRLS), weighted.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
+    relevance
+        (n_documents,) float64 without NaN.
+    query_ptr
+        (n_queries + 1,) int64 row offsets.
+    query_weights
+        (n_queries,) float64.
+
+    """
+    n_queries, n = len(query_ptr) - 1, features.shape[1]
+    dense = isinstance(features, np.ndarray)
+    means = np.empty((n_queries, n)) if dense else np.empty((0, n))
+    diagonal, products = np.empty((n_queries, n)), np.empty((n_queries, n))
+    out = Moments(diagonal, products, np.empty(n_queries), means, np.empty((2, n)))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    if dense:
+        dense_moments(_dense(features), frozen(relevance), queries, out)
+    else:
+        sparse_moments(csr_of(features), frozen(relevance), queries, out)
+    add_up(frozen(diagonal), frozen(products), out.totals)
+    return out
+
+
+@kernel
+def add_up(diagonal: Array, products: Array, totals: Array) -> None:
+    """Overwrite the totals of `Moments`; NumPy would add up a single column in another order."""
+    totals[:] = 0.0
+    for q in range(len(diagonal)):
+        for i in range(diagonal.shape[1]):
+            totals[0, i] += diagonal[q, i]
+            totals[1, i] += products[q, i]
+
+
+def moment_totals(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> tuple[Array, Array, float]:
+    """Sums of `moments` over the queries of CSR features, with nothing kept of a query.
+
+    Returns
+    -------
+    diagonal, products
+        (n_features,) float64 diagonal of A, and b.
+    label_norm
+        y.y.
+    """
+    diagonal, products = np.empty(features.shape[1]), np.empty(features.shape[1])
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    label_norm = sparse_moment_totals(
+        csr_of(features), frozen(relevance), queries, diagonal, products
+    )
+    return diagonal, products, label_norm
+
+
+def row_totals(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    wanted: NDArray[np.int64],
+) -> Array:
+    """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
+
+    Those that `gram_rows` returns, with nothing kept of a query.
+    """
+    totals = np.empty((len(wanted), features.shape[1]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    sparse_row_totals(csr_of(features), queries, wanted, totals)
+    return totals
+
+
+def gram_rows(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    means: Array,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    rows: Array,
+    columns: NDArray[np.float32] | None = None,
+) -> Array:
+    """Compute rows `wanted` of every A_q into `rows[slots, :, :]`; one read of X.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
+    query_ptr, query_weights
+        As in `moments`.
+    means
+        As in the `Moments` of these queries.
+    wanted
+        (J,) int64 feature indices, distinct.
+    slots
+        (J,) int64 where in `rows` each goes.
+    rows
+        (capacity, n_queries, n_features) float64; the slots are overwritten.
+    columns
+        (J, n_documents) the wanted features, where `features` are only some of them all (dense
+        ones); None where `wanted` are columns of `features`.
+
+    Returns
+    -------
+    (J, n_features) float64 sums of the rows over the queries, in order.
+    """
+    totals = np.empty((len(wanted), features.shape[1]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    if isinstance(features, np.ndarray):
+        columns = np.empty((0, 0), np.float32) if columns is None else columns
+        dense_gram_rows(
+            _dense(features), queries, frozen(means), wanted, frozen(columns), slots, rows, totals
+        )
+    else:
+        sparse_gram_rows(csr_of(features), queries, wanted, slots, rows, totals)
+    return totals
+
+
+def block_gram(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> tuple[Array, Array, float]:
+    """A, b and y.y of the block's queries: the moments, with the whole Gram matrix.
+
+    Dense features are taken in strips of whole queries of some thousand documents, centred in
+    float64; of CSR features, the work follows the pairs of features that occur in a query.
+
+    Parameters
+    ----------
+    features, relevance, query_ptr, query_weights
+        As in `moments`.
+
+    Returns
+    -------
+    gram
+        (n_features, n_features) float64, symmetric.
+    products
+        (n_features,) float64.
+    label_norm
+        A number.
+    """
+    n_features = features.shape[1]
+    if not isinstance(features, np.ndarray):
+        total = np.empty((n_features, n_features))
+        sparse_gram_total(
+            csr_of(features), Queries(frozen(query_ptr), frozen(query_weights)), total
+        )
+        return total, *moment_totals(features, relevance, query_ptr, query_weights)[1:]
+    gram, products, norm = np.zeros((n_features, n_features)), np.zeros(n_features), 0.0
+    for centred, labels, _ in centred_strips(features, relevance, query_ptr, query_weights):
+        gram += centred.T @ centred
+        products += centred.T @ labels
+        norm += float(labels @ labels)
+    return gram, products, norm
+
+
+def gram_product(
+    features: Any, query_ptr: NDArray[np.int64], query_weights: Array, vector: Array
+) -> Array:
+    """A v without A: the products of the centred rows of the block with `vector`, taken back.
+
+    Parameters
+    ----------
+    features, query_ptr, query_weights
+        As in `moments`.
+    vector
+        (n_features,) float64.
+    """
+    sizes = np.diff(query_ptr)
+    product = np.zeros(len(vector))
+    for first, last in strips_of_queries(query_ptr):
+        rows = features[query_ptr[first] : query_ptr[last]]
+        scores = rows.astype(np.float64) @ vector
+        centred = _centred(scores[:, None], sizes[first:last])[:, 0]
+        product += rows.T.astype(np.float64) @ (
+            centred * np.repeat(query_weights[first:last], sizes[first:last])
+        )
+    return product
+
+
+def centre_first(
+    features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array, number: int
+) -> NDArray[np.float32]:
+    """So many of the first documents, or all, centred, times the roots of the query weights.
+
+    Parameters
+    ----------
+    features, query_ptr, query_weights
+        As in `moments`; dense.
+    number
+        Documents wanted. The last query may be cut; it is centred as if it had no others.
+    """
+    centred = np.empty((min(number, len(features)), features.shape[1]), np.float32)
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    centre_first_documents(_dense(features), queries, centred)
+    return centred
+
+
+def centred_strips(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    basis: Array | None = None,
+) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
+    """Strips of whole queries, centred in float64, times the roots of the query weights.
+
+    Parameters
+    ----------
+    features, relevance, query_ptr, query_weights
+        As in `moments`; of CSR features, a basis must be given.
+    basis
+        (n_features, n_columns) float64 by which the features are multiplied first.
+
+    Yields
+    ------
+    rows
+        (n_documents, n_features or n_columns).
+    labels
+        (n_documents,).
+    ptr
+        (n_queries + 1,) offsets of the strip's queries.
+    """
+    for first, last in strips_of_queries(query_ptr):
+        rows = slice(query_ptr[first], query_ptr[last])
+        ptr = query_ptr[first : last + 1] - query_ptr[first]
+        sizes = np.diff(ptr)
+        part = features[rows].astype(np.float64)
+        part = part if basis is None else part @ basis
+        root = np.sqrt(np.repeat(query_weights[first:last], sizes))
+        centred = _centred(part, sizes) * root[:, None]
+        labels = _centred(relevance[rows][:, None], sizes)[:, 0] * root
+        yield centred, labels, ptr
+
+
+def strips_of_queries(
+    query_ptr: NDArray[np.int64], n_documents: int = 1_024
+) -> list[tuple[int, int]]:
+    """Ranges of whole queries with about `n_documents` documents each."""
+    strips, first = [], 0
+    for last in range(1, len(query_ptr)):
+        if query_ptr[last] - query_ptr[first] >= n_documents or last == len(query_ptr) - 1:
+            strips.append((first, last))
+            first = last
+    return strips
+
+
+def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
+    centred: Array = values - np.repeat(means, sizes, axis=0)
+    return centred
+
+
+def _dense(features: NDArray[np.float32]) -> Dense:
+    by_feature = features.flags.f_contiguous and not features.flags.c_contiguous
+    return Dense(frozen(np.ascontiguousarray(features.T if by_feature else features)), by_feature)

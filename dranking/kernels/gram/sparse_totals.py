@@ -1,0 +1,178 @@
+"""Sums over queries of what RankRLS reads of CSR features, without anything kept of a query."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.gram.dense import Queries
+from dranking.kernels.gram.sparse import Csr, Present, find_present, forget_present
+from dranking.kernels.lqo.sparse_query import (
+    NOT_ASKED,
+    Fit,
+    centre_labels,
+    centre_members,
+    find_members,
+    multiply,
+    room_for_queries,
+    sort_entries,
+)
+from dranking.kernels.machine.compile import kernel
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def sparse_moment_totals(
+    x: Csr, relevance: Array, queries: Queries, diagonal: Array, products: Array
+) -> float:
+    """Overwrite diagonal (n_features,) of A and b with those of some queries; returns y.y.
+
+    Parameters
+    ----------
+    relevance
+        (n_documents,) without NaN.
+    """
+    n = len(diagonal)
+    counters = np.zeros((2, n), dtype=np.int64)
+    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    product, labels, norm = np.zeros(n), np.empty(len(relevance)), 0.0
+    diagonal[:] = 0.0
+    products[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
+        own, rest = centre_labels(relevance, start, end, labels)
+        norm += weight * own
+        for d in range(start, end):
+            for e in range(x.indptr[d], x.indptr[d + 1]):
+                product[x.indices[e]] += labels[d - start] * x.data[e]
+        for o in range(n_present):
+            i = present.features[o]
+            if present.squares[i] > 0.0:
+                diagonal[i] += weight * present.squares[i]
+                products[i] += weight * (product[i] - rest * present.mean[i])
+            product[i] = 0.0
+        forget_present(present, n_present)
+    return norm
+
+
+@kernel
+def has_member(x: Csr, first: int, last: int, role: NDArray[np.int64]) -> bool:
+    """Whether a selected feature is among the entries first to last."""
+    for e in range(first, last):
+        if role[x.indices[e]] < NOT_ASKED:
+            return True
+    return False
+
+
+@kernel
+def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], totals: Array) -> None:
+    """Overwrite `totals` (J, n_features) with rows `wanted` of the Gram matrix of some queries."""
+    n_rows, n = totals.shape
+    role = np.zeros(n, dtype=np.int64)
+    for j in range(n_rows):
+        role[wanted[j]] = -2 - j
+    fit = Fit(role, wanted, np.empty((0, 0)), np.empty(0), 0.0)
+    query = room_for_queries(x, queries, fit)
+    totals[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        if not has_member(x, x.indptr[start], x.indptr[end], role):
+            continue
+        n_present = sort_entries(x, start, end, query.entries)
+        p = find_members(n_present, end - start, fit, query)
+        centre_members(p, end - start, query)
+        for a in range(p):
+            products, total = query.products[a, :n_present], totals[query.members[a]]
+            multiply(query.entries, query.columns[a], query.rest[a], weight, products)
+            for o in range(n_present):
+                if query.entries.squares[o] > 0.0:
+                    total[query.entries.features[o]] += products[o]
+
+
+class Varying(NamedTuple):
+    """The features that vary within one query, and their centred products.
+
+    Attributes
+    ----------
+    features
+        (n_features,) of which the first p are the features.
+    place
+        (n_features,) place of a feature among them, or -1.
+    row
+        (n_features,) a document's centred values of them.
+    products
+        (p, p) at least, A_q of them, unweighted.
+    """
+
+    features: NDArray[np.int64]
+    place: NDArray[np.int64]
+    row: Array
+    products: Array
+
+
+@kernel
+def multiply_varying(x: Csr, start: int, end: int, p: int, mean: Array, varying: Varying) -> None:
+    """Overwrite the products of the p features that vary among documents start to end."""
+    features, place, products = varying.features[:p], varying.place, varying.products
+    row, zero, rest = varying.row[:p], np.empty(p), np.zeros(p)
+    products[:p, :p] = 0.0
+    for a in range(p):
+        zero[a] = -mean[features[a]]
+    for d in range(start, end):
+        row[:] = zero
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            a = place[x.indices[e]]
+            if a >= 0:
+                row[a] += x.data[e]
+        rest += row
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            a = place[x.indices[e]]
+            if a >= 0:
+                out, value = products[a], x.data[e]
+                for b in range(p):
+                    out[b] += value * row[b]
+    for a in range(p):  # what the rounded columns do not sum to zero: the other side's centring
+        products[a, :p] -= mean[features[a]] * rest
+
+
+@kernel
+def sparse_gram_total(x: Csr, queries: Queries, gram: Array) -> None:
+    """Overwrite `gram` (n_features, n_features) with A of some queries, symmetric in every bit."""
+    n = len(gram)
+    counters = np.zeros((2, n), dtype=np.int64)
+    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    n_values = 0
+    for q in range(len(queries.ptr) - 1):
+        n_values = max(n_values, x.indptr[queries.ptr[q + 1]] - x.indptr[queries.ptr[q]])
+    most = min(n_values, n)
+    varying = Varying(
+        np.empty(n, dtype=np.int64),
+        np.full(n, -1, dtype=np.int64),
+        np.empty(n),
+        np.empty((most, most)),
+    )
+    gram[:] = 0.0
+    for q in range(len(queries.ptr) - 1):
+        start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+        n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
+        p = 0
+        for o in range(n_present):
+            i = present.features[o]
+            if present.squares[i] > 0.0:
+                varying.features[p] = i
+                varying.place[i] = p
+                p += 1
+        multiply_varying(x, start, end, p, present.mean, varying)
+        for a in range(p):
+            i = varying.features[a]
+            varying.place[i] = -1
+            out, products = gram[i], varying.products[a]
+            for b in range(p):
+                if varying.features[b] <= i:
+                    out[varying.features[b]] += weight * products[b]
+        forget_present(present, n_present)
+    for i in range(n):
+        for j in range(i):
+            gram[j, i] = gram[i, j]

@@ -1,0 +1,155 @@
+"""Linear assignment whose costs are two products, never listed as a matrix.
+
+Rows i have a score and a gain, columns k a slope and a discount; row i costs
+``gains[i] discounts[k] - scores[i] slopes[k]`` at column k, and slopes descend. Were all gains the
+same, the rows would stand by descending score. So the rows of the commonest gain are placed thus,
+with prices of the columns that prove it, and the others one by one by shortest augmenting paths:
+with m of them O(m n^2), and less where rows stand near where their scores put them.
+
+Jonker and Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment
+problems, 1987. Crouse: On implementing 2D rectangular assignment algorithms, 2016.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.machine.compile import inlined, kernel
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Costs(NamedTuple):
+    """Of n rows at n columns.
+
+    Attributes
+    ----------
+    scores, gains
+        (n,) of the rows.
+    slopes, discounts
+        (n,) of the columns; slopes descend.
+    """
+
+    scores: Array
+    gains: Array
+    slopes: Array
+    discounts: Array
+
+
+class Duals(NamedTuple):
+    """What proves an assignment of some rows: no cost is below ``rows[i] + columns[k]``.
+
+    The costs of rows where they stand equal it. (n,) each.
+    """
+
+    rows: Array
+    columns: Array
+
+
+@kernel
+def assign(costs: Costs) -> Ints:
+    """(n,) columns of the rows, each its own, whose costs have the least sum.
+
+    Memory O(n).
+    """
+    n = len(costs.scores)
+    # The same gain more or less for all rows costs the same wherever they stand.
+    gains = costs.gains - commonest(costs.gains)
+    shifted = Costs(costs.scores, gains, costs.slopes, costs.discounts)
+    column_of, row_at = np.full(n, -1), np.full(n, -1)
+    duals = Duals(np.zeros(n), np.zeros(n))
+    place_by_score(shifted, column_of, row_at, duals)
+    for row in range(n):
+        if gains[row] != 0.0:
+            augment(shifted, row, column_of, row_at, duals)
+    return column_of
+
+
+@kernel
+def commonest(values: Array) -> float:
+    """The most frequent of some values."""
+    ordered = np.sort(values)
+    best, n_best, n_own = ordered[0], 0, 0
+    for k in range(len(ordered)):
+        n_own = n_own + 1 if k > 0 and ordered[k] == ordered[k - 1] else 1
+        if n_own > n_best:
+            best, n_best = ordered[k], n_own
+    return float(best)
+
+
+@kernel
+def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) -> None:
+    """Place the rows without gain where the order of all scores puts them.
+
+    Overwrites their part of the last three.
+    """
+    scores, slopes = costs.scores, costs.slopes
+    n = len(scores)
+    order = np.argsort(-scores, kind="mergesort")
+    for k in range(1, n):
+        # Between what the rows of either column would pay to change to the other.
+        middle = 0.5 * (scores[order[k - 1]] + scores[order[k]])
+        duals.columns[k] = duals.columns[k - 1] + middle * (slopes[k - 1] - slopes[k])
+    for k in range(n):
+        row = order[k]
+        if costs.gains[row] == 0.0:
+            column_of[row], row_at[k] = k, row
+            duals.rows[row] = -scores[row] * slopes[k] - duals.columns[k]
+
+
+@kernel
+def augment(costs: Costs, source: int, column_of: Ints, row_at: Ints, duals: Duals) -> None:
+    """Place one more row, moving others on to where that costs least in all.
+
+    A shortest path from the row to a free column, in costs less duals. Overwrites the last three.
+    """
+    n = len(column_of)
+    left = np.arange(n)  # columns whose distance is not final are left[:n_left]
+    distances, came_from = np.full(n, np.inf), np.full(n, source)
+    row, length, n_left = source, 0.0, n
+    while True:
+        best = relax(costs, duals, row, length, left[:n_left], distances, came_from)
+        column = left[best]
+        length = distances[column]
+        n_left -= 1
+        left[best], left[n_left] = left[n_left], column
+        if row_at[column] < 0:
+            break
+        row = row_at[column]
+    duals.rows[source] += length
+    for final in left[n_left + 1 :]:
+        shift = length - distances[final]
+        duals.rows[row_at[final]] += shift
+        duals.columns[final] -= shift
+    while True:
+        row = came_from[column]
+        row_at[column] = row
+        column, column_of[row] = column_of[row], column
+        if row == source:
+            return
+
+
+@inlined
+def relax(
+    costs: Costs,
+    duals: Duals,
+    row: int,
+    length: float,
+    left: Ints,
+    distances: Array,
+    came_from: Ints,
+) -> int:
+    """Shorten the ways to the columns `left` by those over a row; the index of the nearest."""
+    score, gain, base = costs.scores[row], costs.gains[row], length - duals.rows[row]
+    best, nearest = 0, np.inf
+    for index in range(len(left)):
+        column = left[index]
+        cost = gain * costs.discounts[column] - score * costs.slopes[column]
+        distance = base + cost - duals.columns[column]
+        if distance < distances[column]:
+            distances[column], came_from[column] = distance, row
+        if distances[column] < nearest:
+            best, nearest = index, distances[column]
+    return best

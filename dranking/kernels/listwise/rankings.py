@@ -1,0 +1,293 @@
+"""Rankings that violate a listwise hinge most, and sums over all rankings of short lists.
+
+A ranking of n documents is its *places*: (n,) ranks from 1. With y the true ranking, and pi another
+one, the joint map ``phi(x, pi) = 2/(n(n-1)) sum_i (n + 1 - 2 pi_i) phi_i`` makes the hinge
+
+    L(y, pi) - <w, phi(x, y) - phi(x, pi)> = L(y, pi) + 4/(n(n-1)) sum_i (y_i - pi_i) s_i
+
+for scores s. Documents that are equally good may stand in y in any order, and stand there as they
+do in pi: that leaves the pairs of documents that pi has the wrong way round, each with its
+difference of scores (Riezler and De Bona, Simple risk bounds for position-sensitive max-margin
+ranking algorithms, 2009, definitions 3 and 4).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.listwise.assignment import Costs, assign
+from dranking.kernels.machine.compile import kernel
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+AP, NDCG = range(2)
+
+
+class Lists(NamedTuple):
+    """The lists of a block, and what their rankings are measured by.
+
+    Attributes
+    ----------
+    measure
+        `AP`, of documents that gain anything; or `NDCG`.
+    gains
+        (n_documents,) at least 0; documents of a list that gain the same are equally good.
+    discounts
+        (n_longest,) of ranks 1, 2, ...
+    query_ptr
+        (n_queries + 1,) row offsets.
+    weights
+        (n_queries,) query weights.
+    """
+
+    measure: int
+    gains: Array
+    discounts: Array
+    query_ptr: Ints
+    weights: Array
+
+
+@kernel
+def pair_factor(n: int) -> float:
+    """Weight 4/(n(n-1)) of a pair that stands the wrong way round in a list of n >= 2 documents."""
+    return 4.0 / (n * (n - 1.0))
+
+
+@kernel
+def matters(gains: Array) -> bool:
+    """Whether any ranking of a list is worse than another."""
+    worse: bool = gains.min() < gains.max()
+    return worse
+
+
+@kernel
+def listwise_loss(measure: int, gains: Array, discounts: Array, places: Ints) -> float:
+    """1 - AP or 1 - NDCG of a ranking of a list that gains something."""
+    n = len(gains)
+    order = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        order[places[i] - 1] = i
+    if measure == AP:
+        found = precision = 0.0
+        for k in range(n):
+            if gains[order[k]] > 0.0:
+                found += 1.0
+                precision += found / (k + 1.0)
+        return 1.0 - precision / found
+    gained = ideal = 0.0
+    best = np.sort(gains)
+    for k in range(n):
+        gained += gains[order[k]] * discounts[k]
+        ideal += best[n - 1 - k] * discounts[k]
+    return 1.0 - gained / ideal
+
+
+@kernel
+def true_places(gains: Array, places: Ints, out: Ints) -> None:
+    """Overwrite `out` (n,) with the true ranking whose equally good documents stand as in `places`.
+
+    O(n log n).
+    """
+    n = len(gains)
+    order = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        order[places[i] - 1] = i
+    best_first = order[np.argsort(-gains[order], kind="mergesort")]
+    for k in range(n):
+        out[best_first[k]] = k + 1
+
+
+@kernel
+def ordered_placement(scores: Array, relevant: Array, places: Ints) -> None:
+    """Overwrite `places` with the ranking that maximises 1 - AP plus the score of the joint map.
+
+    Both kinds of documents stand by descending score. Moving the j-th other document above the
+    i-th relevant one costs ``i/(i+j-1) - i/(i+j)`` of the sum of precisions and their difference
+    of scores, which does not depend on where the rest stands; so each goes to its best place, and
+    those further down never above those further up. O(n log n + relevant x others).
+
+    Parameters
+    ----------
+    scores
+        (n,).
+    relevant
+        (n,) above 0 for the relevant documents; some are, some are not.
+    places
+        (n,).
+
+    References
+    ----------
+    Yue, Finley, Radlinski, Joachims: A support vector method for optimizing average precision,
+    2007, algorithm 2.
+    """
+    n = len(scores)
+    order = np.argsort(-scores, kind="mergesort")
+    good = order[relevant[order] > 0.0]
+    other = order[relevant[order] <= 0.0]
+    n_good = len(good)
+    factor = pair_factor(n)
+    n_above = np.zeros(n_good + 1, dtype=np.int64)  # others right below the i-th relevant one
+    for j in range(1, len(other) + 1):
+        score = scores[other[j - 1]]
+        gain = best_gain = 0.0
+        best = n_good  # below all relevant documents, where it belongs
+        for i in range(n_good, 0, -1):
+            lost = i / ((i + j - 1.0) * (i + j)) / n_good
+            gain += lost - factor * (scores[good[i - 1]] - score)
+            if gain > best_gain:
+                best_gain, best = gain, i - 1
+        places[other[j - 1]] = j + best
+        n_above[best] += 1
+    passed = 0
+    for i in range(n_good):
+        passed += n_above[i]
+        places[good[i]] = i + 1 + passed
+
+
+@kernel
+def assigned_places(scores: Array, gains: Array, discounts: Array, places: Ints) -> None:
+    """Overwrite `places` with the ranking that maximises 1 - NDCG plus the score of the joint map.
+
+    Document i at rank k adds ``2(n + 1 - 2k)/(n(n-1)) s_i - g_i d(k)/IDCG``. O(n^2) for each
+    document that gains more or less than most do.
+
+    Parameters
+    ----------
+    scores, gains
+        (n,); some document gains something.
+    discounts
+        (n,) of ranks 1 to n.
+    places
+        (n,).
+
+    References
+    ----------
+    Chapelle, Le, Smola: Large margin optimization of ranking measures, 2007.
+    """
+    n = len(scores)
+    best = np.sort(gains)
+    ideal = 0.0
+    slopes = np.empty(n)
+    for k in range(n):
+        ideal += best[n - 1 - k] * discounts[k]
+        slopes[k] = 0.5 * pair_factor(n) * (n - 1 - 2 * k)
+    places[:] = assign(Costs(scores, gains / ideal, slopes, discounts)) + 1
+
+
+@kernel
+def hinge_of_places(
+    measure: int, scores: Array, gains: Array, discounts: Array, places: Ints, slopes: Array
+) -> float:
+    """The hinge of a ranking before it is cut at 0; `slopes` (n,) its derivatives by the scores."""
+    n = len(scores)
+    truth = np.empty(n, dtype=np.int64)
+    true_places(gains, places, truth)
+    value = listwise_loss(measure, gains, discounts, places)
+    factor = pair_factor(n)
+    for i in range(n):
+        slopes[i] = factor * (truth[i] - places[i])
+        value += slopes[i] * scores[i]
+    return value
+
+
+@kernel
+def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
+    """Weighted sum of the lists' most violated hinges.
+
+    `slopes` (n_documents,) is overwritten with a subgradient by the scores.
+    """
+    value = 0.0
+    query_ptr = lists.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, gains, of_query = scores[start:end], lists.gains[start:end], slopes[start:end]
+        of_query[:] = 0.0
+        if matters(gains):
+            discounts, places = lists.discounts[: end - start], np.empty(end - start, np.int64)
+            if lists.measure == AP:
+                ordered_placement(s, gains, places)
+            else:
+                assigned_places(s, gains, discounts, places)
+            hinge = hinge_of_places(lists.measure, s, gains, discounts, places, of_query)
+            value += lists.weights[q] * hinge
+            of_query *= lists.weights[q]
+    return value
+
+
+@kernel
+def next_arrangement(symbols: Ints) -> bool:
+    """Turn `symbols` into the next of its arrangements in lexical order; False after the last."""
+    n = len(symbols)
+    i = n - 2
+    while i >= 0 and symbols[i] >= symbols[i + 1]:
+        i -= 1
+    if i < 0:
+        return False
+    j = n - 1
+    while symbols[j] <= symbols[i]:
+        j -= 1
+    symbols[i], symbols[j] = symbols[j], symbols[i]
+    symbols[i + 1 :] = symbols[i + 1 :][::-1].copy()
+    return True
+
+
+@kernel
+def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) -> float:
+    """Weighted sum, over the lists and over all rankings of each, of their hinges.
+
+    Parameters
+    ----------
+    lists
+        Short ones: a list of n documents has n! rankings.
+    by_class
+        Take rankings that have equally good documents at the same places for one: that of them
+        whose equally good documents stand by descending score, which has the largest hinge.
+    scores, slopes
+        As in `largest_hinges`.
+    """
+    value = 0.0
+    query_ptr = lists.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, gains = scores[start:end], lists.gains[start:end]
+        slopes[start:end] = 0.0
+        if matters(gains):
+            of_query = slopes[start:end]
+            hinge = sum_over_rankings(lists.measure, by_class, s, gains, lists.discounts, of_query)
+            value += lists.weights[q] * hinge
+            of_query *= lists.weights[q]
+    return value
+
+
+@kernel
+def sum_over_rankings(
+    measure: int, by_class: bool, scores: Array, gains: Array, discounts: Array, slopes: Array
+) -> float:
+    """Sum of the hinges of all rankings of a list; adds a subgradient to `slopes` (n,)."""
+    n = len(scores)
+    by_score = np.argsort(-scores, kind="mergesort")
+    by_class_and_score = by_score[np.argsort(gains[by_score], kind="mergesort")]
+    # A symbol is the first position, in that order, of the documents that are alike.
+    symbols = np.arange(n)
+    if by_class:
+        for k in range(1, n):
+            if gains[by_class_and_score[k]] == gains[by_class_and_score[k - 1]]:
+                symbols[k] = symbols[k - 1]
+    places = np.empty(n, dtype=np.int64)
+    taken = np.empty(n, dtype=np.int64)
+    own = np.empty(n)
+    total = 0.0
+    more = True
+    while more:
+        taken[:] = 0
+        for k in range(n):
+            places[by_class_and_score[symbols[k] + taken[symbols[k]]]] = k + 1
+            taken[symbols[k]] += 1
+        hinge = hinge_of_places(measure, scores, gains, discounts, places, own)
+        if hinge > 0.0:
+            total += hinge
+            slopes += own
+        more = next_arrangement(symbols)
+    return total

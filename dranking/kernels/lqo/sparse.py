@@ -1,0 +1,460 @@
+"""The leave-query-out criterion on CSR features; nothing is kept of any query.
+
+S is the ordered list of selected features. A fit of S to *all* queries gives every candidate i
+coefficients c_i = (A[S,S] + lambda I)^-1 A[S,i], and so a residual z0 = x_qi - X_q[:,S] c_i among
+the documents of a query. Holding query q out turns such a residual into
+
+    z = (I + X_q[:,S] M_q[S,S]^-1 X_q[:,S]') z0
+
+(Woodbury; M_q is the Gram matrix of the other queries plus lambda I). With p and p0 the same of the
+labels, w the weights of S and d the Schur complement A[i,i] + lambda - A[S,i]'c_i of the fit to all
+queries, the four numbers of the design (greedy RankRLS) are
+
+    s = d - z0'z        r = b[i] - A[S,i]'w - z0'p        u = p'z        v = z'z
+
+Only P counts, the members of S that vary within q. Let c, x be c_i and A_q[.,i] at P, G = A_q[P,P],
+N = M_q[S,S]^-1 at P, k = X_q[:,P]'p and w_q the weights at P with q held out. Then with
+
+    g = X_q[:,P]'z0 = x - G c        h = N g        z = z0 + X_q[:,P] h
+    z0'z0 = A_q[i,i] - c'(x + g)     p'z0 = b_q[i] - w_q'x - c'k
+
+all are sums over P: z0'z = z0'z0 + g'h, u = p'z0 + k'h and v = z0'z0 + 2 g'h + h'G h. A feature
+that does not vary within q has x = 0, A_q[i,i] = 0 and b_q[i] = 0, and what is left are quadratic
+and linear forms of c that are the same for all such features.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.gram.dense import Queries
+from dranking.kernels.gram.sparse import Csr
+from dranking.kernels.lqo.packed_triangles import append_to_factors, packed_row, solve_lower
+from dranking.kernels.lqo.sparse_query import (
+    NOT_ASKED,
+    Fit,
+    Found,
+    HeldOut,
+    enter_query,
+    fit_others,
+    hold_out,
+    room_for_queries,
+)
+from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.instructions import fma
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+STRIP = 1_024
+"""Candidates scored at a time: what is added up of them stays in the first-level cache."""
+
+
+class Candidates(NamedTuple):
+    """Features to score, and what S explains of them over all queries.
+
+    Attributes
+    ----------
+    coefficients
+        (t, n_candidates) c_i.
+    diagonal, products
+        (n_candidates,) A[i, i] and b[i].
+    explained_diagonal, explained_products
+        (n_candidates,) A[S, i]'c_i and A[S, i]'w.
+    """
+
+    coefficients: Array
+    diagonal: Array
+    products: Array
+    explained_diagonal: Array
+    explained_products: Array
+
+
+class Forms(NamedTuple):
+    """What vectors x of p numbers change of s, r, u and v.
+
+    With m = p or p + 1, whichever is even, the last row repeated with nothing but zeros:
+
+    Attributes
+    ----------
+    order
+        (m,) which rows of an array hold the elements of the vectors.
+    squares
+        (2, m, m) s -= x'squares[0] x and v += x'squares[1] x: the upper triangles, what is beside
+        the diagonal doubled.
+    lines
+        (2, m) r += lines[0]'x and u += lines[1]'x.
+    """
+
+    order: Indices
+    squares: Array
+    lines: Array
+
+
+class Room(NamedTuple):
+    """Room for the candidates of a query, used again for the next.
+
+    Attributes
+    ----------
+    state
+        (4, STRIP) s, r, u and v of candidates that do not vary there.
+    present
+        (7, n_present) the same of those that occur, their places, and what they gain.
+    coefficients
+        (t + 1, n_present) c of those that occur.
+    gains
+        (n_candidates,) of the query.
+    """
+
+    state: Array
+    present: Array
+    coefficients: Array
+    gains: Array
+
+
+@kernel
+def empty_forms(p: int) -> Forms:
+    """Forms of zeros over rows 0 to p - 1."""
+    m = p + p % 2
+    order = np.minimum(np.arange(m), p - 1)
+    return Forms(order, np.zeros((2, m, m)), np.zeros((2, m)))
+
+
+@kernel
+def fold(p: int, squares: Array) -> None:
+    """Bring what is below the diagonals above."""
+    for a in range(p):
+        for b in range(a + 1, p):
+            squares[:, a, b] += squares[:, b, a]
+            squares[:, b, a] = 0.0
+
+
+@kernel
+def absent_forms(p: int, query: HeldOut) -> Forms:
+    """The forms of c for a feature that does not vary in the query.
+
+    With T = I + N G, z = -X_q[:,P] T c: they are G T and T'G T, k and -T'k.
+    """
+    forms, turned = empty_forms(p), np.eye(p)
+    squares, lines = forms.squares, forms.lines
+    for a in range(p):
+        lines[0, a] = query.pull[a]
+        for j in range(p):
+            turned[a] += query.inverse[a, j] * query.gram[j, :p]
+    for a in range(p):
+        for j in range(p):
+            squares[0, a, :p] += query.gram[a, j] * turned[j]
+    for j in range(p):
+        lines[1, :p] -= turned[j] * query.pull[j]
+        for a in range(p):
+            squares[1, a] += turned[j, a] * squares[0, j]
+    fold(p, squares)
+    for a in range(len(forms.order)):
+        forms.order[a] = query.members[forms.order[a]]
+    return forms
+
+
+@kernel
+def present_forms(p: int, query: HeldOut) -> Forms:
+    """The forms of g for a feature that varies in the query: N and 2 N + N G N, and N k."""
+    forms, inverse = empty_forms(p), query.inverse
+    squares, lines = forms.squares, forms.lines
+    for a in range(p):
+        squares[0, a, :p] = inverse[a, :p]
+        squares[1, a, :p] = 2.0 * inverse[a, :p]
+        for j in range(p):
+            lines[1, a] += inverse[a, j] * query.pull[j]
+            within = 0.0
+            for b in range(p):
+                within += inverse[a, b] * query.gram[b, j]
+            squares[1, a, :p] += within * inverse[j, :p]
+    fold(p, squares)
+    return forms
+
+
+@kernel
+def add_squares(
+    x0: Array, x1: Array, y0: Array, y1: Array, form: Array, s: Array, v: Array
+) -> None:
+    """Take x'form[0] y off s and add x'form[1] y to v, for the pairs x and y of elements."""
+    d00, d01, d10, d11 = -form[0, 0, 0], -form[0, 0, 1], -form[0, 1, 0], -form[0, 1, 1]
+    e00, e01, e10, e11 = form[1, 0, 0], form[1, 0, 1], form[1, 1, 0], form[1, 1, 1]
+    for i in range(len(s)):
+        s[i] += x0[i] * fma(d00, y0[i], d01 * y1[i]) + x1[i] * fma(d10, y0[i], d11 * y1[i])
+        v[i] += x0[i] * fma(e00, y0[i], e01 * y1[i]) + x1[i] * fma(e10, y0[i], e11 * y1[i])
+
+
+@kernel
+def add_lines(x0: Array, x1: Array, line: Array, r: Array, u: Array) -> None:
+    """Add line[0]'x to r and line[1]'x to u, for the pairs x of elements."""
+    r0, r1, u0, u1 = line[0, 0], line[0, 1], line[1, 0], line[1, 1]
+    for i in range(len(r)):
+        r[i] = fma(r1, x1[i], fma(r0, x0[i], r[i]))
+        u[i] = fma(u1, x1[i], fma(u0, x0[i], u[i]))
+
+
+@kernel
+def add_forms(forms: Forms, rows: Array, first: int, n: int, state: Array) -> None:
+    """Bring s, r, u and v, rows of `state`, past the forms of columns first to first + n of `rows`.
+
+    (A row is taken before its columns: so Numba knows that they are contiguous.)
+    """
+    order, squares, lines, here = forms.order, forms.squares, forms.lines, slice(first, first + n)
+    s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
+    for a in range(0, len(order), 2):
+        x0, x1 = rows[order[a]][here], rows[order[a + 1]][here]
+        add_lines(x0, x1, lines[:, a : a + 2], r, u)
+        for b in range(a, len(order), 2):
+            y0, y1 = rows[order[b]][here], rows[order[b + 1]][here]
+            add_squares(x0, x1, y0, y1, squares[:, a : a + 2, b : b + 2], s, v)
+
+
+@kernel
+def finish_gains(state: Array, least: float, gains: Array) -> None:
+    """Overwrite `gains` with a^2 v - 2 a u for a = r / s; s is at least `least`, v at least 0."""
+    n = len(gains)
+    s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
+    for i in range(n):
+        a = np.divide(r[i], max(s[i], least))  # `/` checks for zero each time
+        gains[i] = a * (a * max(v[i], 0.0) - 2.0 * u[i])
+
+
+@kernel
+def start_absent(
+    candidates: Candidates, first: int, n: int, regularization: float, state: Array
+) -> None:
+    """Overwrite `state` with s, r, u and v of n candidates before the forms."""
+    diagonal, explained = candidates.diagonal, candidates.explained_diagonal
+    products, known = candidates.products, candidates.explained_products
+    for i in range(n):
+        state[0, i] = diagonal[first + i] + regularization - explained[first + i]
+        state[1, i] = products[first + i] - known[first + i]
+        state[2, i] = 0.0
+        state[3, i] = 0.0
+
+
+@kernel
+def absent_gains(
+    p: int, query: HeldOut, candidates: Candidates, regularization: float, room: Room
+) -> None:
+    """Overwrite the gains with those of features that do not vary in the query."""
+    forms, gains = absent_forms(p, query), room.gains
+    for first in range(0, len(gains), STRIP):
+        n = min(STRIP, len(gains) - first)
+        start_absent(candidates, first, n, regularization, room.state)
+        add_forms(forms, candidates.coefficients, first, n, room.state)
+        finish_gains(room.state, regularization, gains[first : first + n])
+
+
+@kernel
+def gather(values: Array, places: Indices, out: Array) -> None:
+    """Overwrite `out` with the values at some places, with any value for a place below 0."""
+    for o in range(len(places)):
+        out[o] = values[max(places[o], 0)]
+
+
+@kernel
+def add_product(x: Array, y: Array, out: Array) -> None:
+    """`out += x y`, element by element."""
+    for i in range(len(out)):
+        out[i] += x[i] * y[i]
+
+
+@kernel
+def add_multiple(scale: float, x: Array, out: Array) -> None:
+    """`out += scale x`."""
+    for i in range(len(out)):
+        out[i] += scale * x[i]
+
+
+@kernel
+def residual_products(p: int, query: HeldOut, c: Array, shared: Array, known: Array) -> None:
+    """Turn the products x into g = x - G c; add c'(x + g) to `shared`, w_q'x + c'k to `known`."""
+    n = len(known)
+    for a in range(p):
+        x, c_a = query.products[a][:n], c[a][:n]
+        add_multiple(query.weights[query.members[a], 0], x, known)
+        add_multiple(query.pull[a], c_a, known)
+        add_product(c_a, x, shared)
+        for b in range(p):
+            add_multiple(-query.gram[a, b], c[b][:n], x)
+        add_product(c_a, x, shared)
+
+
+@kernel
+def start_present(
+    weight: float, squares: Array, products: Array, regularization: float, present: Array
+) -> None:
+    """Turn rows of `present` into s, r, u and v before the forms.
+
+    They come as A[i,i], b[i], A[S,i]'c_i, A[S,i]'w, c'(x + g) and w_q'x + c'k; `squares` is the
+    unweighted A_q[i,i], `products` is b_q[i].
+    """
+    for i in range(len(squares)):
+        own, product = weight * squares[i], products[i]
+        shared, known = present[4, i], present[5, i]
+        s = (present[0, i] - own) + regularization - (present[2, i] - shared)
+        r = (present[1, i] - product) - (present[3, i] - known)
+        present[0, i], present[1, i] = s, r
+        present[2, i], present[3, i] = product - known, max(own - shared, 0.0)
+
+
+@kernel
+def present_gains(
+    found: Found,
+    weight: float,
+    query: HeldOut,
+    candidates: Candidates,
+    regularization: float,
+    room: Room,
+) -> None:
+    """Overwrite those of the gains whose candidates vary in the query."""
+    n, p = found.n_present, found.n_members
+    places, squares = query.entries.roles[:n], query.entries.squares[:n]
+    present, gains = room.present, room.present[6][:n]
+    for a in range(p):
+        gather(candidates.coefficients[query.members[a]], places, room.coefficients[a])
+    gather(candidates.diagonal, places, present[0])
+    gather(candidates.products, places, present[1])
+    gather(candidates.explained_diagonal, places, present[2])
+    gather(candidates.explained_products, places, present[3])
+    present[4:6, :n] = 0.0
+    residual_products(p, query, room.coefficients, present[4][:n], present[5][:n])
+    start_present(weight, squares, query.products[p], regularization, present)
+    add_forms(present_forms(p, query), query.products, 0, n, present)
+    finish_gains(present, regularization, gains)
+    for o in range(n):
+        if places[o] >= 0 and squares[o] > 0.0:
+            room.gains[places[o]] = gains[o]
+
+
+@kernel
+def room_for_candidates(query: HeldOut, n_candidates: int) -> Room:
+    """Room for the candidates of any query that `query` has room for."""
+    shape = query.products.shape
+    return Room(
+        np.empty((4, STRIP)), np.empty((7, shape[1])), np.empty(shape), np.empty(n_candidates)
+    )
+
+
+@kernel
+def add_gains(
+    x: Csr,
+    relevance: Array,
+    queries: Queries,
+    fit: Fit,
+    candidates: Candidates,
+    gains: Array,
+) -> float:
+    """Add what each candidate would change of the leave-query-out error to `gains`.
+
+    Parameters
+    ----------
+    relevance
+        (n_documents,) without NaN.
+    gains
+        (n_candidates,); negative where the error falls.
+
+    Returns
+    -------
+    The error with S alone, summed over the queries in order.
+    """
+    query, error = room_for_queries(x, queries, fit), 0.0
+    room = room_for_candidates(query, len(gains))
+    for q in range(len(queries.ptr) - 1):
+        weight = queries.weights[q]
+        found = enter_query(x, relevance, queries, q, fit, query)
+        p = found.n_members
+        if p > 0:
+            hold_out(p, fit, query)
+            error += fit_others(queries.ptr[q + 1] - queries.ptr[q], p, weight, query)
+        else:
+            error += found.label_norm
+        if len(gains) == 0:
+            continue
+        if p > 0:
+            absent_gains(p, query, candidates, fit.regularization, room)
+        else:
+            room.gains[:] = 0.0
+        present_gains(found, weight, query, candidates, fit.regularization, room)
+        gains += room.gains
+    return error
+
+
+@kernel
+def held_out_factors(
+    x: Csr, relevance: Array, queries: Queries, fit: Fit, factors: Array, left_out: Array
+) -> None:
+    """Overwrite what `lqo_predictions.held_out_weights` takes.
+
+    Parameters
+    ----------
+    factors
+        (n_groups, t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
+    left_out
+        (n_queries, t) c_q[S].
+    """
+    query, lanes = room_for_queries(x, queries, fit), factors.shape[2]
+    for q in range(len(queries.ptr) - 1):
+        found = enter_query(x, relevance, queries, q, fit, query)
+        hold_out(found.n_members, fit, query)
+        factors[q // lanes, :, q % lanes] = query.factor[:, 0]
+        left_out[q] = query.weights[:, 0]
+
+
+@kernel
+def fit_to_all(
+    fit: Fit, coefficients: Array, explained_diagonal: Array, explained_products: Array
+) -> None:
+    """Overwrite the last three with what S explains of every candidate.
+
+    `coefficients` comes as (t, n_candidates) A[S, i]. Every candidate goes through the same
+    operations, so copies stay equal in every bit.
+    """
+    t = len(fit.selected)
+    factor, column, corner = np.empty((packed_row(t), 1)), np.empty((t, 1)), np.empty(1)
+    for k in range(t):
+        column[:k, 0] = fit.gram[:k, k]
+        corner[0] = fit.gram[k, k] + fit.regularization
+        append_to_factors(factor, column[:k], corner, fit.regularization)
+    labels = fit.products.copy().reshape(t, 1)
+    solve_lower(factor, labels)
+    explained_diagonal[:] = 0.0
+    explained_products[:] = 0.0
+    for j in range(t):
+        own, row = coefficients[j], factor[packed_row(j) : packed_row(j + 1), 0]
+        for k in range(j):
+            own -= row[k] * coefficients[k]
+        own /= row[j]
+        explained_diagonal += own * own
+        explained_products += own * labels[j, 0]
+    for j in range(t - 1, -1, -1):
+        own, row = coefficients[j], factor[packed_row(j) : packed_row(j + 1), 0]
+        own /= row[j]
+        for k in range(j):
+            coefficients[k] -= row[k] * own
+
+
+def explain(fit: Fit, total_columns: Array, diagonal: Array, products: Array) -> Candidates:
+    """What the selected features explain of the candidates, over all queries.
+
+    Parameters
+    ----------
+    total_columns
+        (t, n_candidates) A[S, i].
+    diagonal, products
+        (n_candidates,) A[i, i] and b[i].
+    """
+    coefficients = total_columns.copy()
+    explained = np.zeros((2, len(diagonal)))
+    fit_to_all(fit, coefficients, explained[0], explained[1])
+    return Candidates(coefficients, diagonal, products, explained[0], explained[1])
+
+
+def roles(n_features: int, selected: Indices, candidates: Indices) -> Indices:
+    """(n_features,) what each feature is asked, see `Fit`; no candidate is selected."""
+    role = np.full(n_features, NOT_ASKED)
+    role[candidates] = np.arange(len(candidates))
+    role[selected] = -2 - np.arange(len(selected))
+    return role

@@ -1,0 +1,336 @@
+"""One query of CSR features held out: what only the selected features that occur in it change.
+
+S is the ordered list of selected features, P those p <= t of them that vary within the query; all
+others have nothing but zeros in A_q and b_q. So the query is described by X_q[:, P], centred, and
+by matrices of p x p numbers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.gram.dense import Queries
+from dranking.kernels.gram.sparse import Csr
+from dranking.kernels.lqo.packed_triangles import append_to_factors, solve_lower, solve_upper
+from dranking.kernels.machine.compile import kernel
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+NOT_ASKED = -1
+"""Role of a feature that is neither candidate nor selected."""
+
+
+class Fit(NamedTuple):
+    """The features selected, and their part of the sums over all queries.
+
+    Attributes
+    ----------
+    role
+        (n_features,) place of a feature among the candidates, or -2 - j for the j-th selected
+        one, or `NOT_ASKED`.
+    selected
+        (t,) S.
+    gram
+        (t, t) A[S, S]; row j is that of the j-th feature.
+    products
+        (t,) b[S].
+    regularization
+        lambda.
+    """
+
+    role: Indices
+    selected: Indices
+    gram: Array
+    products: Array
+    regularization: float
+
+
+class Entries(NamedTuple):
+    """The nonzeros of one query, of features that have a role, feature by feature.
+
+    Attributes
+    ----------
+    next
+        (n_features,) room to sort in: -1 for features without a role, else 0 between queries.
+    features, roles
+        (n_present,) the features that occur, in no order, and what they are.
+    ptr
+        (n_present + 1,) offsets of their entries.
+    means, squares
+        (n_present,) of each over all documents, and its centred sum of squares: exactly zero for a
+        feature that is constant.
+    documents, values
+        (n_entries,) in the order of the documents, counted from the first of the query.
+    """
+
+    next: Indices
+    features: Indices
+    roles: Indices
+    ptr: Indices
+    means: Array
+    squares: Array
+    documents: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+class HeldOut(NamedTuple):
+    """Room for one query, used again for the next.
+
+    Attributes
+    ----------
+    entries
+        Its nonzeros.
+    members
+        (p,) places of P in S, ascending.
+    local
+        (t,) places of S among the features that occur, or -1 where one does not vary.
+    columns
+        (p + 1, n_documents) X_q[:, P] and y_q, centred.
+    rest
+        (p + 1,) what these rounded columns do not sum to zero.
+    products
+        (p + 1, n_present) A_q[P, i] and b_q[i] of the features that occur.
+    gram
+        (p, p) G = A_q[P, P].
+    inverse
+        (p, p) N = M_q[S, S]^-1 at P.
+    factor
+        (t (t + 1) / 2, 1) packed Cholesky factor of M_q[S, S].
+    weights
+        (t, 1) those of S fitted to all other queries.
+    pull
+        (p,) X_q[:, P]' p_q, p_q the residual of the labels while the query is held out.
+    """
+
+    entries: Entries
+    members: Indices
+    local: Indices
+    columns: Array
+    rest: Array
+    products: Array
+    gram: Array
+    inverse: Array
+    factor: Array
+    weights: Array
+    pull: Array
+
+
+class Found(NamedTuple):
+    """Features that occur in a query, those of S that vary, and y_q . y_q."""
+
+    n_present: int
+    n_members: int
+    label_norm: float
+
+
+@kernel
+def room_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
+    """Room for any of these queries."""
+    n, t = len(fit.role), len(fit.selected)
+    n_documents, n_values = 0, 0
+    for q in range(len(queries.ptr) - 1):
+        start, end = queries.ptr[q], queries.ptr[q + 1]
+        n_documents = max(n_documents, end - start)
+        n_values = max(n_values, x.indptr[end] - x.indptr[start])
+    most = min(n, n_values)
+    entries = Entries(
+        np.where(fit.role == NOT_ASKED, -1, 0),
+        np.empty(most, dtype=np.int64),
+        np.empty(most, dtype=np.int64),
+        np.zeros(most + 1, dtype=np.int64),
+        np.empty(most),
+        np.empty(most),
+        np.empty(n_values, dtype=np.int32),
+        np.empty(n_values, dtype=np.float32),
+    )
+    return HeldOut(
+        entries,
+        np.empty(t, dtype=np.int64),
+        np.empty(t, dtype=np.int64),
+        np.empty((t + 1, n_documents)),
+        np.empty(t + 1),
+        np.empty((t + 1, most)),
+        np.empty((t, t)),
+        np.empty((t, t)),
+        np.empty((t * (t + 1) // 2, 1)),
+        np.empty((t, 1)),
+        np.empty(t),
+    )
+
+
+@kernel
+def sort_entries(x: Csr, start: int, end: int, entries: Entries) -> int:
+    """Fill features, ptr, documents and values; returns how many features occur."""
+    following, features, ptr = entries.next, entries.features, entries.ptr
+    n_present = 0
+    for e in range(x.indptr[start], x.indptr[end]):
+        i = x.indices[e]
+        count = following[i]
+        if count >= 0:
+            if count == 0:
+                features[n_present] = i
+                n_present += 1
+            following[i] = count + 1
+    for o in range(n_present):
+        i = features[o]
+        ptr[o + 1] = ptr[o] + following[i]
+        following[i] = ptr[o]
+    for d in range(start, end):
+        for e in range(x.indptr[d], x.indptr[d + 1]):
+            i = x.indices[e]
+            place = following[i]
+            if place >= 0:
+                entries.documents[place] = d - start
+                entries.values[place] = x.data[e]
+                following[i] = place + 1
+    for o in range(n_present):
+        following[features[o]] = 0
+    return n_present
+
+
+@kernel
+def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
+    """Fill roles, means, squares, local and members; returns the number of members."""
+    entries, local, p = query.entries, query.local, 0
+    local[:] = -1
+    for o in range(n_present):
+        values = entries.values[entries.ptr[o] : entries.ptr[o + 1]]
+        mean, squares = 0.0, 0.0
+        for value in values:
+            mean += value
+        mean /= size
+        for value in values:
+            difference = value - mean
+            squares += difference * difference
+        squares += (size - len(values)) * mean * mean
+        role = fit.role[entries.features[o]]
+        if role < NOT_ASKED and squares > 0.0:
+            local[-2 - role] = o
+        entries.means[o], entries.squares[o], entries.roles[o] = mean, squares, role
+    for j in range(len(local)):
+        if local[j] >= 0:
+            query.members[p] = j
+            p += 1
+    return p
+
+
+@kernel
+def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tuple[float, float]:
+    """Overwrite `labels` with the centred relevance of documents start to end.
+
+    Returns their squared norm, and what the rounded labels do not sum to zero.
+    """
+    centre, norm, rest = 0.0, 0.0, 0.0
+    for d in range(start, end):
+        centre += relevance[d]
+    centre /= end - start
+    for d in range(end - start):
+        label = relevance[start + d] - centre
+        labels[d] = label
+        norm += label * label
+        rest += label
+    return norm, rest
+
+
+@kernel
+def centre_members(p: int, size: int, query: HeldOut) -> None:
+    """Fill the columns of the members, and their rest."""
+    entries = query.entries
+    for a in range(p):
+        o, column, rest = query.local[query.members[a]], query.columns[a], 0.0
+        mean = entries.means[o]
+        column[:size] = -mean
+        for e in range(entries.ptr[o], entries.ptr[o + 1]):
+            column[entries.documents[e]] = entries.values[e] - mean
+        for d in range(size):
+            rest += column[d]
+        query.rest[a] = rest
+
+
+@kernel
+def multiply(entries: Entries, column: Array, rest: float, weight: float, products: Array) -> None:
+    """Overwrite `products` (n_present,) with those of a centred column and the features."""
+    ptr, documents, values, means = entries.ptr, entries.documents, entries.values, entries.means
+    for o in range(len(products)):
+        total = 0.0
+        for e in range(ptr[o], ptr[o + 1]):
+            total += column[documents[e]] * values[e]
+        # What centring left over, times the mean: the other side of the centring.
+        products[o] = weight * (total - rest * means[o])
+
+
+@kernel
+def enter_query(
+    x: Csr, relevance: Array, queries: Queries, q: int, fit: Fit, query: HeldOut
+) -> Found:
+    """Fill what the nonzeros of query q say: all up to `products`."""
+    start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
+    n_present = sort_entries(x, start, end, query.entries)
+    p = find_members(n_present, end - start, fit, query)
+    centre_members(p, end - start, query)
+    norm, query.rest[p] = centre_labels(relevance, start, end, query.columns[p])
+    for a in range(p + 1):
+        products = query.products[a, :n_present]
+        multiply(query.entries, query.columns[a], query.rest[a], weight, products)
+    return Found(n_present, p, weight * norm)
+
+
+@kernel
+def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
+    """Fill gram, factor, and c_q[S] in the place of weights.
+
+    The sums are those of the Gram rows, bit for bit: a feature that occurs in this query alone
+    leaves exactly nothing.
+    """
+    gram, members, weights = query.gram, query.members, query.weights
+    weights[:, 0] = fit.products
+    for b in range(p):
+        products = query.products[:, query.local[members[b]]]
+        for a in range(b + 1):
+            gram[a, b] = products[a]
+            gram[b, a] = products[a]
+        weights[members[b], 0] -= products[p]
+    t, b = len(fit.selected), 0
+    column, corner = np.empty((t, 1)), np.empty(1)
+    for k in range(t):
+        column[:k, 0] = fit.gram[:k, k]
+        corner[0] = fit.gram[k, k]
+        if b < p and members[b] == k:
+            for a in range(b):
+                column[members[a], 0] -= gram[a, b]
+            corner[0] -= gram[b, b]
+            b += 1
+        corner[0] += fit.regularization
+        append_to_factors(query.factor, column[:k], corner, fit.regularization)
+
+
+@kernel
+def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
+    """Turn c_q[S] into weights, y_q into p_q; fill inverse and pull; returns e[q] = p_q . p_q.
+
+    `size` is the number of documents of the query, `weight` its own.
+    """
+    solve_lower(query.factor, query.weights)
+    solve_upper(query.factor, query.weights)
+    unit = np.empty(query.weights.shape)
+    for b in range(p):
+        unit[:] = 0.0
+        unit[query.members[b]] = 1.0
+        solve_lower(query.factor, unit)
+        solve_upper(query.factor, unit)
+        for a in range(p):
+            query.inverse[a, b] = unit[query.members[a], 0]
+    columns, error = query.columns[: p + 1, :size], 0.0
+    left = columns[p]
+    for a in range(p):
+        left -= columns[a] * query.weights[query.members[a], 0]
+    for d in range(size):
+        error += left[d] * left[d]
+    for a in range(p):
+        pull = 0.0
+        for d in range(size):
+            pull += columns[a, d] * left[d]
+        query.pull[a] = weight * pull
+    return weight * error

@@ -1,0 +1,142 @@
+"""A forward selection by what all queries together say, which foretells that of the criterion.
+
+With many queries, leaving one out changes little: the candidate with the smallest leave-query-out
+error is mostly the one with the smallest error of the fit to all, and that follows from A and b
+alone. S is the ordered list of features eliminated so far, f the next one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.machine.compile import kernel
+
+Array = NDArray[np.float64]
+
+
+LARGEST = 127
+"""Of an int8. Rounding changes a feature by less than its spread: among n documents the largest
+number is at most the root of n times that, and n is some thousands."""
+
+VECTOR = 16
+"""Numbers of four bytes in the widest registers: sums of whole ones have no rest to be added one by
+one."""
+
+TINY = 1e-37
+"""Multiples of smaller units are zero: what one over them is, is no float32."""
+
+
+class Totals(NamedTuple):
+    """A + lambda I and b after eliminating S.
+
+    Attributes
+    ----------
+    basis
+        (size, n_features): row j is that of A + lambda I at the j-th feature of S after
+        eliminating those before it, over the root of its pivot.
+    left
+        (n_features,) diagonal of A + lambda I, at least lambda.
+    products
+        (n_features,) b.
+    """
+
+    basis: Array
+    left: Array
+    products: Array
+
+
+@kernel
+def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: float) -> None:
+    """Eliminate f as well, t features being eliminated before; `row` (n_features,) is A[f, :]."""
+    basis, left, products = totals.basis, totals.left, totals.products
+    new = basis[t]
+    new[:] = row
+    new[f] += regularization
+    for j in range(t):
+        factor, before = basis[j, f], basis[j]
+        for i in range(len(new)):
+            new[i] -= factor * before[i]
+    scale = 1.0 / np.sqrt(max(new[f], regularization))
+    product = products[f] * scale
+    for i in range(len(new)):
+        new[i] *= scale
+        left[i] = max(left[i] - new[i] * new[i], regularization)
+        products[i] -= new[i] * product
+
+
+class RoundedDocuments(NamedTuple):
+    """Documents whose numbers take a byte each: a row of their products reads them all.
+
+    Attributes
+    ----------
+    numbers
+        (n_documents, at least n_features) int8 multiples of the units, and zeros up to a whole
+        `VECTOR`.
+    units
+        (1, n_features): the largest multiple of each is `LARGEST`.
+    squares
+        (1, n_features) sums of the squares of the multiples.
+    """
+
+    numbers: NDArray[np.int8]
+    units: Array
+    squares: Array
+
+
+def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
+    """Documents (n_documents, n_features), rounded."""
+    m, n = documents.shape
+    width = -(-n // VECTOR) * VECTOR
+    out = RoundedDocuments(np.zeros((m, width), np.int8), np.zeros((1, n)), np.zeros((1, n)))
+    round_documents(documents, out.numbers, out.units[0], out.squares[0])
+    return out
+
+
+@kernel
+def round_documents(
+    documents: NDArray[np.float32], numbers: NDArray[np.int8], units: Array, squares: Array
+) -> None:
+    """Overwrite numbers, units and squares, see `RoundedDocuments`; the latter are zeros."""
+    n = len(units)
+    for d in range(len(documents)):
+        for i in range(n):
+            units[i] = max(units[i], np.float64(abs(documents[d, i])))
+    per_unit = np.zeros(n, np.float32)
+    for i in range(n):
+        units[i] /= LARGEST
+        if units[i] > TINY:
+            per_unit[i] = 1.0 / units[i]
+    for d in range(len(documents)):
+        for i in range(n):
+            number = np.rint(documents[d, i] * per_unit[i])
+            numbers[d, i] = np.int8(number)
+            squares[i] += number * number
+
+
+@kernel
+def add_sampled_row(
+    numbers: NDArray[np.int8], units: Array, ends: NDArray[np.int64], f: int, row: Array
+) -> None:
+    """Add the products of feature f with all features to `row` (n_features,).
+
+    Parameters
+    ----------
+    numbers, units
+        Those of `RoundedDocuments` behind each other: (n_documents, at least n_features), and
+        (n_parts, n_features).
+    ends
+        (n_parts,) behind the last document of each: at most 2^17, or sums of int32 might overflow.
+    """
+    first, of_part = 0, np.empty(numbers.shape[1], np.int32)
+    for part in range(len(ends)):
+        of_part[:] = 0
+        for d in range(first, ends[part], 2):
+            last = min(d + 1, ends[part] - 1)
+            one, other = numbers[d], numbers[last]
+            a, b = np.int32(one[f]), np.int32(other[f] if last > d else 0)
+            for i in range(len(of_part)):
+                of_part[i] += a * one[i] + b * other[i]
+        first, unit = ends[part], units[part, f]
+        for i in range(len(row)):
+            row[i] += of_part[i] * unit * units[part, i]

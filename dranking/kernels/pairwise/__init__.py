@@ -1,0 +1,1 @@
+"""Sums over pairs of documents, and steps on pairs."""

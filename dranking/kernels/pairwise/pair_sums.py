@@ -1,0 +1,316 @@
+"""Sums over the pairs of a query with different relevance, without listing the pairs.
+
+A pair (a, b), a more relevant than b, is *active* at a margin while score[a] - score[b] < margin.
+Two sweeps over the documents in order of score, with sums per grade in a Fenwick tree, find for
+every document the number of its active partners and the sum of their values: O(l log l) a query
+(Airola, Pahikkala, Salakoski: Training linear ranking SVMs in linearithmic time using red-black
+trees, 2011; Lee, Lin: Large-scale linear RankSVM, 2014).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.machine.compile import inlined, kernel
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """Which documents make pairs.
+
+    Attributes
+    ----------
+    ranks
+        (n_documents,) rank of each grade within its query.
+    query_ptr
+        (n_queries + 1,) row offsets.
+    weights
+        (n_queries,) query weights.
+    """
+
+    ranks: Ints
+    query_ptr: Ints
+    weights: Array
+
+
+class Tangent(NamedTuple):
+    """A sum of hinges at one vector of scores.
+
+    Attributes
+    ----------
+    scores
+        (n_documents,).
+    order
+        (n_documents,) documents of each query by ascending score, counted within the query.
+    numbers
+        (n_documents,) weighted number of active partners.
+    """
+
+    scores: Array
+    order: Ints
+    numbers: Array
+
+
+@kernel
+def grade_ranks(relevance: Array, query_ptr: Ints, ranks: Ints) -> None:
+    """Overwrite `ranks` (n_documents,) with the rank, from 0, of each grade within its query."""
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        order = np.argsort(relevance[start:end])
+        rank = -1
+        last = 0.0
+        for i in order:
+            if rank < 0 or relevance[start + i] > last:
+                rank += 1
+                last = relevance[start + i]
+            ranks[start + i] = rank
+
+
+@kernel
+def count_pairs(ranks: Ints, query_ptr: Ints, counts: Array) -> None:
+    """Overwrite `counts` (n_queries,) with the number of pairs of different rank."""
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        of_rank = np.zeros(end - start)
+        for d in range(start, end):
+            of_rank[ranks[d]] += 1.0
+        n_lower = 0.0
+        counts[q] = 0.0
+        for n in of_rank:
+            counts[q] += n * n_lower
+            n_lower += n
+
+
+@inlined
+def add_to_tree(counts: Array, sums: Array, rank: int, value: float) -> None:
+    """Add a document of a rank to a Fenwick tree."""
+    i = rank + 1
+    while i < len(counts):
+        counts[i] += 1.0
+        sums[i] += value
+        i += i & -i
+
+
+@inlined
+def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
+    """Number and sum of values of the documents in the tree with a lower rank."""
+    count = total = 0.0
+    i = rank
+    while i > 0:
+        count += counts[i]
+        total += sums[i]
+        i -= i & -i
+    return count, total
+
+
+@kernel
+def active_partners(
+    scores: Array,
+    order: Ints,
+    ranks: Ints,
+    margin: float,
+    values: Array,
+    balance: Array,
+    number: Array,
+    total: Array,
+) -> None:
+    """Overwrite the sums over the active pairs of each document of one query.
+
+    Parameters
+    ----------
+    scores, ranks
+        (l,).
+    order
+        (l,) documents by ascending score.
+    values
+        (l,) what is summed.
+    balance
+        (l,) active partners that should rank below, less those that should rank above.
+    number, total
+        (l,) active partners, and the sum of their values.
+    """
+    n = len(scores)
+    top = ranks.max()
+    counts, sums = np.zeros(top + 2), np.zeros(top + 2)
+    nearer = n - 1
+    for k in range(n - 1, -1, -1):
+        a = order[k]
+        while nearer >= 0 and scores[a] - scores[order[nearer]] < margin:
+            add_to_tree(counts, sums, ranks[order[nearer]], values[order[nearer]])
+            nearer -= 1
+        balance[a], total[a] = below_in_tree(counts, sums, ranks[a])
+        number[a] = balance[a]
+    counts[:] = 0.0
+    sums[:] = 0.0
+    nearer = 0
+    for b in order:
+        while nearer < n and scores[order[nearer]] - scores[b] < margin:
+            add_to_tree(counts, sums, top - ranks[order[nearer]], values[order[nearer]])
+            nearer += 1
+        count, value = below_in_tree(counts, sums, top - ranks[b])
+        balance[b] -= count
+        number[b] += count
+        total[b] += value
+
+
+@kernel
+def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> float:
+    """Weighted sum of plain hinges over all pairs, ``sum max(0, margin - (s_a - s_b))``.
+
+    `slopes` (n_documents,) is overwritten with a subgradient by the scores (n_documents,).
+    """
+    hinge = 0.0
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = scores[start:end], groups.ranks[start:end]
+        slopes[start:end] = 0.0
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        active_partners(s, np.argsort(s), ranks, margin, s, balance, number, total)
+        shortfall = 0.0
+        for i in range(end - start):
+            shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
+            slopes[start + i] = -groups.weights[q] * balance[i]
+        hinge += groups.weights[q] * shortfall
+    return hinge
+
+
+@kernel
+def inverted_pairs(
+    groups: Groups, values: Array, scores: Array, numbers: Array, sums: Array
+) -> None:
+    """Count the pairs of each query that are scored the wrong way round; ties are not.
+
+    Parameters
+    ----------
+    values, scores
+        (n_documents,).
+    numbers, sums
+        (n_queries,) overwritten with the number of such pairs, and with the sum of their
+        differences of `values`.
+    """
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = scores[start:end], groups.ranks[start:end]
+        numbers[q] = sums[q] = 0.0
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        active_partners(s, np.argsort(s), ranks, 0.0, s, balance, number, total)
+        for i in range(end - start):
+            numbers[q] += 0.5 * number[i]
+            sums[q] += balance[i] * values[start + i]
+
+
+@kernel
+def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) -> float:
+    """Sums of squared hinges over all pairs, ``sum_m c_m max(0, m - (s_a - s_b))^2``, weighted.
+
+    Parameters
+    ----------
+    margins
+        (n_margins, 2) of m and c_m.
+    tangent
+        The scores; `order` and `numbers` are overwritten.
+    slopes
+        (n_documents,) overwritten with the derivatives by the scores.
+
+    Returns
+    -------
+    The sum.
+    """
+    loss = 0.0
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = tangent.scores[start:end], groups.ranks[start:end]
+        order, numbers = tangent.order[start:end], tangent.numbers[start:end]
+        order[:] = np.argsort(s)
+        numbers[:] = 0.0
+        slopes[start:end] = 0.0
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        for k in range(len(margins)):
+            margin, weight = margins[k, 0], margins[k, 1] * groups.weights[q]
+            active_partners(s, order, ranks, margin, s, balance, number, total)
+            shortfall = by_slope = 0.0
+            for i in range(end - start):
+                slope = 2.0 * (s[i] * number[i] - total[i] - margin * balance[i])
+                shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
+                by_slope += slope * s[i]
+                slopes[start + i] += weight * slope
+                numbers[i] += weight * number[i]
+            # With x the shortfalls: sum of slope s is -2 (sum x margin - sum x^2).
+            loss += weight * (margin * shortfall + 0.5 * by_slope)
+    return loss
+
+
+@kernel
+def hinge_curvature(
+    groups: Groups, margins: Array, tangent: Tangent, direction: Array, out: Array
+) -> None:
+    """Overwrite `out` with the (generalised) second derivative of `hinge_loss` times a direction.
+
+    `direction` (n_documents,) is in the space of scores; `tangent` is what `hinge_loss` left.
+    """
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = tangent.scores[start:end], groups.ranks[start:end]
+        order, d = tangent.order[start:end], direction[start:end]
+        for i in range(start, end):
+            out[i] = 2.0 * tangent.numbers[i] * direction[i]
+        if ranks.max() == 0:
+            continue
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        for k in range(len(margins)):
+            weight = 2.0 * margins[k, 1] * groups.weights[q]
+            active_partners(s, order, ranks, margins[k, 0], d, balance, number, total)
+            for i in range(end - start):
+                out[start + i] -= weight * total[i]
+
+
+@kernel
+def logistic_loss(groups: Groups, scores: Array, slopes: Array) -> float:
+    """Weighted sum of ``log(1 + exp(s_b - s_a))`` over all pairs; `slopes` as in `hinge_loss`."""
+    ranks, query_ptr = groups.ranks, groups.query_ptr
+    loss = 0.0
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        slopes[start:end] = 0.0
+        of_query = 0.0
+        for a in range(start, end):
+            for b in range(start, end):
+                if ranks[a] > ranks[b]:
+                    gap = scores[a] - scores[b]
+                    small = np.exp(-abs(gap))
+                    of_query += max(-gap, 0.0) + np.log1p(small)
+                    share = groups.weights[q] * (small if gap > 0.0 else 1.0) / (1.0 + small)
+                    slopes[a] -= share
+                    slopes[b] += share
+        loss += groups.weights[q] * of_query
+    return loss
+
+
+@kernel
+def logistic_curvature(groups: Groups, scores: Array, direction: Array, out: Array) -> None:
+    """Overwrite `out` with the second derivative of `logistic_loss` times a direction."""
+    ranks, query_ptr = groups.ranks, groups.query_ptr
+    out[:] = 0.0
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        for a in range(start, end):
+            for b in range(start, end):
+                if ranks[a] > ranks[b]:
+                    small = np.exp(-abs(scores[a] - scores[b]))
+                    bend = groups.weights[q] * small / ((1.0 + small) * (1.0 + small))
+                    change = bend * (direction[a] - direction[b])
+                    out[a] += change
+                    out[b] -= change

@@ -1,0 +1,191 @@
+"""Stochastic gradient steps on pairs of documents, O(nonzeros of the pair) each.
+
+The weights are w = s v with a scalar s, so that their decay costs nothing. For the sum of the
+iterates, `v += d` goes with `u += S d`, where S is the sum of the past s that count: the sum is
+S v - u (Pegasos: Shalev-Shwartz et al. 2007; Sculley 2009; Tsivtsivadze et al. 2012).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.pairwise.differences import (
+    Rows,
+    add,
+    dot,
+    entry_ranges,
+    squared_norm,
+    subtract,
+)
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HINGE, SQUARED_HINGE, LOGISTIC, SQUARED, MARGIN_HINGE = range(5)
+
+SMALLEST_SCALE = 1e-4
+"""Below it s is worked into v: S v - u loses as many digits as s has zeros."""
+
+
+class Steps(NamedTuple):
+    """What the steps are.
+
+    Attributes
+    ----------
+    loss
+        `HINGE`, `SQUARED_HINGE`, `LOGISTIC`, `SQUARED`; or `MARGIN_HINGE`, whose margin is the
+        label.
+    regularization
+        lambda.
+    inverse_eta0
+        Step t is of length 1 / (lambda t + this); 0 for pure Pegasos.
+    radius
+        Weights outside the ball of this radius are projected onto it; infinite for none.
+    average_from
+        Iterates after this step count for the sum.
+    """
+
+    loss: int
+    regularization: float
+    inverse_eta0: float
+    radius: float
+    average_from: int
+
+
+class Batch(NamedTuple):
+    """Pairs, in the order of the steps: (n_pairs,) rows of both documents, and labels."""
+
+    better: Ints
+    worse: Ints
+    labels: Array
+
+
+class Iterate(NamedTuple):
+    """Where the steps are: (n_features,) weights w, and the sum of the iterates that count."""
+
+    weights: Array
+    total: Array
+
+
+class Sums(NamedTuple):
+    """(n_features,) v and u of the module's text."""
+
+    v: Array
+    u: Array
+
+
+@inlined
+def loss_and_slope(loss: int, y: float, f: float) -> tuple[float, float]:
+    """Loss of the difference of scores f for the label y, and minus its derivative by f."""
+    gap = 1.0 - y * f
+    if loss == SQUARED:
+        value, slope = 0.5 * (y - f) * (y - f), y - f
+    elif loss == MARGIN_HINGE:
+        value, slope = max(y - f, 0.0), 1.0 if y > f else 0.0
+    elif loss == LOGISTIC:
+        small = np.exp(-abs(y * f))  # never overflows
+        value = max(-y * f, 0.0) + np.log1p(small)
+        slope = y * (small if y * f > 0.0 else 1.0) / (1.0 + small)
+    elif gap <= 0.0:
+        value, slope = 0.0, 0.0
+    elif loss == SQUARED_HINGE:
+        value, slope = gap * gap, 2.0 * y * gap
+    else:
+        value, slope = gap, y
+    return value, slope
+
+
+@kernel
+def collect(sums: Sums, scale: float, scales: float, total: Array) -> None:
+    """Work s into v (it is 1 afterwards), and S and u into the sum of iterates (then 0)."""
+    v, u = sums.v, sums.u
+    for i in range(len(v)):
+        total[i] += scales * v[i] - u[i]
+        v[i] *= scale
+        u[i] = 0.0
+
+
+@kernel
+def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate) -> float:
+    """Take a step on each pair of a batch.
+
+    Parameters
+    ----------
+    t
+        Steps taken before.
+    iterate
+        Overwritten.
+
+    Returns
+    -------
+    Sum of the losses, each before its step; NaN, at the first difference of scores that is not
+    finite, if the steps diverge.
+    """
+    radius = steps.radius
+    v, total = iterate
+    sums = Sums(v, np.zeros(len(v)))
+    s, sum_s, losses = 1.0, 0.0, 0.0
+    norm = squared_norm(v, 0, len(v)) if radius < np.inf else 0.0  # of v
+    for k in range(len(batch.better)):
+        t += 1
+        n = subtract(rows, batch.better[k], batch.worse[k])
+        product = dot(rows, 0, n, v)
+        if not np.isfinite(s * product):
+            return np.nan
+        value, slope = loss_and_slope(steps.loss, batch.labels[k], s * product)
+        losses += value
+        inverse = steps.regularization * t + steps.inverse_eta0  # of the step length
+        # The first step of pure Pegasos would multiply by zero: w is zero then.
+        if inverse > steps.regularization:
+            s *= 1.0 - steps.regularization / inverse
+        if slope != 0.0:
+            c = np.divide(slope, inverse * s)  # infinite, where `/` would raise an error
+            add(rows, 0, n, c, v)
+            if sum_s > 0.0:
+                add(rows, 0, n, c * sum_s, sums.u)
+            if radius < np.inf:
+                norm += c * (2.0 * product + c * squared_norm(rows.values, 0, n))
+        if radius < np.inf and s * s * norm > radius * radius:
+            s = radius / np.sqrt(norm)
+        if t > steps.average_from:
+            sum_s += s
+        if s < SMALLEST_SCALE:
+            collect(sums, s, sum_s, total)
+            norm *= s * s
+            s, sum_s = 1.0, 0.0
+    collect(sums, s, sum_s, total)
+    return losses
+
+
+@kernel
+def pair_losses(
+    rows: Rows, batch: Batch, masses: Array, loss: int, weights: Array
+) -> tuple[float, float]:
+    """Sums of mass times loss over a batch at some weights (n_features,), and at none."""
+    losses, without = 0.0, 0.0
+    for k in range(len(batch.better)):
+        n = subtract(rows, batch.better[k], batch.worse[k])
+        value, _ = loss_and_slope(loss, batch.labels[k], dot(rows, 0, n, weights))
+        losses += masses[k] * value
+        value, _ = loss_and_slope(loss, batch.labels[k], 0.0)
+        without += masses[k] * value
+    return losses, without
+
+
+@kernel
+def largest_norms(rows: Rows, batch: Batch, ptr: Ints) -> Array:
+    """(n_groups,) largest |p|^2 of a batch within each group of adjacent columns.
+
+    `ptr` (n_groups + 1,) is the first column of each group, then the number of columns.
+    """
+    largest = np.zeros(len(ptr) - 1)
+    ranges = np.empty_like(ptr)
+    for k in range(len(batch.better)):
+        n = subtract(rows, batch.better[k], batch.worse[k])
+        entry_ranges(rows.columns, n, ptr, ranges)
+        for m in range(len(largest)):
+            norm = squared_norm(rows.values, ranges[m], ranges[m + 1])
+            largest[m] = max(largest[m], norm)
+    return largest

@@ -1,0 +1,1 @@
+"""Sparse bilinear preference learning."""

@@ -1,0 +1,1 @@
+"""Moments and Gram rows of a data set."""

@@ -1,0 +1,395 @@
+"""What RankRLS-type rankers read of the data: moments and Gram rows, summed over all queries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.engine.executor import Task
+from dranking.engine.tiles import Argument, Literal, Tiles
+from dranking.kernels.gram import per_query as gram
+from dranking.kernels.gram.dense import Moments
+from dranking.rankers.gram.sample import Sample, sample_of
+from dranking.rankers.gram.statistics_store import statistics_moments, statistics_rows
+
+Array = NDArray[np.float64]
+
+
+class BlockRows(NamedTuple):
+    """Gram rows kept of a block.
+
+    Attributes
+    ----------
+    fetch
+        (1,) number of the fetch that wrote last, counted from 1. It goes to another worker before
+        the rows, so that it is never ahead of them there.
+    rows
+        (capacity, n_queries, n_features), by slot.
+    totals
+        (J, n_features) sums over the queries of the rows fetched last.
+    """
+
+    fetch: NDArray[np.int64]
+    rows: Array
+    totals: Array
+
+
+class TotalMoments:
+    """What is known of A and b before any Gram row, from one pass over X.
+
+    Attributes
+    ----------
+    diagonal, products
+        (n_features,) diag A and b.
+    label_norm
+        y.y, the error of ranking at random.
+    sample
+        What guesses Gram rows, where there is one.
+    """
+
+    sample: Sample | None = None
+
+    def __init__(self, tiles: Tiles) -> None:
+        self.diagonal, self.products, self.label_norm = tiles.sum_blocks(
+            block_totals, name="moments"
+        )
+
+
+class QueryMoments(TotalMoments):
+    """The same with what is known of every A_q and b_q.
+
+    Attributes
+    ----------
+    blocks
+        The moments of every block, where the data is.
+    """
+
+    def __init__(self, tiles: Tiles) -> None:
+        self._tiles = tiles
+        self.blocks = tiles.map_blocks(block_moments, name="moments")
+        self.diagonal, self.products, self.label_norm = tiles.sum(
+            self.blocks, sum_moments, "moments"
+        )
+
+    @cached_property
+    def sample(self) -> Sample | None:  # type: ignore[override]
+        """Taken when it is asked for."""
+        return sample_of(self._tiles)
+
+
+class TotalRows(ABC):
+    """The Gram rows A[i, :] fetched so far, sums over all queries.
+
+    Parameters
+    ----------
+    tiles, moments
+        The data.
+    capacity
+        Rows that can be there at the same time.
+
+    Attributes
+    ----------
+    moments
+        The moments.
+    capacity, n_features
+        Rows that can be there at the same time, and all there are.
+    totals
+        Feature -> A[i, :] (n_features,), for the features ever fetched.
+    n_passes
+        Passes over X so far.
+    """
+
+    def __init__(self, tiles: Tiles, moments: TotalMoments, capacity: int) -> None:
+        self._tiles = tiles
+        self.moments = moments
+        self.capacity = capacity
+        self.n_features = tiles.dataset.n_features
+        self.totals: dict[int, Array] = {}
+        self.n_passes = 0
+        self._slots: dict[int, int] = {}
+
+    def drop(self, features: Sequence[int]) -> None:
+        """Let go of the rows of features that no path has selected; their sums stay."""
+        for feature in features:
+            del self._slots[feature]
+
+    def holds(self, feature: int) -> bool:
+        """Whether the row of a feature is there."""
+        return feature in self._slots
+
+    @property
+    def n_free(self) -> int:
+        """Rows that can be fetched before others are dropped."""
+        return self.capacity - len(self._slots)
+
+    def fetch(self, features: Sequence[int]) -> None:
+        """Compute the rows of features that are not there yet, in one pass over X."""
+        totals = self._sum_rows(features)
+        self.totals.update(zip(features, totals, strict=True))
+        self._slots.update(zip(features, self._free_slots(len(features)), strict=True))
+        self.n_passes += 1
+
+    def rows_of(self, features: Sequence[int]) -> Array:
+        """(t, n_features) A[S, :] of features S that were fetched at some time."""
+        rows = [self.totals[i] for i in features]
+        return np.array(rows).reshape(len(rows), self.n_features)
+
+    def between(self, features: Sequence[int]) -> Array:
+        """(t, t) A[S, S] of such features, symmetric in every bit."""
+        t, columns = len(features), np.array(features, dtype=np.int64)
+        rows = np.array([self.totals[i][columns] for i in features]).reshape(t, t)
+        between: Array = (rows + rows.T) / 2
+        return between
+
+    def _free_slots(self, number: int) -> list[int]:
+        """Where so many rows go that are fetched next."""
+        used = set(self._slots.values())
+        return [slot for slot in range(self.capacity) if slot not in used][:number]
+
+    @abstractmethod
+    def _sum_rows(self, features: Sequence[int]) -> Array:
+        """(J, n_features) rows that are not there yet, from one pass over X."""
+
+
+class GramRows(TotalRows):
+    """The Gram rows A_q[i, :] of every query as well.
+
+    Rows stay where the data is, or are computed anew where they are needed; only their sums
+    travel.
+
+    Parameters
+    ----------
+    tiles, moments
+        The data.
+    capacity
+        Rows that can be there at the same time.
+    keep
+        Whether rows are kept; else each use of them is one more pass.
+    """
+
+    moments: QueryMoments
+
+    def __init__(
+        self, tiles: Tiles, moments: QueryMoments, capacity: int, *, keep: bool = True
+    ) -> None:
+        super().__init__(tiles, moments, capacity)
+        self._keep = keep
+        self._rows: list[Task] = []
+        if keep:
+            self._rows = tiles.map_values(
+                room_for_rows, moments.blocks, Literal(capacity), name="rows"
+            )
+
+    def _sum_rows(self, features: Sequence[int]) -> Array:
+        wanted = np.array(features, dtype=np.int64)
+        if self._keep:
+            self._rows = self._tiles.map_blocks(
+                fetch_rows,
+                self.moments.blocks,
+                self._rows,
+                Literal(wanted),
+                Literal(np.array(self._free_slots(len(features)))),
+                Literal(self.n_passes + 1),
+                columns=wanted,
+                name="gram-rows",
+            )
+            totals: Array = self._tiles.sum(self._rows, row_totals, "gram-rows")
+        else:
+            sums = self._tiles.map_blocks(
+                fresh_totals,
+                self.moments.blocks,
+                Literal(wanted),
+                columns=wanted,
+                name="gram-rows",
+            )
+            totals = self._tiles.sum(sums, np.asarray, "gram-rows")
+        return totals
+
+    def map_with_rows(
+        self,
+        function: Callable[..., Any],
+        states: list[Task],
+        features: NDArray[np.int64],
+        *values: Argument,
+        name: str,
+        feature_block: int | None = None,
+    ) -> list[Task]:
+        """Run `function(state, rows, slots, *values)` for every block, or one feature block.
+
+        The row of the j-th of `features` (all fetched) for query q is `rows[slots[j], q, :]`.
+        """
+        if self._keep:
+            slots = np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
+            return self._tiles.map_values(
+                partial(with_kept_rows, function),
+                states,
+                self._rows,
+                Literal(slots),
+                *values,
+                name=name,
+                feature_block=feature_block,
+            )
+        self.n_passes += feature_block is None
+        return self._tiles.map_blocks(
+            partial(with_fresh_rows, function),
+            self.moments.blocks,
+            states,
+            Literal(features),
+            *values,
+            columns=features,
+            name=name,
+            feature_block=feature_block,
+        )
+
+
+def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
+    """Moments of one block."""
+    if isinstance(block, QueryStatistics):
+        return statistics_moments(block)
+    return gram.moments(block.features, block.relevance, block.query_ptr, block.weights)
+
+
+def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
+    """Sums over the queries of a block."""
+    return moments.totals[0], moments.totals[1], moments.label_norms.sum()
+
+
+def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any]:
+    """Moments of one block, summed over its queries."""
+    if isinstance(block, QueryStatistics) or not block.is_sparse:
+        return sum_moments(block_moments(block))
+    return gram.moment_totals(block.features, block.relevance, block.query_ptr, block.weights)
+
+
+def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
+    """Room for the Gram rows of a block; memory is taken as they are written."""
+    return _no_rows(np.empty((capacity, *moments.diagonal.shape)))
+
+
+def fetch_rows(
+    block: QueryBlock | QueryStatistics,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    kept: BlockRows,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    fetch: int,
+) -> BlockRows:
+    """Write more rows into slots that are free; `columns` are of features that are not all here.
+
+    A slot is written again only when no state is made of the row in it. So a task that runs once
+    more, because a worker was lost, writes nothing where later ones have written: it might undo
+    that, and all rows that are still used are there.
+    """
+    rows = kept.rows
+    if kept.fetch[0] >= fetch:
+        rows = np.empty((len(wanted), block.n_queries, block.n_features))
+        slots = np.arange(len(wanted))
+    if isinstance(block, QueryStatistics):
+        totals = statistics_rows(block, wanted, slots, rows)
+    else:
+        totals = gram.gram_rows(
+            block.features,
+            block.query_ptr,
+            block.weights,
+            moments.means,
+            wanted,
+            slots,
+            rows,
+            columns,
+        )
+    kept.fetch[0] = max(fetch, kept.fetch[0])  # not before its rows are there
+    return BlockRows(kept.fetch, kept.rows, totals)
+
+
+def row_totals(kept: BlockRows) -> Array:
+    """(J, n_features) sums of the rows fetched last."""
+    return kept.totals
+
+
+def fresh_totals(
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    wanted: NDArray[np.int64],
+) -> Array:
+    """(J, n_features) sums of rows that are not kept."""
+    return _fresh_rows(block, columns, moments, wanted).totals
+
+
+def with_kept_rows(
+    function: Callable[..., Any], state: Any, kept: BlockRows, slots: Any, *values: Any
+) -> Any:
+    """Run `function(state, rows, slots, *values)` on rows that were kept."""
+    return function(state, kept.rows, slots, *values)
+
+
+def with_fresh_rows(
+    function: Callable[..., Any],
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    state: Any,
+    features: NDArray[np.int64],
+    *values: Any,
+) -> Any:
+    """Run `function(state, rows, slots, *values)` on rows computed for it."""
+    rows = _fresh_rows(block, columns, moments, features).rows
+    return function(state, rows, np.arange(len(features)), *values)
+
+
+def _fresh_rows(
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    moments: Moments,
+    wanted: NDArray[np.int64],
+) -> BlockRows:
+    rows = np.empty((len(wanted), block.n_queries, block.n_features))
+    return fetch_rows(block, columns, moments, _no_rows(rows), wanted, np.arange(len(wanted)), 1)
+
+
+def _no_rows(rows: Array) -> BlockRows:
+    """Room for rows, none of which is there."""
+    return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, rows.shape[2])))
+
+
+def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
+    """(A + lambda I)^-1 b, for features of any scales.
+
+    Where lambda is lost in the rounding of A, features that copy each other leave directions that
+    are nothing but rounding; those get no weight.
+
+    Parameters
+    ----------
+    gram
+        (t, t) float64 A, symmetric.
+    products
+        (t,) float64 b.
+    regularization
+        lambda > 0.
+    """
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] += regularization
+    # A unit diagonal: what is lost then does not depend on the features' units.
+    scale = 1.0 / np.sqrt(shifted.diagonal())
+    shifted *= scale
+    shifted *= scale[:, None]
+    rounding = len(scale) * np.finfo(np.float64).eps
+    factor, failed = linalg.lapack.dpotrf(shifted, lower=True)
+    weights: Array
+    if not failed and factor.diagonal().min() ** 2 > rounding:
+        weights = scale * linalg.lapack.dpotrs(factor, scale * products, lower=True)[0]
+        return weights
+    values, vectors = linalg.eigh(shifted)
+    kept = values > rounding * values[-1]
+    values, vectors = values[kept], vectors[:, kept]
+    weights = scale * (vectors @ ((vectors.T @ (scale * products)) / values))
+    return weights

@@ -1,0 +1,177 @@
+"""A sample of the documents, which guesses Gram rows before any pass over X fetches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.engine.executor import with_one_blas_thread
+from dranking.engine.tiles import Literal, Tiles
+from dranking.kernels.gram.per_query import centre_first
+from dranking.kernels.lqo.upcoming import RoundedDocuments, add_sampled_row, rounded
+from dranking.kernels.machine.compile import frozen
+
+Array = NDArray[np.float64]
+
+MOST_PRODUCTS = 2**23
+"""Products of all features with each other, from every tile, that a sample may consist of."""
+
+MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
+"""Documents of a sample at most, and numbers in them: what correlations within some hundredths take
+is little beside a pass over X."""
+
+LEAST_DOCUMENTS = 32
+"""Of a block: a few would be of one query, or say nothing once they are centred."""
+
+MOST_WITHIN_STATISTICS = 2**15
+"""Documents whose statistics are a sample at most."""
+
+
+class Products(NamedTuple):
+    """The features in a sample, centred within queries.
+
+    Attributes
+    ----------
+    norms
+        (n_features,).
+    row
+        From a feature to its (n_features,) products with all features there.
+    """
+
+    norms: Array
+    row: Callable[[int], NDArray[np.floating]]
+
+
+class Sample:
+    """Some documents, evenly from all blocks, that guess Gram rows.
+
+    Parameters
+    ----------
+    taken
+        Waits for what they give; called where a row is asked for first.
+    """
+
+    def __init__(self, taken: Callable[[], Products]) -> None:
+        self._taken = taken
+        self._correlations: dict[int, Array] = {}
+
+    @cached_property
+    def _products(self) -> Products:
+        return self._taken()
+
+    def row(self, feature: int, diagonal: Array) -> Array:
+        """(n_features,) A[i, :] of a feature i by its correlations; `diagonal` is that of A."""
+        if feature not in self._correlations:
+            norms = self._products.norms * self._products.norms[feature]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                correlations = self._products.row(feature) / norms
+            # Of features without any norm, and where products of huge values have overflown.
+            correlations[~np.isfinite(correlations)] = 0.0
+            self._correlations[feature] = np.minimum(np.maximum(correlations, -1.0), 1.0)
+        scale = np.sqrt(diagonal * diagonal[feature])
+        row: Array = self._correlations[feature] * scale
+        return row
+
+
+def sample_of(tiles: Tiles) -> Sample | None:
+    """A sample of dense documents that are in memory, or of statistics; None of others.
+
+    Of documents in this process some are kept. Of others only sums travel: their products. Rows of
+    statistics are read as they are asked for, by this process.
+    """
+    dataset = tiles.dataset
+    if dataset.is_sparse or tiles.n_feature_blocks > 1:
+        return None
+    if not dataset.has_documents:
+        return Sample(partial(products_of_statistics, some_statistics(tiles)))
+    if not tiles.resident:
+        return None
+    n_documents = min(MOST_DOCUMENTS, MOST_NUMBERS // dataset.n_features)
+    per_block = Literal(max(LEAST_DOCUMENTS, -(-n_documents // dataset.n_blocks)))
+    if tiles.executor.in_process:
+        parts = tiles.map_blocks(round_first, per_block, name="sample")
+        return Sample(lambda: products_of_documents(tiles.gather(parts)))
+    if not is_summed(tiles.n_tiles, dataset.n_features):
+        return None
+    blocks = tiles.map_blocks(products_of_first, per_block, name="sample")
+    return Sample(lambda: summed_products(tiles.sum(blocks, np.asarray, "sample")))
+
+
+def summed_products(products: Array) -> Products:
+    """Those of all features with each other."""
+    return Products(np.sqrt(np.diagonal(products)), products.__getitem__)
+
+
+def products_of_documents(parts: Sequence[RoundedDocuments]) -> Products:
+    """Those of documents, in parts."""
+    numbers, units, squares = (np.concatenate(each) for each in zip(*parts, strict=True))
+    ends = np.cumsum([len(part.numbers) for part in parts])
+
+    def row(feature: int) -> Array:
+        products = np.zeros(units.shape[1])
+        add_sampled_row(frozen(numbers), frozen(units), frozen(ends), feature, products)
+        return products
+
+    return Products(np.sqrt((squares * units**2).sum(axis=0)), row)
+
+
+def some_statistics(tiles: Tiles) -> Callable[[], list[QueryStatistics]]:
+    """What gives some blocks of a statistics store, evenly: those that are there, or read anew."""
+    dataset = tiles.dataset
+    number = max(1, MOST_WITHIN_STATISTICS * dataset.n_blocks // dataset.n_documents)
+    chosen = slice(0, dataset.n_blocks, -(-dataset.n_blocks // number))
+    if tiles.resident and tiles.executor.in_process:
+        there = tiles.map_blocks(itself, name="sample")
+        return lambda: tiles.gather(there)[chosen]
+    indices = range(dataset.n_blocks)[chosen]
+    return lambda: [cast(QueryStatistics, dataset.block(index)) for index in indices]
+
+
+def itself(block: QueryStatistics) -> QueryStatistics:
+    """The block, which stays where it is."""
+    return block
+
+
+def products_of_statistics(given: Callable[[], list[QueryStatistics]]) -> Products:
+    """Those of some blocks."""
+    blocks = given()
+    squares = sum(block.weights @ block.diagonal for block in blocks)
+    return Products(np.sqrt(squares), partial(products_in, blocks))
+
+
+def products_in(blocks: Sequence[QueryStatistics], feature: int) -> Array:
+    """(n_features,) row of a feature of A, summed over the queries of some blocks."""
+    total = np.zeros(blocks[0].n_features)
+    for block in blocks:
+        [row] = block.rows([feature])
+        total += block.weights @ row
+    return total
+
+
+def is_summed(n_tiles: int, n_features: int) -> bool:
+    """Whether the products of a sample are few enough to send."""
+    return n_tiles * n_features**2 <= MOST_PRODUCTS
+
+
+def products_of_first(block: QueryBlock, number: int) -> Array:
+    """(n_features, n_features) products of the features in the first documents of a block."""
+    documents = first_documents(block, number)
+    with np.errstate(over="ignore"):
+        products: NDArray[np.float32] = with_one_blas_thread(np.matmul, documents.T, documents)
+    return products.astype(np.float64)
+
+
+def round_first(block: QueryBlock, number: int) -> RoundedDocuments:
+    """The first documents of a block, rounded."""
+    return rounded(first_documents(block, number))
+
+
+def first_documents(block: QueryBlock, number: int) -> NDArray[np.float32]:
+    """The first documents of a block, or all that it has, centred; a long query may be cut."""
+    return centre_first(block.features, block.query_ptr, block.weights, number)

@@ -1,0 +1,246 @@
+"""Statistics stores and rankers: how a store is built, and what it gives in the place of blocks.
+
+A block of statistics answers whatever RankRLS-type rankers ask of a block of documents: moments,
+Gram rows, whole Gram matrices, leave-query-out errors. The first two are the same in every bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.data.dataset import Dataset
+from dranking.data.statistics.changes import append_statistics, write_statistics
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.data.statistics.query_times import as_times
+from dranking.data.statistics.store import StatisticsDataset
+from dranking.engine.executor import Executor, get_executor
+from dranking.engine.memory import format_bytes
+from dranking.engine.progress import report
+from dranking.engine.stream import map_blocks
+from dranking.errors import DataError, UsageError
+from dranking.files.commit import AnyPath, check_output_directory
+from dranking.kernels.gram.dense import Moments
+from dranking.kernels.gram.per_query import add_up
+from dranking.kernels.gram.whole_blocks import add_weighted
+from dranking.kernels.machine.compile import frozen
+from dranking.rankers.linear.estimator import check_training_data
+
+Array = NDArray[np.float64]
+
+BLOCKS_PER_SLOT = 2  # whose statistics wait to be written
+
+
+def build_statistics(
+    data: Dataset,
+    path: AnyPath,
+    *,
+    times: Any = None,
+    overwrite: bool = False,
+    executor: Any = None,
+) -> StatisticsDataset:
+    """Build the statistics store of a data set, in one pass over it.
+
+    Parameters
+    ----------
+    data
+        Queries; documents without label are left out.
+    path
+        Directory to write.
+    times
+        (n_queries,) time of each query, to expire them by: whole numbers, dates or timestamps; or
+        one for all. None means they have none.
+    overwrite
+        Replace a store that exists.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and `overwrite` is false, or the statistics of the blocks that are
+        worked on at a time exceed the memory.
+    DataError
+        If the data is wrong.
+    """
+    check_output_directory(path, overwrite)
+    return write_statistics(
+        _statistics_of(data, times, executor),
+        path,
+        feature_names=data.feature_names,
+        sparse=data.is_sparse,
+        transforms=data.transforms,
+        overwrite=overwrite,
+    )
+
+
+def append_queries(
+    path: AnyPath,
+    data: Dataset,
+    *,
+    repeated: bool = False,
+    times: Any = None,
+    executor: Any = None,
+) -> StatisticsDataset:
+    """Add the queries of a data set to a statistics store, behind those it has.
+
+    The data of those is not needed.
+
+    Parameters
+    ----------
+    path
+        The store.
+    data
+        New queries, with the features and scalings of the store.
+    repeated
+        Accept ids that the store has: the same query with the documents of another night. If
+        false, they are taken for data that was appended before.
+    times, executor
+        As in `build_statistics`.
+
+    Raises
+    ------
+    DataError
+        If the data does not fit the store, or has a query that is in it already and `repeated` is
+        false.
+    TryAgainError
+        If another process is changing the store.
+    """
+
+    def new_blocks(store: StatisticsDataset) -> Iterable[QueryStatistics]:
+        _check_fits(store, data)
+        if not repeated:
+            _check_new(store, data)
+        return _statistics_of(data, times, executor)
+
+    return append_statistics(path, new_blocks)
+
+
+def _statistics_of(data: Dataset, times: Any, executor: Any) -> Iterator[QueryStatistics]:
+    """The statistics of every block, in order."""
+    check_training_data(data)
+    run = get_executor(executor)
+    _check_memory(data, run)
+    all_times = None if times is None else as_times(times, data.n_queries)
+    start = 0
+    blocks = map_blocks(QueryStatistics.of, data, run, name="statistics")
+    for done, statistics in enumerate(blocks, start=1):
+        report("statistics", done, data.n_blocks)
+        if all_times is not None:
+            own = all_times.slice(start, statistics.n_queries)
+            statistics = replace(statistics, times=own)
+        yield statistics
+        start += statistics.n_queries
+
+
+def _check_memory(data: Dataset, executor: Executor) -> None:
+    n_queries = max(block.n_queries for block in data.blocks)
+    one = 8 * n_queries * data.n_features**2
+    needed = (BLOCKS_PER_SLOT * executor.n_slots + 1) * one
+    if needed > executor.memory_bytes:
+        raise UsageError(
+            f"statistics of {data.n_features} features take {format_bytes(one)} for a block of "
+            f"{n_queries:,} queries, and {format_bytes(needed)} are in memory at a time, but there "
+            f"is {format_bytes(executor.memory_bytes)}. Use fewer features, or the data itself."
+        )
+
+
+def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
+    """Raise DataError unless queries of the data can join those of a store."""
+    if data.feature_names != store.feature_names:
+        raise DataError(
+            f"{store.path} has statistics of {store.n_features} features, and the data has "
+            f"{data.n_features}; names and order must be the same."
+        )
+    if data.is_sparse != store.manifest.sparse:
+        kinds = ("dense", "sparse")
+        raise DataError(
+            f"{store.path} is of {kinds[store.manifest.sparse]} data, and the new data is "
+            f"{kinds[data.is_sparse]}; read it as the other was read."
+        )
+    if data.transforms != store.transforms:
+        raise DataError(f"{store.path} is of data with another scaling than the new data has.")
+
+
+def _check_new(store: StatisticsDataset, data: Dataset) -> None:
+    """Raise DataError if a query of the data is in a store already."""
+    known, new = store.query_ids(), data.query_ids().cast(pa.string())
+    repeated = new.filter(pc.is_in(new, known))
+    if len(repeated):
+        raise DataError(
+            f"query {repeated[0]} and {len(repeated) - 1} more of the new data are in "
+            f"{store.path} already. Append new queries only."
+        )
+
+
+def statistics_moments(block: QueryStatistics) -> Moments:
+    """What `dranking.kernels.gram.per_query.moments` finds in the documents."""
+    n, weights = block.n_features, block.query_weights
+    diagonal, products, norms = block.diagonal, block.products, block.label_norms
+    if weights is not None:
+        diagonal, products = diagonal * weights[:, None], products * weights[:, None]
+        norms = norms * weights
+    moments = Moments(diagonal, products, norms, np.empty((0, n)), np.empty((2, n)))
+    add_up(frozen(diagonal), frozen(products), moments.totals)
+    return moments
+
+
+def statistics_rows(
+    block: QueryStatistics, wanted: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
+) -> Array:
+    """What `dranking.kernels.gram.per_query.gram_rows` finds in the documents."""
+    totals = np.zeros((len(wanted), block.n_features))
+    weights = frozen(block.weights)
+    for slot, kept, total in zip(slots, block.rows(wanted.tolist()), totals, strict=True):
+        add_weighted(frozen(kept), weights, rows[slot], total)
+    return totals
+
+
+def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
+    """A, b and y.y of one block."""
+    moments = statistics_moments(block)
+    n = block.n_features
+    row, total, weights = np.empty((block.n_queries, n)), np.zeros((n, n)), frozen(block.weights)
+    for i, kept in enumerate(block.rows(range(n))):
+        add_weighted(frozen(kept), weights, row, total[i])
+    return _symmetric(total), moments.products.sum(axis=0), float(moments.label_norms.sum())
+
+
+def statistics_errors(
+    block: QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
+) -> Array:
+    """(n_lambdas,) leave-query-out errors of RankRLS on all features, summed over the queries.
+
+    Parameters
+    ----------
+    block
+        The queries to hold out, each in turn.
+    vectors, spectrum
+        Eigenvectors of A over all queries; its eigenvalues, b in their basis, and the lambdas.
+    """
+    values, products, regularizations = spectrum
+    errors = np.zeros(len(regularizations))
+    moments = statistics_moments(block)
+    rows = np.empty((block.n_features, block.n_queries, block.n_features))
+    for i, row in enumerate(block.rows(range(block.n_features))):
+        rows[i] = row
+    for q, weight in enumerate(block.weights):
+        gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
+        own = vectors.T @ moments.products[q]
+        for k, regularization in enumerate(regularizations):
+            left_out = np.diag(values + regularization) - gram
+            weights = np.linalg.solve(left_out, products - own)
+            error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
+            errors[k] += max(error, 0.0)
+    return errors
+
+
+def _symmetric(matrix: Array) -> Array:
+    """Without what rounding told apart (sparse features are centred on one side alone)."""
+    return (matrix + matrix.T) / 2

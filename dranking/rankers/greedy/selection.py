@@ -1,0 +1,167 @@
+"""Greedy RankRLS: paths of selections that share their passes over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import get_executor
+from dranking.engine.progress import report
+from dranking.engine.tiles import Tiles
+from dranking.files.commit import AnyPath
+from dranking.rankers.gram.rows import TotalRows
+from dranking.rankers.greedy.backward import BackwardSearch
+from dranking.rankers.greedy.checkpoint import Rounds, SelectionCheckpoint, SelectionJob
+from dranking.rankers.greedy.floating import FloatingSearch
+from dranking.rankers.greedy.forward import ForwardSearch
+from dranking.rankers.greedy.path import Selection, SelectionPath, SelectionRules
+from dranking.rankers.greedy.prefetch import Prefetch
+from dranking.rankers.greedy.search import Search
+from dranking.rankers.leave_query_out.criterion import criterion_of
+from dranking.rankers.leave_query_out.dense_block import HeldOutMeasure
+from dranking.rankers.leave_query_out.memory_plan import plan_memory
+from dranking.rankers.linear.estimator import check_positive, check_training_data
+
+SEARCHES: dict[str, type[Search]] = {
+    "forward": ForwardSearch,
+    "floating": FloatingSearch,
+    "backward": BackwardSearch,
+}
+
+
+def select_paths(
+    dataset: Dataset,
+    regularizations: Sequence[float],
+    rules: SelectionRules,
+    *,
+    measure: HeldOutMeasure | None = None,
+    memory_limit: int | str | None = None,
+    feature_blocks: int | None = None,
+    checkpoint: AnyPath | None = None,
+    executor: Any = None,
+) -> Selection:
+    """Greedy selections for many lambdas, which share every pass over the data.
+
+    Parameters
+    ----------
+    dataset
+        Labelled queries.
+    regularizations
+        lambda > 0, one for each path.
+    rules
+        What is selected.
+    measure
+        From a block and the (size, n_documents) scores that its documents get, while their query
+        is held out, from the models of every size, to an array that adds up over blocks. Takes
+        one more pass.
+    memory_limit
+        Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
+        Within it the data and its Gram rows are kept, or read and computed again; the result is
+        the same in every bit.
+    feature_blocks
+        Into how many parts the features are split, which changes no bit either; None means as many
+        as blocks of queries with all their features are too large for.
+    checkpoint
+        File that holds the picks after each round. Where it is there already, the selection goes
+        on from it.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, memory does not suffice, or the checkpoint is of another
+        selection.
+    DataError
+        If the data is wrong.
+    """
+    for value in regularizations:
+        check_positive("regularization", value)
+    regularizations = [float(value) for value in regularizations]
+    check_training_data(dataset)
+    if measure is not None:
+        dataset.check_documents()
+    rules.check(dataset)
+    run = get_executor(executor)
+    search = SEARCHES[rules.search]
+    size = search.largest_size(rules, dataset.n_features)
+    plan = plan_memory(
+        dataset,
+        len(regularizations),
+        size,
+        run,
+        memory_limit,
+        feature_blocks,
+        of_kept=rules.of_kept,
+        of_whole_queries=rules.of_whole_queries,
+    )
+    data = dataset.fingerprint if checkpoint else ""
+    saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
+    rounds = saved.load(dataset.n_features)
+
+    tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
+    criterion = criterion_of(tiles, plan, size, rules.of_kept)
+    n_passes = 1
+    prefetch = Prefetch(rules)
+    paths: list[SelectionPath] = []
+    for first in range(0, len(regularizations), plan.n_lockstep):
+        group = slice(first, first + plan.n_lockstep)
+        gram, states = criterion.open(regularizations[group])
+        searches = [
+            search(tiles, gram, state, value, rules)
+            for state, value in zip(states, regularizations[group], strict=True)
+        ]
+        _begin(gram, searches, rounds[group])
+        while any(not one.done for one in searches):
+            _advance(gram, searches, prefetch)
+            rounds[group] = [Rounds.of(one.path) for one in searches]
+            saved.save(rounds)
+            done, total = max(one.progress for one in searches)
+            passes = n_passes + gram.n_passes
+            report("select", done, total, passes=passes, lambdas=len(searches), **tiles.moved)
+        n_passes += gram.n_passes
+        for one in searches:
+            path = one.result
+            if measure is not None:
+                path.held_out = one.measure_held_out(measure)
+                n_passes += 1
+            paths.append(path)
+    return Selection(paths, n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
+
+
+def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]) -> None:
+    """Rank the candidates of the first round, or of the one after those that were saved."""
+    for search in searches:
+        search.rank()
+    saved = [
+        before.kept[: search.n_shared(before.kept, before.lqo_error)]
+        for search, before in zip(searches, rounds, strict=True)
+    ]
+    last = dict.fromkeys(chain.from_iterable(kept[-1] for kept in saved if kept))
+    if not last:
+        return
+    known = dict.fromkeys(chain.from_iterable(chain.from_iterable(saved)))
+    dropped = [feature for feature in known if feature not in last]
+    for first in range(0, len(dropped), gram.capacity):
+        some = dropped[first : first + gram.capacity]
+        gram.fetch(some)
+        gram.drop(some)
+    gram.fetch(list(last))
+    for search, kept, before in zip(searches, saved, rounds, strict=True):
+        search.follow(kept, before.lqo_error[: len(kept)])
+    for search in searches:
+        search.rank()
+
+
+def _advance(gram: TotalRows, searches: Sequence[Search], prefetch: Prefetch) -> None:
+    """One round of every path that is not done."""
+    running = [search for search in searches if not search.done]
+    for search in running:
+        search.rescore()
+    prefetch.fetch(gram, searches)
+    for search in running:
+        search.advance()
+    for search in running:
+        search.rank()

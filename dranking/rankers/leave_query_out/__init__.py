@@ -1,0 +1,1 @@
+"""The leave-query-out criterion."""

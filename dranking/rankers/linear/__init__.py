@@ -1,0 +1,1 @@
+"""Linear models and what linear estimators share."""

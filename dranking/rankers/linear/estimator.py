@@ -1,0 +1,144 @@
+"""What the linear rankers share: scikit-learn's conventions, prediction, and the way to a model."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+import dranking
+from dranking.data.dataset import Dataset
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, UsageError
+from dranking.rankers.linear.model import LinearModel, table_scores
+
+
+class LinearRanker(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that end in one weight per feature.
+
+    Attributes
+    ----------
+    coef_ : (n_features_in_,) float64
+        One weight for each column of the training data.
+    n_features_in_ : int
+        Columns of the training data.
+    feature_names_ : tuple of str
+        Their names.
+    """
+
+    coef_: NDArray[np.float64]
+    n_features_in_: int
+    feature_names_: tuple[str, ...]
+
+    def predict(self, X: Any, *, executor: Any = None) -> NDArray[np.float64]:
+        """Scores of documents, (n_documents,) float64; higher ranks first.
+
+        Parameters
+        ----------
+        X
+            A data set or a table (columns by name; it may have more, in any order), or an array of
+            the training data's columns in order.
+        executor
+            "threads" or a `distributed.Client`; None means the current client, else threads.
+
+        Raises
+        ------
+        DataError
+            If the data does not fit the model.
+        """
+        self._check_fitted()
+        if isinstance(X, Dataset):
+            return self.to_model().predict(X, executor=executor)
+        return table_scores(
+            X, self.feature_names_, self.coef_, self._transforms, type(self).__name__
+        )
+
+    def to_model(self) -> LinearModel:
+        """The fitted ranker as a `LinearModel`: the features with a weight, by name."""
+        self._check_fitted()
+        used = np.flatnonzero(self.coef_)
+        return LinearModel(
+            feature_names=tuple(self.feature_names_[i] for i in used),
+            weights=tuple(self.coef_[used].tolist()),
+            transforms=tuple(t.restricted(used) for t in self._transforms),
+            provenance={
+                "ranker": type(self).__name__,
+                "parameters": {name: plain(v) for name, v in self.get_params().items()},
+                **self._fit_facts(),
+                "data": self._data_facts,
+                "versions": {
+                    "dranking": dranking.__version__,
+                    "numpy": np.__version__,
+                    "python": platform.python_version(),
+                },
+            },
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def _fit_facts(self) -> dict[str, Any]:
+        """What the fit found beside the weights, for the model's provenance."""
+        return {}
+
+    def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
+        self.coef_ = coef
+        self.n_features_in_ = dataset.n_features
+        self.feature_names_ = dataset.feature_names
+        self._transforms: tuple[QueryMinMax | Standard, ...] = dataset.transforms
+        self._data_facts = dataset.facts
+        return self
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "coef_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise UsageError unless `value` is a finite number above 0."""
+    if not (_is(value, Real) and np.isfinite(value) and value > 0):
+        raise UsageError(f"{name} is {value!r}; it must be a finite number above 0.")
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Raise UsageError unless `value` is a whole number."""
+    if not _is(value, Integral):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number.")
+
+
+def check_training_data(dataset: Dataset) -> None:
+    """Raise DataError if there is nothing to learn from."""
+    if not dataset.n_features:
+        raise DataError(
+            f"the data has 0 feature(s) (shape=({dataset.n_documents}, 0)) while a minimum of 1 "
+            "is required."
+        )
+    if dataset.n_unlabelled == dataset.n_documents:
+        raise DataError(
+            f"there is no labelled document among {dataset.n_documents}: "
+            "training needs the relevance of some."
+        )
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+
+
+def plain(value: Any) -> Any:
+    """A parameter as JSON can hold it: Python's numbers for NumPy's, "inf" for infinity."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain(v) for name, v in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(v) for v in value]
+    return str(value) if isinstance(value, float) and np.isinf(value) else value

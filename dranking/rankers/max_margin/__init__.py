@@ -1,0 +1,1 @@
+"""Position-sensitive max-margin rankers."""

@@ -1,0 +1,286 @@
+"""Regularised risk minimisation by cutting planes, with a gap that proves how good the result is.
+
+The risk R(w) is convex, and lies above every plane that touches it. With the planes found so far,
+``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective; its minimum, found in
+the dual over one weight for each plane, is where the next plane is taken. Where that point is worse
+than the best one so far, a plane is also taken near the best one, a tenth of the way: without it
+the points jump to and fro.
+
+Teo, Vishwanathan, Smola, Le: Bundle methods for regularized risk minimization, 2010, algorithm 1.
+Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machines, 2008.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, FiniteFloat
+from sklearn.exceptions import ConvergenceWarning
+
+from dranking.engine.progress import report
+from dranking.errors import DataError, UsageError
+from dranking.files.array_folder import read_arrays, write_arrays
+from dranking.files.commit import AnyPath
+from dranking.kernels.listwise.simplex import minimise_on_simplex
+from dranking.rankers.training.job import check_same_job
+from dranking.rankers.training.state import Count
+
+Array = NDArray[np.float64]
+Risk = Callable[[Array], tuple[float, Array]]
+
+NEAR = 0.1
+"""How far from the best point, towards a worse one, the second plane of a round is taken."""
+
+MAX_IDLE = 50
+"""Rounds after which a plane that carries no weight is dropped."""
+
+DUAL_ACCURACY = 0.05
+"""The dual is solved to this share of the gap wanted, or of a hundredth of the gap there is."""
+
+OF_PLANES = ("slopes", "heights", "gram", "weights", "idle")
+
+CHECKPOINT = "bundle-checkpoint"
+
+MAX_STEPS = 100_000
+"""Of the dual, in a round; whatever it reaches is a lower bound."""
+
+
+class Minimum(NamedTuple):
+    """What the cutting planes found.
+
+    Attributes
+    ----------
+    weights
+        (n,) the best point.
+    objective
+        Its risk plus lambda / 2 |w|^2.
+    gap
+        The minimum is at most so much lower.
+    n_iter
+        Rounds.
+    """
+
+    weights: Array
+    objective: float
+    gap: float
+    n_iter: int
+
+
+class Round(NamedTuple):
+    """Where a minimisation stands after a round, its planes aside.
+
+    Attributes
+    ----------
+    best, objective
+        As in `Minimum`, so far.
+    lower
+        The minimum is not below.
+    gap
+        Before the last point was tried.
+    wanted
+        Gap that ends it.
+    n_iter
+        Rounds.
+    """
+
+    best: Array
+    objective: float
+    lower: float
+    gap: float
+    wanted: float
+    n_iter: int
+
+
+def minimise(
+    risk: Risk,
+    n: int,
+    regularization: float,
+    tol: float,
+    max_iter: int,
+    checkpoint: BundleCheckpoint | None = None,
+) -> Minimum:
+    """Minimise ``R(w) + lambda / 2 |w|^2``.
+
+    Parameters
+    ----------
+    risk
+        From w (n,) to R(w) and a subgradient (n,); convex.
+    n
+        Length of w.
+    regularization
+        lambda > 0.
+    tol
+        Ends where the gap is at most `tol` times the objective of zero weights.
+    max_iter
+        Rounds at most, each with one or two evaluations of the risk.
+    checkpoint
+        Where each round is kept, and rounds that are there are taken up.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` rounds do not suffice.
+    """
+    planes = Planes(n, regularization)
+
+    def visit(point: Array) -> float:
+        value, slope = risk(point)
+        planes.add(slope, value - float(slope @ point))
+        return value + 0.5 * regularization * float(point @ point)
+
+    at = None if checkpoint is None else checkpoint.load(planes)
+    if at is None:
+        zeros = np.zeros(n)
+        value = visit(zeros)
+        at = Round(zeros, value, -np.inf, np.inf, tol * value, 0)
+    while at.n_iter < max_iter:
+        accuracy = DUAL_ACCURACY * max(at.wanted, 0.01 * min(at.gap, at.objective))
+        new, point = planes.minimum(accuracy)
+        # Planes that were dropped, and what the dual is solved to, may have made it worse.
+        lower = max(at.lower, new)
+        at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
+        report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
+        if at.gap <= at.wanted:
+            return Minimum(at.best, at.objective, max(at.gap, 0.0), at.n_iter)
+        there = visit(point)
+        if there > at.objective:
+            point = at.best + NEAR * (point - at.best)
+            there = visit(point)
+        if there < at.objective:
+            at = at._replace(best=point, objective=there)
+        if checkpoint is not None:
+            checkpoint.save(at, planes)
+    gap = at.objective - at.lower
+    warnings.warn(
+        f"the duality gap is {gap:.3g} after {max_iter} rounds, and {at.wanted:.3g} was wanted; "
+        "scale the features, or raise max_iter, tol or regularization.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+    return Minimum(at.best, at.objective, gap, at.n_iter)
+
+
+class Planes:
+    """Planes below a risk, and the minimum of their maximum plus ``lambda / 2 |w|^2``."""
+
+    def __init__(self, n: int, regularization: float) -> None:
+        self._lambda = regularization
+        self._slopes = np.empty((0, n))
+        self._heights = np.empty(0)
+        self._gram = np.empty((0, 0))
+        self._weights = np.empty(0)
+        self._idle = np.empty(0, dtype=np.int64)
+
+    def add(self, slope: Array, height: float) -> None:
+        """Add the plane ``<slope, w> + height``."""
+        with_others = self._slopes @ slope
+        own = np.array([[slope @ slope]])
+        self._gram = np.block([[self._gram, with_others[:, None]], [with_others[None, :], own]])
+        self._slopes = np.vstack([self._slopes, slope])
+        self._heights = np.append(self._heights, height)
+        self._weights = np.append(self._weights, 0.0 if len(self._weights) else 1.0)
+        self._idle = np.append(self._idle, 0)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All that the rest follows from, by name."""
+        return {name: getattr(self, f"_{name}") for name in OF_PLANES}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Be the planes that had these arrays; raises ValueError if they can be nobody's."""
+        n, n_weights = len(np.atleast_1d(arrays["heights"])), self._slopes.shape[1]
+        shapes = {"slopes": (n, n_weights), "gram": (n, n)}
+        for name in OF_PLANES:
+            array = np.array(arrays[name])
+            wanted = np.int64 if name == "idle" else np.float64
+            if array.shape != shapes.get(name, (n,)) or array.dtype != wanted:
+                raise ValueError(f"{name} does not fit {n} planes of {n_weights} weights")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+            setattr(self, f"_{name}", array)
+
+    def minimum(self, accuracy: float) -> tuple[float, Array]:
+        """A lower bound of the minimum, no further than `accuracy` below it, and where it is."""
+        x = self._weights
+        minimise_on_simplex(self._gram / self._lambda, self._heights, x, accuracy, MAX_STEPS)
+        slope = x @ self._slopes
+        lower = float(x @ self._heights - slope @ slope / (2 * self._lambda))
+        self._drop_idle()
+        return lower, -slope / self._lambda
+
+    def _drop_idle(self) -> None:
+        self._idle = np.where(self._weights > 0, 0, self._idle + 1)
+        kept = self._idle <= MAX_IDLE
+        if not kept.all():
+            self._slopes, self._heights = self._slopes[kept], self._heights[kept]
+            self._gram = self._gram[np.ix_(kept, kept)]
+            self._weights, self._idle = self._weights[kept], self._idle[kept]
+
+
+class _Facts(BaseModel):
+    """What stands in the manifest of a checkpoint beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid")
+    job: dict[str, Any]
+    objective: FiniteFloat
+    lower: float
+    gap: float
+    wanted: FiniteFloat
+    n_iter: Count
+
+
+class BundleCheckpoint:
+    """A directory that holds a minimisation after each round.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    job
+        What is minimised, as JSON has it: rounds are only taken up by the same.
+    """
+
+    def __init__(self, path: AnyPath, job: Mapping[str, Any]) -> None:
+        self._path = Path(path)
+        self._job = json.loads(json.dumps(job))
+
+    def load(self, planes: Planes) -> Round | None:
+        """The last round, whose planes `planes` becomes; None if there is no directory.
+
+        Raises
+        ------
+        UsageError
+            If it is of another minimisation.
+        DataError
+            If it is no checkpoint, or damaged.
+        """
+        if not self._path.exists():
+            return None
+        stored, arrays = read_arrays(self._path, CHECKPOINT)
+        try:
+            facts = _Facts.model_validate(stored)
+            check_same_job(self._path, self._job, facts.job, "a training")
+            planes.restore(arrays)
+            best = np.array(arrays["best"])
+            numbers = best.dtype == np.float64 and best.shape == arrays["slopes"].shape[1:]
+            if not numbers or not np.isfinite(best).all():
+                raise ValueError("best is not finite, or of other features")
+        except UsageError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{self._path}: this is no checkpoint of cutting planes; remove it to start anew."
+            ) from error
+        return Round(best=best, **facts.model_dump(exclude={"job"}))
+
+    def save(self, at: Round, planes: Planes) -> None:
+        """Replace the directory with this round."""
+        facts = {"job": self._job, **at._asdict()}
+        arrays = {"best": facts.pop("best"), **planes.arrays}
+        write_arrays(self._path, CHECKPOINT, facts, arrays, overwrite=True)

@@ -1,0 +1,128 @@
+"""The mean of a listwise hinge over the queries of a data set, summed over its blocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.tiles import Literal as Same
+from dranking.engine.tiles import Tiles
+from dranking.errors import DataError, UsageError
+from dranking.kernels.listwise.rankings import Lists
+from dranking.losses.listwise import (
+    ArgmaxHinge,
+    ListLoss,
+    Measure,
+    SumHinge,
+    lists_of,
+    listwise_of_model,
+    n_lists,
+)
+from dranking.metrics.conventions import get_convention
+
+Array = NDArray[np.float64]
+Form: TypeAlias = Literal["argmax", "sum"]
+
+
+class ListRule(NamedTuple):
+    """What lists are measured by.
+
+    Attributes
+    ----------
+    measure
+        "ap" or "ndcg".
+    convention
+        What is relevant, and gains and discounts, as in `dranking.evaluate`.
+    """
+
+    measure: Measure
+    convention: str
+
+
+def measured_lists(block: QueryBlock, rule: ListRule) -> Lists:
+    """The lists of a block of labelled documents."""
+    convention = get_convention(rule.convention)
+    gains = convention.relevant if rule.measure == "ap" else convention.gains
+    longest = int(np.diff(block.query_ptr).max(initial=0))
+    return lists_of(block, rule.measure, gains(block.relevance), convention.discounts(longest))
+
+
+def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
+    """The lists of a block of labelled documents, none of which is too long for the loss.
+
+    Raises
+    ------
+    UsageError
+        If one is.
+    """
+    lists = measured_lists(block, rule)
+    too_long = loss.too_long(lists)
+    if too_long is not None:
+        raise UsageError(f"query {block.query_ids[too_long.query]} {too_long.why}")
+    return lists
+
+
+def list_loss(measure: Measure, form: Form) -> ListLoss:
+    """The hinge of a measure: for the sum form definition 4 for AP, else definition 3."""
+    return ArgmaxHinge() if form == "argmax" else SumHinge(by_class=measure == "ap")
+
+
+class ListwiseObjective:
+    """The mean of a listwise hinge over the queries with documents better than others.
+
+    Parameters
+    ----------
+    dataset
+        Labelled queries.
+    rule
+        What they are measured by.
+    loss
+        Of a list.
+    executor
+        Where blocks are.
+
+    Raises
+    ------
+    UsageError
+        If a list is too long for the loss.
+    DataError
+        If no query has documents better than others.
+    """
+
+    def __init__(
+        self, dataset: Dataset, rule: ListRule, loss: ListLoss, executor: Executor
+    ) -> None:
+        bytes_there = 8 * sum(block.n_values for block in dataset.blocks)
+        self._tiles = Tiles(dataset, executor, resident=bytes_there <= executor.memory_bytes)
+        lists = partial(lists_to_learn, rule=rule, loss=loss)
+        self._lists = self._tiles.map_blocks(lists, name="lists")
+        self.rule, self.loss = rule, loss
+        self.n_lists = float(self._tiles.sum(self._lists, count_of, "lists"))
+        if not self.n_lists > 0:
+            raise DataError(
+                "no query has a document that is better than another: there is no ranking to learn."
+            )
+
+    def masses(self) -> Array:
+        """(n_blocks,) weighted number of lists of each block."""
+        counts = self._tiles.map_values(count_of, self._lists, name="lists")
+        return np.array(self._tiles.gather(counts))
+
+    def risk(self, weights: Array) -> tuple[float, Array]:
+        """Mean hinge, and a subgradient (n_features,)."""
+        parts = self._tiles.map_blocks(
+            listwise_of_model, self._lists, Same(weights), Same(self.loss), name="hinge"
+        )
+        value, slopes = self._tiles.sum(parts, tuple, "hinge")
+        return float(value) / self.n_lists, slopes / self.n_lists
+
+
+def count_of(lists: Lists) -> np.float64:
+    """Weighted number of lists to learn from."""
+    return np.float64(n_lists(lists))

@@ -1,0 +1,194 @@
+"""Stochastic descent on position-sensitive hinges: on pairs, and on whole lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.mixing import Segment, Shards, Source
+from dranking.kernels.listwise.rankings import Lists
+from dranking.kernels.pairwise import sgd
+from dranking.kernels.pairwise.sgd import Steps
+from dranking.kernels.products import times, transposed_times
+from dranking.losses.listwise import ListLoss
+from dranking.losses.margins import MarginRule
+from dranking.rankers.max_margin.listwise_objective import (
+    ListRule,
+    ListwiseObjective,
+    measured_lists,
+)
+from dranking.rankers.pairwise.pair_blocks import (
+    LABELLED,
+    PairBlock,
+    Problem,
+    ShardResult,
+    labelled_block,
+)
+from dranking.rankers.pairwise.shard_epoch import ShardEpoch
+from dranking.rankers.pairwise.spd import SPD
+from dranking.rankers.training.state import Training
+from dranking.sampling.pairs import PairRule, PairStreams
+
+Array = NDArray[np.float64]
+
+MIN_LIST_STEPS = 10_000
+"""Steps of an epoch at least, of a list each."""
+
+
+class MarginSPD(SPD):
+    """SPD whose pairs have a margin each, the difference of their targets."""
+
+    def __init__(self, margin_rule: MarginRule, **options: Any) -> None:
+        super().__init__(loss="hinge", label="difference", **options)
+        self.margin_rule = margin_rule
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All that a checkpoint is of."""
+        return {**parameters_of(self), "margins": self.margin_rule}
+
+    @property
+    def _loss_code(self) -> int:
+        return sgd.MARGIN_HINGE
+
+    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+        problem = super()._problem(dataset, executor)
+        prepare = partial(margin_block, pairs=self._rule, margins=self.margin_rule)
+        return problem._replace(sources=[problem.sources[0]._replace(prepare=prepare)])
+
+
+def margin_block(block: QueryBlock, pairs: PairRule, margins: MarginRule) -> PairBlock:
+    """The labelled documents of a block with their targets as relevance, which order alike."""
+    block = block.labelled()
+    return labelled_block(replace(block, relevance=margins.targets(block)), pairs)
+
+
+def parameters_of(learner: SPD) -> dict[str, Any]:
+    """The parameters of SPD that a learner has."""
+    return {name: getattr(learner, name) for name in SPD().get_params()}
+
+
+class ListBlock(NamedTuple):
+    """The lists of a block to draw from.
+
+    Attributes
+    ----------
+    lists
+        Features of the documents of each, and what it is measured by.
+    shares
+        (n_lists,) probabilities.
+    """
+
+    lists: list[tuple[FeatureMatrix, Lists]]
+    shares: Array
+
+
+class ListwiseSGD(SPD):
+    """Structured subgradient descent: each step on the hinge of a drawn list.
+
+    Step lengths, averages, shards and epochs are those of `SPD`.
+
+    References
+    ----------
+    Ratliff, Bagnell, Zinkevich: (Online) subgradient methods for structured prediction, 2007.
+    """
+
+    def __init__(self, lists: ListwiseObjective, **options: Any) -> None:
+        super().__init__(loss="hinge", **options)
+        self.lists = lists
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All that a checkpoint is of."""
+        return {**parameters_of(self), "lists": self.lists.rule, "form": str(self.lists.loss)}
+
+    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+        self._check(dataset)
+        prepare = partial(list_block, rule=self.lists.rule)
+        n = dataset.n_features
+        source = Source(dataset, prepare, self.lists.masses())
+        return Problem(dataset, [source], np.arange(n), np.array([0, n]), squared_label=1.0)
+
+    def _n_steps(self, dataset: Dataset) -> int:
+        return self.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
+
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+        return ListEpoch(steps, self.label, self.seed, self.lists.loss)
+
+    def _largest_norm(self, problem: Problem) -> float:
+        source = problem.sources[0]
+        first = source.prepare(source.dataset.block(int(np.flatnonzero(source.mass)[0])))
+        zeros = np.zeros(len(problem.columns))
+        slopes = [hinge_of_list(X, own, zeros, self.lists.loss)[1] for X, own in first.lists]
+        return max(float(slope @ slope) for slope in slopes)
+
+    def _mean_losses(
+        self, problem: Problem, training: Training, coef: Array, shards: Shards, n_draws: int
+    ) -> tuple[float, float]:
+        return self.lists.risk(coef)[0], self.lists.risk(np.zeros_like(coef))[0]
+
+
+@dataclass(frozen=True)
+class ListEpoch(ShardEpoch):
+    """A step draws a list.
+
+    Attributes
+    ----------
+    loss
+        Of a list.
+    """
+
+    loss: ListLoss
+
+    def __call__(
+        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
+    ) -> ShardResult:
+        """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
+        streams = PairStreams(self.seed, epoch, LABELLED)
+        weights, total = weights.copy(), np.zeros_like(weights)
+        first, hinges = t, 0.0
+        for segment in segments:
+            block: ListBlock = segment.blocks[0]
+            rng = streams[segment.indices[0]]
+            for drawn in rng.choice(len(block.lists), size=segment.n_steps, p=block.shares):
+                t += 1
+                X, lists = block.lists[drawn]
+                hinge, slope = hinge_of_list(X, lists, weights, self.loss)
+                hinges += hinge
+                length = 1.0 / (self.steps.regularization * t + self.steps.inverse_eta0)
+                weights *= max(0.0, 1.0 - self.steps.regularization * length)
+                weights -= length * slope
+                if t > self.steps.average_from:
+                    total += weights
+        n_averaged = max(0, t - max(first, self.steps.average_from))
+        return ShardResult(weights, total, n_averaged, hinges / max(t - first, 1))
+
+
+def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:
+    """The lists of a block that have documents better than others, by the weight of their query."""
+    block = block.labelled()
+    everything = measured_lists(block, rule)
+    lists, masses = [], []
+    for q, (start, end) in enumerate(zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True)):
+        gains = everything.gains[start:end]
+        if gains.min() < gains.max() and block.weights[q] > 0:
+            own = everything._replace(
+                gains=gains, query_ptr=np.array([0, end - start]), weights=np.ones(1)
+            )
+            lists.append((block.features[start:end], own))
+            masses.append(block.weights[q])
+    return ListBlock(lists, np.array(masses) / sum(masses))
+
+
+def hinge_of_list(
+    features: FeatureMatrix, lists: Lists, weights: Array, loss: ListLoss
+) -> tuple[float, Array]:
+    """Value, and a subgradient by the weights (n_features,), of a single list."""
+    value, slopes = loss.at(times(features, weights), lists)
+    return value, transposed_times(features, slopes)

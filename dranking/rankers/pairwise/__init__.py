@@ -1,0 +1,1 @@
+"""SPD, LCRA, RankSVM and RankLogistic."""

@@ -1,0 +1,211 @@
+"""What the stochastic pairwise rankers train on: blocks to draw pairs from, and views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.engine.mixing import Segment, Source
+from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise.differences import as_rows
+from dranking.kernels.pairwise.sgd import Batch, largest_norms, pair_losses
+from dranking.sampling.pairs import (
+    PairRule,
+    PairStreams,
+    PairTable,
+    labelled_pairs,
+    squared_differences,
+    unlabelled_pairs,
+)
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Label: TypeAlias = Literal["sign", "difference"]
+
+DRAWS = 2**16
+"""Pairs drawn at a time, at most."""
+
+LISTED_PER_DRAW = 4
+"""An objective takes all pairs of a block if there are up to so many for each that it may draw."""
+
+LABELLED, UNLABELLED, ESTIMATE, NORMS = range(4)
+"""What the random numbers of a block are for."""
+
+
+class PairBlock(NamedTuple):
+    """A block to draw pairs from.
+
+    Attributes
+    ----------
+    features
+        C-ordered float32, or a `csr_array` with sorted indices.
+    relevance
+        (n_documents,).
+    pairs
+        Their distribution.
+    """
+
+    features: FeatureMatrix
+    relevance: Array
+    pairs: PairTable
+
+    def draw(self, rng: np.random.Generator, n_draws: int, label: Label) -> Batch:
+        """Draw pairs, labelled 1 or with the difference of their relevance."""
+        return self.labelled(*self.pairs.draw(rng, n_draws), label)
+
+    def labelled(self, better: Ints, worse: Ints, label: Label) -> Batch:
+        """Pairs of documents with their labels."""
+        if label == "sign":
+            return Batch(better, worse, np.ones(len(better)))
+        return Batch(better, worse, self.relevance[better] - self.relevance[worse])
+
+
+class Problem(NamedTuple):
+    """What is trained on.
+
+    Attributes
+    ----------
+    dataset
+        The labelled data.
+    sources
+        Blocks to draw from; the first are labelled, and prepared as `PairBlock`.
+    columns
+        (n_features,) feature of each column of the blocks prepared.
+    view_ptr
+        (n_views + 1,) first column of each view, then the number of columns.
+    squared_label
+        Mean square of the labels of the pairs.
+    """
+
+    dataset: Dataset
+    sources: list[Source]
+    columns: Ints
+    view_ptr: Ints
+    squared_label: float
+
+    @property
+    def n_views(self) -> int:
+        """Number of views; their scores are averaged."""
+        return len(self.view_ptr) - 1
+
+    @property
+    def views(self) -> list[list[int]]:
+        """Features of each view."""
+        return [view.tolist() for view in np.split(self.columns, self.view_ptr[1:-1])]
+
+    def coef(self, weights: Array) -> Array:
+        """(n_features,) weights of the model from those of the columns, all views."""
+        coef = np.zeros(self.dataset.n_features)
+        coef[self.columns] = weights / self.n_views
+        return coef
+
+
+class ShardResult(NamedTuple):
+    """What a shard returns after an epoch.
+
+    Attributes
+    ----------
+    weights
+        (n_features,) where it ended.
+    total, n_averaged
+        (n_features,) sum of its iterates that count for the average, and their number.
+    loss
+        Mean over the steps of the loss met, a view's; not finite if the shard diverged.
+    """
+
+    weights: Array
+    total: Array
+    n_averaged: int
+    loss: float
+
+
+def labelled_block(block: QueryBlock, rule: PairRule, columns: Ints | None = None) -> PairBlock:
+    """The labelled documents of a block, with some columns in the order given, or all."""
+    return _pair_block(block, labelled_pairs(block, rule), columns)
+
+
+def unlabelled_block(
+    block: QueryBlock, rule: PairRule, columns: Ints, ignore_labels: bool
+) -> PairBlock:
+    """The unlabelled documents of a block, or all, with some columns in the order given."""
+    pairs = unlabelled_pairs(block, rule, ignore_labels=ignore_labels)
+    return _pair_block(block, pairs, columns)
+
+
+def pair_mass(block: QueryBlock, rule: PairRule) -> tuple[float, float]:
+    """Mass of the labelled pairs of a block, and of that times squared label differences."""
+    pairs = labelled_pairs(block, rule)
+    return pairs.mass, squared_differences(pairs, block.relevance)
+
+
+def unlabelled_mass(block: QueryBlock, rule: PairRule, ignore_labels: bool) -> float:
+    """Mass of the unlabelled pairs of a block."""
+    return unlabelled_pairs(block, rule, ignore_labels=ignore_labels).mass
+
+
+def portions(n_draws: int, largest: int = DRAWS) -> Iterator[int]:
+    """A number of draws in portions that fit into memory."""
+    for start in range(0, n_draws, largest):
+        yield min(largest, n_draws - start)
+
+
+def summed_losses(
+    segments: Iterator[Segment], weights: Array, loss: int, label: Label, key: tuple[int, int]
+) -> Array:
+    """Losses of a model over the pairs of a shard, and those of a model without weights.
+
+    All pairs of a block count where there are not many more than the draws it is given, else
+    those drawn, with the mass of all.
+
+    Parameters
+    ----------
+    segments
+        A visit to each block.
+    weights
+        (n_columns,).
+    key
+        Seed and epoch of the draws.
+
+    Returns
+    -------
+    Sums over the pairs of mass times loss, for the model and without weights, and of the mass.
+    """
+    streams = PairStreams(*key, ESTIMATE)
+    sums = np.zeros(3)
+    for segment in segments:
+        block: PairBlock = segment.blocks[0]
+        n = segment.n_steps
+        if block.pairs.n_pairs <= LISTED_PER_DRAW * n:
+            better, worse, masses = block.pairs.listed()
+        else:
+            better, worse = block.pairs.draw(streams[segment.indices[0]], n)
+            masses = np.full(n, block.pairs.mass / n)
+        batch = block.labelled(better, worse, label)
+        losses = pair_losses(as_rows(block.features), batch, masses, loss, frozen(weights))
+        sums += [*losses, block.pairs.mass]
+    return sums
+
+
+def sampled_norm(block: PairBlock, view_ptr: Ints, seed: int, n_draws: int = 1_000) -> float:
+    """Largest |p|^2 of sampled pairs, over the views."""
+    batch = block.draw(PairStreams(seed, 0, NORMS)[0], n_draws, "sign")
+    return float(largest_norms(as_rows(block.features), batch, view_ptr).max())
+
+
+def _pair_block(block: QueryBlock, pairs: PairTable, columns: Ints | None) -> PairBlock:
+    features, relevance = block.features, block.relevance
+    if len(pairs.rows) < block.n_documents:
+        kept = np.sort(pairs.rows)
+        features, relevance = features[kept], relevance[kept]
+        pairs = replace(pairs, rows=np.searchsorted(kept, pairs.rows))
+    if columns is not None:
+        features = features[:, columns]
+    if block.is_sparse:
+        return PairBlock(features.sorted_indices(), relevance, pairs)
+    return PairBlock(np.ascontiguousarray(features), relevance, pairs)

@@ -1,0 +1,179 @@
+"""RankSVM and logistic ranking: regularised losses over all pairs, minimised to the end."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.engine.collections import as_dataset
+from dranking.engine.executor import get_executor
+from dranking.errors import UsageError
+from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss, smoothed_hinge
+from dranking.rankers.linear.estimator import (
+    LinearRanker,
+    check_positive,
+    check_training_data,
+    check_whole,
+)
+from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
+
+Array = NDArray[np.float64]
+
+HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002)
+"""Widths over which the hinge's corner is rounded, each solution the start of the next."""
+
+
+class PairwiseRanker(LinearRanker):
+    """Base of the rankers that minimise ``mean over P of loss + lambda / 2 |w|^2``.
+
+    P holds the pairs of documents of one query with different relevance, weighted with the
+    query's weight.
+
+    Attributes
+    ----------
+    coef_ : (n_features_in_,) float64
+        Weights.
+    objective_ : float
+        The minimum found.
+    n_iter_ : int
+        Steps of the trust-region Newton method.
+    n_pairs_ : float
+        Weighted number of pairs.
+    """
+
+    objective_: float
+    n_iter_: int
+    n_pairs_: float
+    regularization: float
+    tol: float
+    max_iter: int
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        query_weights: Any = None,
+        executor: Any = None,
+    ) -> PairwiseRanker:
+        """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` steps do not suffice.
+        """
+        check_positive("regularization", self.regularization)
+        check_positive("tol", self.tol)
+        check_whole("max_iter", self.max_iter)
+        losses = self._losses()
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        check_training_data(dataset)
+        objective = PairwiseObjective(dataset, self.regularization, get_executor(executor))
+        weights = np.zeros(dataset.n_features)
+        self.n_iter_ = 0
+        for loss in losses:
+            weights, n_steps = minimise(objective, loss, weights, self.tol, self.max_iter)
+            self.n_iter_ += n_steps
+        self.n_pairs_ = objective.n_pairs
+        self.objective_ = self._value(objective, weights)
+        self._set_weights(dataset, weights)
+        return self
+
+    def _losses(self) -> list[PairLoss]:
+        """The losses to minimise, each from the solution of the one before."""
+        raise NotImplementedError
+
+    def _value(self, objective: PairwiseObjective, weights: Array) -> float:
+        return objective.at(self._losses()[-1], weights).value
+
+    def _fit_facts(self) -> dict[str, Any]:
+        return {"objective": self.objective_, "n_iter": self.n_iter_, "n_pairs": self.n_pairs_}
+
+
+class RankSVM(PairwiseRanker):
+    """Linear ranking support vector machine over all pairs, O(l log l) for a query of l documents.
+
+    Parameters
+    ----------
+    regularization
+        lambda > 0, of the mean over pairs; the C of a sum over pairs is 1 / (lambda n_pairs).
+    loss
+        "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for
+        the solver (the objective stated is that of the hinge itself).
+    tol
+        Ends where the norm of the gradient is below `tol` times that at zero weights.
+    max_iter
+        Steps at most, for each loss minimised.
+
+    References
+    ----------
+    Joachims (2002); Lee and Lin (2014), Large-scale linear RankSVM; Airola, Pahikkala and
+    Salakoski (2011).
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> X = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32)
+    >>> dr.RankSVM(regularization=1.0).fit(X, [0, 1, 0, 2], qid=[7, 7, 8, 8]).coef_.round(4)
+    array([0.5])
+    """
+
+    def __init__(
+        self,
+        regularization: float = 1e-3,
+        loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
+        tol: float = 1e-5,
+        max_iter: int = 200,
+    ) -> None:
+        self.regularization = regularization
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _losses(self) -> list[PairLoss]:
+        if self.loss == "squared-hinge":
+            return [SQUARED_HINGE]
+        if self.loss == "hinge":
+            return [smoothed_hinge(width) for width in HINGE_WIDTHS]
+        raise UsageError(f"loss is {self.loss!r}; choose squared-hinge or hinge.")
+
+    def _value(self, objective: PairwiseObjective, weights: Array) -> float:
+        if self.loss == "hinge":
+            return objective.hinge(weights)
+        return super()._value(objective, weights)
+
+
+class RankLogistic(PairwiseRanker):
+    """Linear ranker with the logistic loss over all pairs, O(pairs) for a query.
+
+    Parameters
+    ----------
+    regularization, tol, max_iter
+        As in `RankSVM`.
+
+    References
+    ----------
+    Burges et al. (2005), RankNet's loss, eq. 3, for a linear model.
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> X = np.array([[0.0], [1.0]], dtype=np.float32)
+    >>> [w] = dr.RankLogistic(regularization=0.25).fit(X, [0, 1], qid=[7, 7]).coef_
+    >>> bool(np.isclose(1 / (1 + np.exp(w)), 0.25 * w, rtol=1e-4))
+    True
+    """
+
+    def __init__(
+        self, regularization: float = 1e-3, tol: float = 1e-5, max_iter: int = 200
+    ) -> None:
+        self.regularization = regularization
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _losses(self) -> list[PairLoss]:
+        return [Logistic()]

@@ -1,0 +1,206 @@
+"""SPD: stochastic pairwise descent, Pegasos steps on sampled pairs of documents."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dranking.data.dataset import Dataset
+from dranking.engine.collections import as_dataset
+from dranking.engine.executor import Executor, get_executor
+from dranking.files.commit import AnyPath
+from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
+from dranking.metrics.conventions import DEFAULT_CONVENTION
+from dranking.rankers.pairwise.pair_blocks import Label, Problem, labelled_block
+from dranking.rankers.pairwise.shard_epoch import Drawn, ShardEpoch
+from dranking.rankers.pairwise.stochastic import Average, Loss, StochasticRanker
+from dranking.sampling.pairs import Balance, Positions
+
+
+class SPD(StochasticRanker):
+    """Linear ranker trained on one sampled pair of documents a step.
+
+    Minimises the mean, over all pairs of documents of one query with different relevance, of a
+    loss of the difference of their scores, plus ``lambda / 2 |w|^2``: the objective of `RankSVM`,
+    at a cost per step that does not depend on the size of the data. Step t is a gradient step on
+    one pair, of length ``1 / (lambda (t + t0))`` where ``t0 = 1 / (lambda eta0)``.
+
+    Parameters
+    ----------
+    regularization
+        lambda > 0.
+    loss
+        "hinge", "squared-hinge", "logistic" or "squared" (half the square).
+    label
+        What the difference of scores is compared with: "sign", 1 for every pair, or "difference"
+        of the relevance. A hinge then asks for a *smaller* margin, 1 / difference, of pairs that
+        differ more.
+    eta0
+        First step length. None takes the inverse of the largest squared norm among 1,000 pairs
+        (half of it for the squared hinge); infinity is pure Pegasos, whose first steps are long.
+    projection
+        Keep the weights inside the ball that holds the minimum.
+    average
+        Iterates that the model is the mean of: the "second-half" of the steps of a call, "all" of
+        them, or "none", which takes the last.
+    n_epochs
+        Epochs of `fit`.
+    steps_per_epoch
+        None means as many as there are labelled documents, and at least 100,000.
+    sampling
+        "pairs": all pairs of the data are equally likely; "queries": all queries are, and the
+        pairs within one.
+    position_weights
+        "equal", or "dcg" to draw a pair in proportion to the discount 1 / log2(1 + rank) of its
+        better document in the ideal ranking.
+    shards
+        Parts of the data that are trained on their own in each epoch, and averaged after it by
+        their share of the pairs (iterative parameter mixing): as many workers are of use. The
+        result depends on the number of shards, and not on that of workers.
+    patience
+        End after so many epochs without a better `metric` on the validation data, and keep the
+        best model. None trains all epochs and keeps the last.
+    metric, convention
+        What is validated by, as in `dranking.evaluate`.
+    warm_start
+        `fit` goes on from where the last fit ended: weights, and number of steps.
+    seed
+        Of all random draws.
+    memory_limit
+        Bytes for blocks read from storage, or text such as "8GB"; None means most of what is
+        there. Blocks that do not fit are read in every epoch, the next one while one is in use.
+    checkpoint
+        File that holds the training after each epoch of `fit`. A fit that finds it goes on from
+        there, to the identical result.
+
+    References
+    ----------
+    Sculley: Large scale learning to rank, 2009. Shalev-Shwartz, Singer, Srebro: Pegasos, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dranking.rankers.pairwise.spd import SPD
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3)).astype(np.float32)
+    >>> y = np.digitize(X[:, 2], [-0.5, 0.5])
+    >>> SPD(regularization=0.01).fit(X, y, qid=np.repeat(np.arange(10), 6)).coef_.argmax()
+    np.int64(2)
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn's way: one argument per parameter
+        self,
+        regularization: float = 1e-4,
+        loss: Loss = "hinge",
+        *,
+        label: Label = "sign",
+        eta0: float | None = None,
+        projection: bool = False,
+        average: Average = "second-half",
+        n_epochs: int = 10,
+        steps_per_epoch: int | None = None,
+        sampling: Balance = "pairs",
+        position_weights: Positions = "equal",
+        shards: int = 1,
+        patience: int | None = None,
+        metric: str = "ndcg@10",
+        convention: str = DEFAULT_CONVENTION,
+        warm_start: bool = False,
+        seed: int = 0,
+        memory_limit: int | str | None = None,
+        checkpoint: AnyPath | None = None,
+    ) -> None:
+        self.regularization = regularization
+        self.loss = loss
+        self.label = label
+        self.eta0 = eta0
+        self.projection = projection
+        self.average = average
+        self.n_epochs = n_epochs
+        self.steps_per_epoch = steps_per_epoch
+        self.sampling = sampling
+        self.position_weights = position_weights
+        self.shards = shards
+        self.patience = patience
+        self.metric = metric
+        self.convention = convention
+        self.warm_start = warm_start
+        self.seed = seed
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        query_weights: Any = None,
+        validation: Dataset | None = None,
+        executor: Any = None,
+    ) -> SPD:
+        """Train for `n_epochs`.
+
+        Parameters
+        ----------
+        X, y, qid, query_weights, executor
+            As in `GreedyRankRLS.fit`. A query's weight multiplies how often it is drawn.
+        validation
+            Data to evaluate the model on after each epoch.
+
+        Raises
+        ------
+        UsageError
+            If a parameter is out of range, or the steps diverge.
+        DataError
+            If the data is wrong, or has no pair.
+        """
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        executor = get_executor(executor)
+        return self._fit(self._problem(dataset, executor), executor, validation)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        query_weights: Any = None,
+        validation: Dataset | None = None,
+        executor: Any = None,
+    ) -> SPD:
+        """Train for one epoch on more data, from where training ended; as `fit`.
+
+        The average is over iterates of this call. There is no checkpoint.
+        """
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        executor = get_executor(executor)
+        return self._fit_on(self._problem(dataset, executor), executor, validation)
+
+    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+        self._check(dataset)
+        prepare = partial(labelled_block, rule=self._rule)
+        source, squared_label = self._labelled_source(dataset, executor, prepare)
+        n = dataset.n_features
+        return Problem(dataset, [source], np.arange(n), np.array([0, n]), squared_label)
+
+    def _radius(self, problem: Problem) -> float:
+        if not self.projection:
+            return np.inf
+        # lambda |w|^2 = E[-loss'(f) f] at the minimum, which is at most E of the maximum over f.
+        bound = {"squared": problem.squared_label / 4, "squared-hinge": 0.5}.get(self.loss, 1.0)
+        return float(np.sqrt(bound / self.regularization))
+
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+        return PairEpoch(steps, self.label, self.seed)
+
+
+class PairEpoch(ShardEpoch):
+    """A step draws a pair."""
+
+    def _take(self, n_steps: int, sources: list[Drawn], t: int, iterate: Iterate) -> float:
+        [labelled] = sources
+        batch = labelled.draw(n_steps, self.label)
+        return pair_steps(labelled.rows, batch, self.steps, t, iterate)

@@ -1,0 +1,456 @@
+"""What the stochastic pairwise rankers share: the loop over epochs, and what surrounds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.engine.memory import parse_memory
+from dranking.engine.mixing import Shards, Source, mixed
+from dranking.engine.progress import report
+from dranking.engine.stream import map_blocks
+from dranking.engine.tree import tree_sum
+from dranking.errors import DataError, DivergedError, UsageError
+from dranking.files.commit import AnyPath
+from dranking.kernels.pairwise import sgd
+from dranking.kernels.pairwise.sgd import Steps
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import get_measure
+from dranking.rankers.linear.estimator import (
+    LinearRanker,
+    check_positive,
+    check_training_data,
+    check_whole,
+    plain,
+)
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.pairwise.pair_blocks import (
+    Label,
+    PairBlock,
+    Problem,
+    ShardResult,
+    pair_mass,
+    sampled_norm,
+    summed_losses,
+)
+from dranking.rankers.pairwise.shard_epoch import ShardEpoch
+from dranking.rankers.training.state import CurvePoint, Training, TrainingCheckpoint
+from dranking.rankers.training.validation import Validation
+from dranking.sampling.pairs import Balance, PairRule, Positions
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Loss: TypeAlias = Literal["hinge", "squared-hinge", "logistic", "squared"]
+Average: TypeAlias = Literal["second-half", "all", "none"]
+
+LOSSES: dict[str, int] = {
+    "hinge": sgd.HINGE,
+    "squared-hinge": sgd.SQUARED_HINGE,
+    "logistic": sgd.LOGISTIC,
+    "squared": sgd.SQUARED,
+}
+
+CURVATURE = {"hinge": 1.0, "squared-hinge": 2.0, "logistic": 1.0, "squared": 1.0}
+"""Steps of length 1 / (curvature |p|^2) do not take the loss of a pair past its minimum."""
+
+MIN_STEPS_PER_EPOCH = 100_000
+
+ESTIMATE_DRAWS = 250_000
+"""Draws for the final objective, at most; smaller data gives all its pairs."""
+
+NEVER = 2**62
+"""A step that is not reached."""
+
+UNBOUNDED = ("squared-hinge", "squared")
+"""Losses of which a step too long makes the next one longer still."""
+
+FAILED = 10.0
+"""With these, an objective so many times that of a model without weights is no result."""
+
+
+class Plan(NamedTuple):
+    """How the epochs of a training go.
+
+    Attributes
+    ----------
+    shards
+        The data.
+    shard_epoch
+        What each does.
+    n_steps
+        Steps of an epoch, over all shards.
+    longest
+        Those of the shard that takes most.
+    """
+
+    shards: Shards
+    shard_epoch: ShardEpoch
+    n_steps: int
+    longest: int
+
+
+class StochasticRanker(LinearRanker):
+    """Base of the rankers that learn from sampled pairs, step by step.
+
+    Attributes
+    ----------
+    coef_ : (n_features_in_,) float64
+        Weights.
+    objective_ : float
+        Mean loss of the model over the pairs plus lambda / 2 |coef_|^2; estimated from drawn pairs
+        where there are very many.
+    eta0_ : float
+        First step length.
+    n_steps_ : int
+        Steps taken, over all shards and calls.
+    learning_curve_ : tuple of CurvePoint
+        Objective and validation metric after each epoch; `plot_learning_curve` draws it. The
+        objective is an estimate from the pairs of the epoch, the mean over views where there are
+        several.
+    """
+
+    objective_: float
+    eta0_: float
+    n_steps_: int
+    learning_curve_: tuple[CurvePoint, ...]
+
+    regularization: float
+    loss: Loss
+    label: Label
+    eta0: float | None
+    average: Average
+    n_epochs: int
+    steps_per_epoch: int | None
+    sampling: Balance
+    position_weights: Positions
+    shards: int
+    patience: int | None
+    metric: str
+    convention: str
+    warm_start: bool
+    seed: int
+    memory_limit: int | str | None
+    checkpoint: AnyPath | None
+
+    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+        """What a shard does in an epoch; can be pickled."""
+        raise NotImplementedError
+
+    def _radius(self, problem: Problem) -> float:
+        """Radius of the ball that the weights stay in."""
+        return np.inf
+
+    def _fit(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+        """Train for `n_epochs`: a new model, or with `warm_start` the one there is."""
+        start = self._previous(problem) if self.warm_start else None
+        return self._train(
+            problem, executor, self.n_epochs, start, validation, checkpoint=self.checkpoint
+        )
+
+    def _fit_on(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+        """Train the model there is, or a new one, for an epoch."""
+        return self._train(problem, executor, 1, self._previous(problem), validation)
+
+    def _train(
+        self,
+        problem: Problem,
+        executor: Executor,
+        n_epochs: int,
+        start: Training | None,
+        validation: Dataset | None,
+        *,
+        checkpoint: AnyPath | None = None,
+    ) -> Self:
+        """Train for some epochs, from where an earlier training ended if there is one."""
+        start = self._untrained(problem) if start is None else start.restarted()
+        validated = Validation(
+            validation, self.metric, self.convention, self.patience, first_epoch=start.epoch
+        )
+        validated.check(problem.dataset, n_epochs)
+        plan = self._plan(problem, executor, n_epochs, start)
+        stored = TrainingCheckpoint(
+            checkpoint, self._job(problem, start, validation) if checkpoint is not None else {}
+        )
+        training = stored.load(len(start.weights)) or start
+        while training.epoch < start.epoch + n_epochs and not validated.is_over(training):
+            training = self._epoch(problem, executor, plan, training)
+            model = self._model_so_far(problem, training)
+            training = validated.recorded(training, model, executor)
+            stored.save(training)
+            objective = training.curve[-1].objective
+            facts = {"steps": training.n_steps, "bytes_read": plan.shards.bytes_read}
+            done = training.epoch - start.epoch
+            report("training", done, n_epochs, objective=objective, **facts)
+        n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
+        return self._finish(problem, training, plan.shards, n_draws)
+
+    def _plan(self, problem: Problem, executor: Executor, n_epochs: int, start: Training) -> Plan:
+        """How the epochs go."""
+        shards = Shards(
+            problem.sources, self.shards, executor, resident=self._fits(problem, executor)
+        )
+        n_steps = self._n_steps(problem.dataset)
+        longest = int(shards.steps_of_shards(n_steps).max())
+        steps = Steps(
+            loss=self._loss_code,
+            regularization=self.regularization,
+            inverse_eta0=1.0 / start.eta0,
+            radius=self._radius(problem),
+            average_from=self._average_from(start.t, longest * n_epochs),
+        )
+        return Plan(shards, self._shard_epoch(problem, steps), n_steps, longest)
+
+    def _epoch(
+        self, problem: Problem, executor: Executor, plan: Plan, training: Training
+    ) -> Training:
+        """The training an epoch later: every shard from the same weights, then their mean."""
+        begun = time.perf_counter()
+        weights = executor.submit(np.asarray, training.weights, name="weights")
+        results: list[ShardResult] = plan.shards.run(
+            plan.shard_epoch,
+            plan.n_steps,
+            (self.seed, training.epoch),
+            weights,
+            training.t,
+            training.epoch,
+            name=f"{type(self).__name__.lower()}-epoch",
+        )
+        self._check_finite(results, training)
+        shares = plan.shards.shares
+        later = advanced(training, results, shares, plan.longest)
+        loss = float(shares @ [r.loss for r in results])
+        penalty = self.regularization / 2 * float(later.weights @ later.weights)
+        point = CurvePoint(
+            epoch=later.epoch,
+            n_steps=training.n_steps + plan.n_steps,
+            seconds=training.seconds + time.perf_counter() - begun,
+            objective=loss + penalty / problem.n_views,
+            validation=None,
+        )
+        return replace(later, curve=(*training.curve, point))
+
+    def _check(self, dataset: Dataset) -> None:
+        """Raise an error if parameters are out of range or there is nothing to learn from."""
+        check_positive("regularization", self.regularization)
+        if self.eta0 is not None and self.eta0 != np.inf:
+            check_positive("eta0", self.eta0)
+        for name, choices in (
+            ("loss", tuple(LOSSES)),
+            ("label", ("sign", "difference")),
+            ("average", ("second-half", "all", "none")),
+        ):
+            if getattr(self, name) not in choices:
+                raise UsageError(
+                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}."
+                )
+        for name in ("n_epochs", "steps_per_epoch", "shards", "patience"):
+            check_count(name, getattr(self, name), optional=name in ("steps_per_epoch", "patience"))
+        check_count("seed", self.seed, least=0)
+        self._rule.check()
+        get_measure(self.metric)
+        get_convention(self.convention)
+        check_training_data(dataset)
+
+    @property
+    def _loss_code(self) -> int:
+        """What kernels call the loss."""
+        return LOSSES[self.loss]
+
+    @property
+    def _rule(self) -> PairRule:
+        return PairRule(self.sampling, self.position_weights)
+
+    @property
+    def _pairs_per_step(self) -> int:
+        """Labelled pairs whose slopes add up in a step."""
+        return 1
+
+    def _labelled_source(
+        self, dataset: Dataset, executor: Executor, prepare: Callable[..., PairBlock]
+    ) -> tuple[Source, float]:
+        """The labelled pairs of a data set, and the mean square of their labels."""
+        masses = np.array(map_labels(pair_mass, dataset, executor, self._rule))
+        total, squares = masses.sum(axis=0)
+        if not total > 0:
+            raise DataError(
+                "no query has two documents of different relevance and a weight above 0: there "
+                "is no pair to learn from."
+            )
+        squared_label = float(squares / total) if self.label == "difference" else 1.0
+        return Source(dataset, prepare, masses[:, 0]), squared_label
+
+    def _previous(self, problem: Problem) -> Training | None:
+        """The training to go on from, if there is one."""
+        dataset = problem.dataset
+        training: Training | None = getattr(self, "_training", None)
+        if training is not None and dataset.feature_names != self.feature_names_:
+            raise DataError(
+                f"X has {dataset.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: those it was trained on so far."
+            )
+        if training is not None and dataset.transforms != self._transforms:
+            raise DataError(
+                "X is scaled in another way than what the model was trained on so far; scale both "
+                "the same."
+            )
+        return training
+
+    def _untrained(self, problem: Problem) -> Training:
+        n = len(problem.columns)
+        eta0 = self.eta0
+        if eta0 is None:
+            norm = self._largest_norm(problem)
+            # Pairs that do not differ move nothing, with any length of step.
+            eta0 = 1.0 / (CURVATURE[self.loss] * norm * self._pairs_per_step) if norm else 1.0
+        return Training(np.zeros(n), np.zeros(n), n_averaged=0, t=0, epoch=0, eta0=float(eta0))
+
+    def _largest_norm(self, problem: Problem) -> float:
+        """Largest squared norm of what a step may add to the weights, estimated."""
+        source = problem.sources[0]
+        first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
+        return sampled_norm(source.prepare(first), problem.view_ptr, self.seed)
+
+    def _n_steps(self, dataset: Dataset) -> int:
+        if self.steps_per_epoch is not None:
+            return self.steps_per_epoch
+        return max(MIN_STEPS_PER_EPOCH, dataset.n_documents - dataset.n_unlabelled)
+
+    def _average_from(self, t: int, n_steps: int) -> int:
+        return {"all": t, "second-half": t + n_steps // 2, "none": NEVER}[self.average]
+
+    def _fits(self, problem: Problem, executor: Executor) -> bool:
+        """Whether all blocks may stay in memory, which takes about twice their size to load."""
+        stored = [source for source in problem.sources if not source.dataset.in_memory]
+        if self.memory_limit is None and all(source.is_small for source in stored):
+            return True  # on every machine: the order of steps depends on it
+        limit = self.memory_limit
+        available = executor.memory_bytes if limit is None else parse_memory(limit)
+        return 2 * sum(source.n_bytes for source in stored) <= available
+
+    def _job(self, problem: Problem, start: Training, validation: Dataset | None) -> dict[str, Any]:
+        elsewhere = {"checkpoint", "warm_start"}
+        parameters = {k: v for k, v in self.get_params().items() if k not in elsewhere}
+        return {
+            **parameters,
+            "ranker": type(self).__name__,
+            "data": [source.dataset.fingerprint for source in problem.sources],
+            "validation": None if validation is None else validation.fingerprint,
+            "first epoch": start.epoch,
+        }
+
+    def _model_so_far(self, problem: Problem, training: Training) -> LinearModel:
+        data = problem.dataset
+        return LinearModel(
+            feature_names=data.feature_names,
+            weights=tuple(problem.coef(training.model).tolist()),
+            transforms=data.transforms,
+        )
+
+    def _finish(self, problem: Problem, training: Training, shards: Shards, n_draws: int) -> Self:
+        """Keep the model: the best validated one with `patience`, else the last."""
+        weights = training.model
+        if self.patience is not None and training.best is not None:
+            weights = training.best
+        coef = problem.coef(weights)
+        loss, without = self._mean_losses(problem, training, coef, shards, n_draws)
+        objective = loss + self.regularization / 2 * float(coef @ coef)
+        if self.loss in UNBOUNDED and not objective <= FAILED * without:
+            raise self._diverged(
+                f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
+                f"{without:.3g} without any weights",
+                training.eta0,
+            )
+        self.objective_ = objective
+        self.eta0_, self.n_steps_ = training.eta0, training.n_steps
+        self.learning_curve_ = training.curve
+        self._training = training
+        return self._set_weights(problem.dataset, coef)
+
+    def _mean_losses(
+        self, problem: Problem, training: Training, coef: Array, shards: Shards, n_draws: int
+    ) -> tuple[float, float]:
+        """Mean loss of the model, and of one without weights; of drawn pairs if there are many."""
+        losses, without, mass = tree_sum(
+            shards.run(
+                summed_losses,
+                n_draws,
+                (self.seed, training.epoch),
+                coef[problem.columns],
+                self._loss_code,
+                self.label,
+                (self.seed, training.epoch),
+                n_sources=1,
+                n_rounds=1,
+                name="objective",
+            )
+        )
+        return float(losses / mass), float(without / mass)
+
+    def _check_finite(self, results: list[ShardResult], training: Training) -> None:
+        with np.errstate(over="ignore"):
+            sizes = [
+                [
+                    r.loss,
+                    self.regularization * float(r.weights @ r.weights),
+                    float(r.total @ r.total),
+                ]
+                for r in results
+            ]
+        if not np.isfinite(sizes).all():
+            raise self._diverged(
+                f"the steps of epoch {training.epoch + 1} grew without limit", training.eta0
+            )
+
+    def _diverged(self, what: str, eta0: float) -> DivergedError:
+        return DivergedError(
+            f"training diverged: {what}. Lower eta0 (it is {eta0:.3g}; by default it follows from "
+            f"the data), or raise regularization ({self.regularization:.3g}); if values of the "
+            "features are very large, scale them."
+        )
+
+    def _fit_facts(self) -> dict[str, Any]:
+        return {
+            "objective": self.objective_,
+            "eta0": plain(self.eta0_),
+            "n_steps": self.n_steps_,
+            "learning_curve": [point._asdict() for point in self.learning_curve_],
+        }
+
+
+def advanced(
+    training: Training, results: list[ShardResult], shares: Array, n_steps: int
+) -> Training:
+    """The training after an epoch: shards mixed by their shares, and n_steps later."""
+    return replace(
+        training,
+        weights=mixed([r.weights for r in results], shares),
+        total=training.total + tree_sum(r.total for r in results),
+        n_averaged=training.n_averaged + sum(r.n_averaged for r in results),
+        t=training.t + n_steps,
+        epoch=training.epoch + 1,
+    )
+
+
+def map_labels(
+    function: Callable[..., Any], dataset: Dataset, executor: Executor, *args: Any
+) -> list[Any]:
+    """Run `function(block, *args)` on all blocks without reading their features."""
+    columns = np.empty(0, dtype=np.intp)
+    return list(map_blocks(function, dataset, executor, *args, columns=columns, name="pairs"))
+
+
+def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is a whole number of at least `least`, or None if it may."""
+    if optional and value is None:
+        return
+    check_whole(name, value)
+    if value < least:
+        raise UsageError(f"{name} is {value}; it must be at least {least}.")

@@ -1,0 +1,247 @@
+"""RankRLS: ridge regression on query-centred data, the pairwise squared loss in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.engine.collections import as_dataset
+from dranking.engine.executor import Executor, get_executor, with_one_blas_thread
+from dranking.engine.progress import report
+from dranking.engine.tiles import Tiles
+from dranking.errors import DrankingError, UsageError
+from dranking.kernels.gram.per_query import block_gram, centred_strips, gram_product
+from dranking.kernels.lqo.all_features import left_out
+from dranking.rankers.gram.rows import TotalMoments, ridge_weights
+from dranking.rankers.gram.statistics_store import statistics_equations, statistics_errors
+from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
+
+Array = NDArray[np.float64]
+Solver = Literal["auto", "direct", "cg"]
+
+MAX_DIRECT_FEATURES = 8_192
+"""Above it "auto" takes conjugate gradients: A, one copy for each task, gets too large."""
+
+CG_TOLERANCE = 1e-10
+"""Norm of the residual against that of b."""
+
+CG_STEPS_PER_FEATURE = 10
+
+
+class RankRLS(LinearRanker):
+    """Linear ranker that minimises the regularised pairwise squared loss over all features.
+
+    The minimum of `sum_q |y_q - X_q w|^2 + lambda |w|^2` with features and relevance centred within
+    each query; that is the sum over a query's document pairs of the squared error of their
+    difference, divided by the number of its documents.
+
+    Parameters
+    ----------
+    regularization
+        lambda > 0.
+    solver
+        "direct" forms the (n_features, n_features) matrix A in one pass over the data; "cg" runs
+        conjugate gradients, a pass each step, without it; "auto" takes "cg" above
+        `MAX_DIRECT_FEATURES` features.
+
+    Attributes
+    ----------
+    coef_ : (n_features_in_,) float64
+        Weights.
+    objective_ : float
+        The minimum.
+
+    References
+    ----------
+    Pahikkala, Airola, Naula, Salakoski (2010), equations 3 to 6.
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> X = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32)
+    >>> dr.RankRLS(regularization=0.5).fit(X, [0, 1, 0, 2], qid=[7, 7, 8, 8]).coef_.round(4)
+    array([0.8333])
+    """
+
+    objective_: float
+
+    def __init__(self, regularization: float = 1.0, solver: Solver = "auto") -> None:
+        self.regularization = regularization
+        self.solver = solver
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        query_weights: Any = None,
+        executor: Any = None,
+    ) -> RankRLS:
+        """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
+        check_positive("regularization", self.regularization)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        normal = normal_equations_of(dataset, self.solver, get_executor(executor))
+        coef = normal.solve(self.regularization)
+        self.objective_ = normal.label_norm - float(normal.products @ coef)
+        self._set_weights(dataset, coef)
+        return self
+
+    def _fit_facts(self) -> dict[str, Any]:
+        return {"objective": self.objective_}
+
+
+class NormalEquations(Protocol):
+    """A = sum_q X_q' X_q, b = sum_q X_q' y_q and y.y: all that RankRLS needs, for any lambda.
+
+    Attributes
+    ----------
+    products
+        (n_features,) b.
+    label_norm
+        y.y.
+    """
+
+    products: Array
+    label_norm: float
+
+    def solve(self, regularization: float) -> Array:
+        """(A + lambda I)^-1 b."""
+        ...
+
+
+def normal_equations_of(dataset: Dataset, solver: Solver, executor: Executor) -> NormalEquations:
+    """The normal equations of a data set, with A or without."""
+    check_training_data(dataset)
+    if solver not in ("auto", "direct", "cg"):
+        raise UsageError(f"solver is {solver!r}; choose auto, direct or cg.")
+    if solver == "auto":
+        solver = "direct" if dataset.n_features <= MAX_DIRECT_FEATURES else "cg"
+    return DirectSolver(dataset, executor) if solver == "direct" else CgSolver(dataset, executor)
+
+
+class DirectSolver:
+    """Normal equations with A (`gram`, (n_features, n_features)), from one pass over X."""
+
+    def __init__(self, dataset: Dataset, executor: Executor) -> None:
+        tiles = Tiles(dataset, executor, resident=False)
+        self.gram, self.products, label_norm = tiles.sum_blocks(
+            partial(with_one_blas_thread, block_equations), name="gram"
+        )
+        self.label_norm = float(label_norm)
+
+    def solve(self, regularization: float) -> Array:
+        """(A + lambda I)^-1 b by Cholesky."""
+        return ridge_weights(self.gram, self.products, regularization)
+
+
+class CgSolver:
+    """Normal equations without A: every step of conjugate gradients is one pass over X."""
+
+    def __init__(self, dataset: Dataset, executor: Executor) -> None:
+        # In memory if it fits: there are many passes.
+        resident = 8 * sum(block.n_values for block in dataset.blocks) <= executor.memory_bytes
+        self._tiles = Tiles(dataset, executor, resident=resident)
+        moments = TotalMoments(self._tiles)
+        self._diagonal = moments.diagonal
+        self.products = moments.products
+        self.label_norm = float(moments.label_norm)
+
+    def solve(self, regularization: float) -> Array:
+        """(A + lambda I)^-1 b by conjugate gradients, preconditioned with the diagonal.
+
+        Raises
+        ------
+        DrankingError
+            If they do not converge.
+        """
+        n = len(self.products)
+        n_steps = 0
+
+        def multiply(vector: Array) -> Array:
+            product: Array = self._tiles.sum_blocks(block_product, vector, name="product")
+            return product + regularization * vector
+
+        def count(_: Array) -> None:
+            nonlocal n_steps
+            n_steps += 1
+            report("conjugate gradients", n_steps, None, passes=n_steps, **self._tiles.moved)
+
+        weights, failed = cg(
+            LinearOperator((n, n), matvec=multiply, dtype=np.float64),
+            self.products,
+            rtol=CG_TOLERANCE,
+            maxiter=max(1, int(CG_STEPS_PER_FEATURE * n)),
+            M=LinearOperator((n, n), matvec=lambda v: v / (self._diagonal + regularization)),
+            callback=count,
+        )
+        if failed:
+            raise DrankingError(
+                f"conjugate gradients did not converge in {n_steps} steps; scale the features, or "
+                f"raise regularization above {regularization:g}."
+            )
+        solution: Array = weights
+        return solution
+
+
+def leave_query_out_errors(
+    normal: DirectSolver, dataset: Dataset, regularizations: Sequence[float], executor: Executor
+) -> Array:
+    """Exact leave-query-out error of RankRLS on all features, for every lambda.
+
+    One eigendecomposition of A, and one pass over X that solves a system of the size of the
+    query, or of n_features if that is smaller, for each query and lambda.
+
+    Returns
+    -------
+    (n_lambdas,) float64 squared errors of the queries left out, summed.
+    """
+    values, vectors = linalg.eigh(normal.gram)
+    spectrum = (np.maximum(values, 0.0), vectors.T @ normal.products, np.array(regularizations))
+    tiles = Tiles(dataset, executor, resident=False)
+    basis = executor.submit(np.asarray, vectors, name="eigenvectors")
+    errors: Array = tiles.sum_blocks(
+        partial(with_one_blas_thread, block_errors), basis, spectrum, name="leave-query-out"
+    )
+    return errors
+
+
+def block_equations(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, float]:
+    """A, b and y.y of one block."""
+    if isinstance(block, QueryStatistics):
+        return statistics_equations(block)
+    return block_gram(block.features, block.relevance, block.query_ptr, block.weights)
+
+
+def block_product(block: QueryBlock, vector: Array) -> Array:
+    """A v of one block."""
+    return gram_product(block.features, block.query_ptr, block.weights, vector)
+
+
+def block_errors(
+    block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
+) -> Array:
+    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order."""
+    if isinstance(block, QueryStatistics):
+        return statistics_errors(block, vectors, spectrum)
+    values, products, regularizations = spectrum
+    errors = np.zeros(len(regularizations))
+    for rotated, labels, ptr in centred_strips(
+        block.features, block.relevance, block.query_ptr, block.weights, vectors
+    ):
+        for start, stop in pairwise(ptr.tolist()):
+            residuals = left_out(
+                rotated[start:stop], labels[start:stop], values, products, regularizations
+            )
+            errors += np.square(residuals).sum(axis=1)
+    return errors

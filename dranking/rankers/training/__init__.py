@@ -1,0 +1,1 @@
+"""What iterative trainings share."""

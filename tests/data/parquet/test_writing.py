@@ -1,0 +1,134 @@
+"""Parquet written, against what was to be written."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.dataset import Dataset
+from dranking.data.parquet.dataset import ParquetDataset, write_parquet
+from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, UsageError
+from tests.data.store.stored import as_dense, query_blocks
+from tests.data.tables.flat_files import written
+
+
+@given(
+    blocks=st.integers(1, 70).flatmap(
+        lambda width: st.lists(query_blocks(n_features=width), min_size=1, max_size=3)
+    ),
+    max_documents=st.integers(1, 25),
+)
+def test_written_and_read_again(tmp_path_factory, blocks, max_documents):
+    ids = [str(i) for block in blocks for i in block.query_ids.to_pylist()]
+    assume(len(set(ids)) == len(ids))
+    path = tmp_path_factory.mktemp("w") / "a.parquet"
+    names = [f"x.{j}" for j in range(blocks[0].n_features)]
+    write_parquet(MemoryDataset(blocks, names), path)
+    dataset = ParquetDataset(path, max_documents=max_documents)
+    assert dataset.feature_names == tuple(names)
+    again = [dataset.block(b) for b in range(dataset.n_blocks)]
+    bits = [np.concatenate([as_dense(b) for b in part]).view(np.int32) for part in (blocks, again)]
+    np.testing.assert_array_equal(*bits)
+    for name in ("relevance", "weights"):
+        wanted, found = (np.concatenate([getattr(b, name) for b in p]) for p in (blocks, again))
+        np.testing.assert_array_equal(found, wanted)
+    sizes = [np.concatenate([np.diff(b.query_ptr) for b in part]) for part in (blocks, again)]
+    np.testing.assert_array_equal(*sizes)
+    assert [str(i) for i in dataset.query_ids().to_pylist()] == ids
+    assert texts_of(again) == texts_of(blocks)
+    has_weights = any(block.query_weights is not None for block in blocks)
+    assert all((block.query_weights is not None) == has_weights for block in again)
+    assert len({block.query_ids.type for block in again}) == 1
+    table = pq.read_table(path)
+    assert table.column("relevance").null_count == dataset.n_unlabelled
+    for group in range(pq.read_metadata(path).num_row_groups):
+        assert pq.read_metadata(path).row_group(group).num_rows == blocks[group].n_documents
+
+
+def texts_of(blocks):
+    """Document ids as text; None where there is none."""
+    ids = [b.doc_ids.to_pylist() if b.doc_ids is not None else [None] * b.n_documents
+           for b in blocks]  # fmt: skip
+    return [None if i is None else str(i) for part in ids for i in part]
+
+
+def test_columns_are_encoded_as_agreed(tmp_path):
+    write_parquet(from_arrays(np.eye(4), [0] * 4, list("aabb")), tmp_path / "a.parquet")
+    group = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
+    columns = {(c := group.column(j)).path_in_schema: c for j in range(group.num_columns)}
+    assert list(columns) == ["qid", "relevance", "f1", "f2", "f3", "f4"]
+    assert {column.compression for column in columns.values()} == {"LZ4"}
+    assert "BYTE_STREAM_SPLIT" in columns["f3"].encodings
+    assert "RLE_DICTIONARY" in columns["qid"].encodings
+
+
+def test_scalings_are_recorded(tmp_path):
+    dataset = from_arrays(np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 0, 1], [1, 1, 1, 2, 2, 2])
+    scalings = [QueryMinMax(), Standard(mean=(0.5, 0.25), scale=(2.0, 4.0))]
+    view = dataset.transformed(scalings)
+    write_parquet(view, tmp_path / "a.parquet")
+    again = dr.open_dataset(tmp_path / "a.parquet")
+    assert again.transforms == tuple(scalings)
+    np.testing.assert_array_equal(again.block(0).features, view.block(0).features)
+    one = ParquetDataset(tmp_path / "a.parquet", feature_columns=["f2"])
+    assert one.transforms[1] == Standard(mean=(0.25,), scale=(4.0,))
+    assert from_table(pq.read_table(tmp_path / "a.parquet")).transforms == tuple(scalings)
+
+
+def test_scalings_of_files_that_do_not_fit_together(tmp_path):
+    a, b = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    raw = from_arrays(np.arange(6.0).reshape(6, 1), [0, 1] * 3, [1, 1, 1, 2, 2, 2])
+    write_parquet(raw.transformed([QueryMinMax()]), a)
+    write_parquet(from_arrays(np.ones((2, 1)), [0, 1], [3, 3]), b)
+    with pytest.raises(DataError, match=r"b\.parquet: its values are scaled otherwise than .*a\.p"):
+        ParquetDataset(tmp_path)
+    table = pq.read_table(a)
+    written(b, table.append_column("added", pa.array(np.ones(6))))
+    with pytest.raises(DataError, match="are scaled, but column 'added' was added afterwards"):
+        ParquetDataset(b)
+    assert ParquetDataset(b, feature_columns=["f1"]).transforms == (QueryMinMax(),)
+    newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "rank"}]'}
+    written(b, table.replace_schema_metadata(newer))
+    with pytest.raises(DataError, match=r"b\.parquet: the record of its scalings cannot be read"):
+        ParquetDataset(b)
+
+
+def test_what_is_not_written(tmp_path):
+    dataset = from_arrays(
+        np.eye(4), [0, 1, 0, 1], [1, 1, 2, 2], feature_names=("a", "b", "c", "qid")
+    )
+    with pytest.raises(UsageError, match="'qid' has the name of another column"):
+        write_parquet(dataset, tmp_path / "a.parquet")
+    dataset = from_arrays(sparse.csr_array(np.eye(4)), [0, 1, 0, 1], [1, 1, 2, 2])
+    with pytest.raises(UsageError, match="sparse features"):
+        write_parquet(dataset, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="no documents or no features"):
+        write_parquet(from_arrays(np.empty((2, 0)), [0, 1], [1, 1]), tmp_path / "a.parquet")
+    path = tmp_path / "b.parquet"
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="exists"):
+        write_parquet(from_arrays(np.eye(2), [0, 1], [1, 1]), path)
+    dataset = from_arrays(np.eye(2), [0, 1], [1, 1])
+    with pytest.raises(KeyboardInterrupt):
+        write_parquet(_Interrupted(dataset), path, overwrite=True)
+    assert path.read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["b.parquet"]
+
+
+class _Interrupted(Dataset):
+    """A data set at whose first features the user presses Ctrl-C."""
+
+    def __init__(self, source):
+        self._source = source
+        self.feature_names, self.blocks = source.feature_names, source.blocks
+
+    def block(self, index, columns=None):
+        if columns is None:
+            raise KeyboardInterrupt
+        return self._source.block(index, columns)

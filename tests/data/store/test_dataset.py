@@ -1,0 +1,428 @@
+"""The data set directory: round trips, damage, interruption, refusal."""
+
+import errno
+import itertools
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dranking.data.dataset import Dataset
+from dranking.data.store import dataset as store
+from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.transforms import QueryMinMax, Standard
+from dranking.errors import DataError, UsageError
+from tests.data.store.stored import (
+    as_dense,
+    assert_same,
+    data_sets,
+    everything_in,
+    query_blocks,
+    simple_block,
+)
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A data set of two dense blocks of 70 features: three chunks each."""
+    path = tmp_path / "data.zarr"
+    write_dataset([simple_block(70), simple_block(70, first_id=20)], path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """A fresh path for every example that Hypothesis draws."""
+    root = tmp_path_factory.mktemp("drawn")
+    return lambda counter=itertools.count(): root / str(next(counter))  # noqa: B008
+
+
+# Round trips
+
+
+@given(st.booleans().flatmap(lambda is_sparse: data_sets(is_sparse=is_sparse)))
+def test_blocks_are_read_as_they_were_written(scratch, blocks):
+    dataset = write_dataset(blocks, scratch())
+    assert dataset.is_sparse == blocks[0].is_sparse
+    assert dataset.blocks == tuple(block.info for block in blocks)
+    assert dataset.n_features == blocks[0].n_features
+    types = {b.doc_ids.type for b in blocks if b.doc_ids is not None}
+    for index, block in enumerate(blocks):
+        if len(types) > 1 and block.doc_ids is not None:
+            block = replace(block, doc_ids=block.doc_ids.cast(pa.string()))
+        assert_same(dataset.block(index), block)
+    assert dataset.query_ids().equals(pa.concat_arrays([b.query_ids for b in blocks]))
+
+
+@given(st.booleans().flatmap(lambda s: query_blocks(is_sparse=s)), st.data())
+def test_columns_are_read_in_the_order_wanted(scratch, block, data):
+    dataset = write_dataset([block], scratch())
+    indices = st.integers(0, block.n_features - 1)
+    columns = data.draw(st.lists(indices, max_size=9) if block.n_features else st.just([]))
+    got = dataset.block(0, np.array(columns, dtype=np.intp))
+    np.testing.assert_array_equal(as_dense(got), as_dense(block)[:, columns])
+    assert got.query_ids.equals(block.query_ids)
+
+
+@pytest.mark.parametrize(
+    "columns", [range(70), range(32, 64), range(64, 70), [69, 0, 69], [33, 32]]
+)
+def test_whole_chunks_and_parts_of_chunks(written, columns):
+    expected = simple_block(70).features[:, list(columns)]
+    got = StoredDataset(written).block(0, np.array(columns)).features
+    np.testing.assert_array_equal(got, expected)
+    assert got.flags.f_contiguous
+
+
+@given(st.booleans().flatmap(lambda s: st.lists(query_blocks(is_sparse=s), min_size=1, max_size=3)))
+def test_narrow_blocks_end_in_zeros(scratch, blocks):
+    width = max(block.n_features for block in blocks)
+    dataset = write_dataset(blocks, scratch())
+    assert dataset.feature_names == tuple(f"f{i + 1}" for i in range(width))
+    everything = np.arange(width)
+    for index, block in enumerate(blocks):
+        expected = np.zeros((block.n_documents, width), np.float32)
+        expected[:, : block.n_features] = as_dense(block)
+        np.testing.assert_array_equal(as_dense(dataset.block(index)), expected)
+        backwards = dataset.block(index, everything[::-1])
+        np.testing.assert_array_equal(as_dense(backwards), expected[:, ::-1])
+        assert dataset.block(index).info == dataset.blocks[index]
+    assert dataset.fingerprint == replayed_fingerprint(dataset)
+
+
+def replayed_fingerprint(dataset):
+    """The fingerprint from the data itself, not from the manifest."""
+    copy = StoredDataset(dataset.path)
+    copy.block_digests = lambda: Dataset.block_digests(copy)
+    return copy.fingerprint
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_missing_values_read_as_the_fill(tmp_path, is_sparse):
+    features = np.array([[np.nan, 2, 0], [3, np.nan, 4], [5, 6, np.nan]], np.float32)
+    wrapped = sparse.csr_array(features) if is_sparse else features
+    block = simple_block(features=wrapped)
+    calls = []
+
+    def blocks():
+        yield simple_block(is_sparse=is_sparse, first_id=1)
+        yield block
+        calls.append("last block")
+
+    def minima():
+        calls.append("fill")
+        return np.array([-1.5, 0.1, 7.0])
+
+    dataset = write_dataset(blocks(), tmp_path / "data", fill=minima)
+    assert calls == ["last block", "fill"]
+    expected = [[-1.5, 2, 0], [3, np.float32(0.1), 4], [5, 6, 7]]
+    np.testing.assert_array_equal(as_dense(dataset.block(1)), np.float32(expected))
+    columns = np.array([2, 1])
+    got = as_dense(dataset.block(1, columns))
+    np.testing.assert_array_equal(got, np.float32(expected)[:, [2, 1]])
+    assert dataset.fingerprint == replayed_fingerprint(dataset)
+    assert dataset.block(0).features.sum() == np.arange(1, 10).sum()
+
+
+def test_fill_must_fit(tmp_path):
+    for fill in ([1.0, 2.0], [1.0, 2.0, np.nan]):
+        with pytest.raises(ValueError, match="fill must give 3 finite values"):
+            write_dataset([simple_block()], tmp_path / "data", fill=lambda f=fill: f)
+    assert os.listdir(tmp_path) == []
+
+
+def test_sparse_features_become_canonical_and_keep_stored_zeros(tmp_path):
+    parts = (np.array([1, 2, 0, 4], np.float32), np.array([2, 0, 1, 1]), np.array([0, 2, 4, 4]))
+    features = sparse.csr_array(parts, shape=(3, 3))
+    dataset = write_dataset([simple_block(features=features)], tmp_path / "data")
+    got = dataset.block(0).features
+    assert got.has_canonical_format
+    assert (got.data.tolist(), got.indices.tolist()) == ([2, 1, 4], [0, 2, 1])
+    assert dataset.blocks[0].n_values == 3
+    assert features.nnz == 4
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_what_is_read_cannot_be_changed(tmp_path, is_sparse):
+    block = simple_block(is_sparse=is_sparse, query_weights=np.ones(2))
+    dataset = write_dataset([block], tmp_path / "data")
+    for columns in (None, np.array([2, 0])):
+        got = dataset.block(0, columns)
+        features = got.features
+        parts = (features.data, features.indices, features.indptr) if is_sparse else (features,)
+        for array in (*parts, got.relevance, got.query_ptr, got.query_weights):
+            assert not array.flags.writeable
+    assert is_sparse or (features.flags.f_contiguous and not features.flags.owndata)
+
+
+def test_columns_outside_the_data_set_are_refused(written):
+    for column in (-1, 70):
+        with pytest.raises(IndexError, match="0 to 69"):
+            StoredDataset(written).block(0, np.array([column]))
+
+
+def test_other_zarr_readers_read_the_same(tmp_path):
+    dense = simple_block(70, features=np.random.default_rng(0).random((3, 70), np.float32))
+    write_dataset([dense], tmp_path / "dense")
+    array = zarr.open_array(tmp_path / "dense" / "blocks" / "000000" / "features", mode="r")
+    assert array.chunks == (32, 3)
+    assert np.isnan(array.fill_value)
+    assert [type(c).__name__ for c in array.metadata.codecs] == [
+        "BytesCodec",
+        "BloscCodec",
+        "Crc32cCodec",
+    ]
+    np.testing.assert_array_equal(array[:], dense.features.T)
+
+    features = sparse.random_array((3, 500_000), density=0.4, rng=1, dtype=np.float32).tocsr()
+    write_dataset([simple_block(features=features)], tmp_path / "sparse")
+    folder = tmp_path / "sparse" / "blocks" / "000000"
+    for name, dtype in (("indptr", "int64"), ("indices", "int32"), ("data", "float32")):
+        array = zarr.open_array(folder / name, mode="r")
+        assert array.dtype == dtype
+        np.testing.assert_array_equal(array[:], getattr(features, name))
+    assert_same(StoredDataset(tmp_path / "sparse").block(0), simple_block(features=features))
+
+
+def test_ids_of_mixed_types_read_as_strings(tmp_path):
+    large = pa.array([2**63, 5], pa.uint64())
+    blocks = [
+        simple_block(doc_ids=pa.array([7, 8, 9], pa.int32())),
+        simple_block(query_ids=pa.array(["a", "b"]).dictionary_encode()),
+        simple_block(query_ids=large, doc_ids=pa.array(["x", None, "z"], pa.large_string())),
+    ]
+    dataset = write_dataset(blocks, tmp_path / "data")
+    assert dataset.query_ids().to_pylist() == ["10", "11", "a", "b", str(2**63), "5"]
+    assert dataset.block(0).query_ids.to_pylist() == ["10", "11"]
+    assert dataset.block(0).doc_ids.to_pylist() == ["7", "8", "9"]
+    assert dataset.block(1).doc_ids is None
+    assert dataset.block(2).doc_ids.to_pylist() == ["x", None, "z"]
+    assert dataset.fingerprint == replayed_fingerprint(dataset)
+
+
+def test_names_and_scalings_are_kept(tmp_path):
+    scaling = (QueryMinMax(), Standard(mean=(0.1, 1 / 3, 1e-300), scale=(1, 2, 3)))
+    names = ("bm25", "Länge", 'a "b"\n')
+    path = tmp_path / "data"
+    dataset = write_dataset([simple_block()], path, feature_names=names, transforms=scaling)
+    assert dataset.feature_names == names
+    assert dataset.transforms == scaling
+    other = write_dataset([simple_block()], tmp_path / "other", feature_names=names)
+    assert dataset.fingerprint != other.fingerprint
+
+
+def test_fingerprint_needs_no_data(written):
+    expected = replayed_fingerprint(StoredDataset(written))
+    shutil.rmtree(written / "blocks")
+    assert StoredDataset(written).fingerprint == expected
+
+
+def test_query_ids_need_no_features(written):
+    for folder in written.glob("blocks/*/features"):
+        shutil.rmtree(folder)
+    assert StoredDataset(written).query_ids().to_pylist() == [10, 11, 20, 21]
+
+
+def test_empty_blocks_are_left_out(tmp_path):
+    block = simple_block()
+    nothing = block.take_queries(np.zeros(2, bool))
+    dataset = write_dataset([nothing, block, nothing], tmp_path / "data")
+    assert dataset.n_blocks == 1
+    assert_same(dataset.block(0), block)
+
+
+# Pickling
+
+
+def test_pickle_is_small_and_opens_lazily(tmp_path, monkeypatch):
+    blocks = [simple_block(400, first_id=2 * i) for i in range(30)]
+    monkeypatch.chdir(tmp_path)
+    dataset = write_dataset(blocks, "data")
+    assert dataset.n_documents == 90
+    pickled = pickle.dumps(dataset)
+    assert len(pickled) < 500
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(store, "load_manifest", lambda path: pytest.fail("opened"))
+    copy = pickle.loads(pickled)
+    monkeypatch.undo()
+    assert copy.feature_names == dataset.feature_names
+    assert_same(copy.block(29), blocks[29])
+
+
+def test_a_pickle_refuses_a_data_set_that_was_replaced(written):
+    pickled = pickle.dumps(StoredDataset(written))
+    write_dataset([simple_block(70)], written, overwrite=True)
+    with pytest.raises(DataError, match="was replaced since it was opened"):
+        _ = pickle.loads(pickled).blocks
+
+
+# Bad input
+
+
+def not_finite(is_sparse, value):
+    features = np.array([[0, 1, 0], [0, 0, 2], [3, value, 4]], np.float32)
+    return simple_block(features=sparse.csr_array(features) if is_sparse else features)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite(tmp_path, is_sparse, value):
+    message = rf"query 11: feature 1 .* of document 0 .* is {value}"
+    with pytest.raises(DataError, match=message):
+        write_dataset([not_finite(is_sparse, value)], tmp_path / "data")
+    assert os.listdir(tmp_path) == []
+
+
+def test_infinite_values_are_no_missing_values(tmp_path):
+    with pytest.raises(DataError, match=r"query 11: feature 1 .* is inf"):
+        write_dataset([not_finite(False, np.inf)], tmp_path / "data", fill=lambda: np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "names", "message"),
+    [
+        ([], None, "no documents to write"),
+        ([simple_block().take_queries(np.zeros(2, bool))], None, "no documents to write"),
+        ([simple_block(), simple_block(is_sparse=True)], None, "some blocks are sparse"),
+        ([simple_block()], ["a", "b"], "query 10 .* have 3 features, but 2 feature names"),
+        ([simple_block()], ["a", "b", "a"], "occur more than once: a"),
+        ([simple_block()], ["a", "", "c"], "feature 1 .* empty name"),
+        ([simple_block(query_ids=pa.array([1, None]))], None, "no id"),
+    ],
+)
+def test_bad_input_leaves_nothing(tmp_path, blocks, names, message):
+    with pytest.raises(DataError, match=message):
+        write_dataset(blocks, tmp_path / "data", feature_names=names)
+    assert os.listdir(tmp_path) == []
+
+
+# Interruption
+
+
+def interrupted(error, after=1):
+    for index in range(after):
+        yield simple_block(70, first_id=10 * index)
+    raise error
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt(), DataError("line 3")])
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_an_interrupted_write_leaves_the_old_state(tmp_path, exists, error, after):
+    path = tmp_path / "data"
+    if exists:
+        write_dataset([simple_block()], path)
+    before = everything_in(tmp_path)
+    with pytest.raises(type(error)):
+        write_dataset(interrupted(error, after), path, overwrite=exists)
+    assert everything_in(tmp_path) == before
+    assert os.listdir(tmp_path) == (["data"] if exists else [])
+
+
+def test_a_full_disk_leaves_the_old_state(tmp_path, monkeypatch):
+    path = tmp_path / "data"
+    write_dataset([simple_block()], path)
+    before = everything_in(tmp_path)
+    write_bytes = Path.write_bytes
+
+    def no_space(file, content):
+        if file.match("*/000002/features/*/*/*"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        return write_bytes(file, content)
+
+    monkeypatch.setattr(Path, "write_bytes", no_space)
+    with pytest.raises(UsageError, match=r"/data: cannot be written, No space.*Free some space"):
+        write_dataset([simple_block(first_id=i) for i in range(0, 90, 10)], path, overwrite=True)
+    assert everything_in(tmp_path) == before
+
+
+def test_existing_output_is_refused_before_any_work(tmp_path):
+    write_dataset([simple_block()], tmp_path / "data")
+
+    def blocks():
+        pytest.fail("the input was read")
+        yield
+
+    with pytest.raises(UsageError, match="Pass --overwrite"):
+        write_dataset(blocks(), tmp_path / "data")
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("years of work")
+    with pytest.raises(UsageError, match="not written by dranking"):
+        write_dataset(blocks(), tmp_path / "thesis", overwrite=True)
+    assert (tmp_path / "thesis" / "chapter").exists()
+
+
+def test_overwriting_a_data_set_with_itself(written):
+    dataset = StoredDataset(written)
+    fingerprint = dataset.fingerprint
+    blocks = (dataset.block(b) for b in range(dataset.n_blocks))
+    again = write_dataset(blocks, written, overwrite=True)
+    assert again.fingerprint == fingerprint
+    assert os.listdir(written.parent) == ["data.zarr"]
+
+
+def test_kill_in_the_middle_of_a_write(tmp_path):
+    """The old data set stays, and the next write removes what the killed one left."""
+    path = tmp_path / "data"
+    write_dataset([simple_block()], path)
+    before = everything_in(path)
+    program = """
+        import itertools, sys, time
+        from dranking.data.store.dataset import StoredDataset, write_dataset
+        block = StoredDataset(sys.argv[1]).block(0)
+        def endless():
+            for count in itertools.count():
+                if count == 20:
+                    print("twenty", flush=True)
+                    time.sleep(600)
+                yield block
+        write_dataset(endless(), sys.argv[1], overwrite=True)
+    """
+    arguments = [sys.executable, "-c", textwrap.dedent(program), str(path)]
+    with subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"twenty\n"
+        write_dataset([simple_block()], tmp_path / "other")  # the live one is left alone
+        process.send_signal(signal.SIGKILL)
+    (left,) = [name for name in os.listdir(tmp_path) if name.startswith(".data.tmp-")]
+    assert list((tmp_path / left / "blocks").iterdir())
+    assert everything_in(path) == before
+    assert_same(StoredDataset(path).block(0), simple_block())
+    write_dataset([simple_block(first_id=7)], path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["data", "other"]
+    assert StoredDataset(path).query_ids().to_pylist() == [7, 8]
+
+
+def test_reading_recovers_a_replacement_killed_between_its_renames(written):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: process.pid)
+        rename, calls = os.rename, []
+
+        def die_after_first(source, destination):
+            if calls:
+                raise SystemExit
+            calls.append(source)
+            rename(source, destination)
+
+        patch.setattr(os, "rename", die_after_first)
+        patch.setattr("dranking.files.commit._remove", lambda path: None)
+        with pytest.raises(SystemExit):
+            write_dataset([simple_block()], written, overwrite=True)
+    assert not written.exists()
+    assert StoredDataset(written).query_ids().to_pylist() == [10, 11, 20, 21]

@@ -1,0 +1,127 @@
+"""Every job against everything that clusters do: the same bits as in peace, and no wait is endless.
+
+|            | killed | stopped | restarted | memory | joined, left | scheduler lost |
+|------------|--------|---------|-----------|--------|--------------|----------------|
+| greedy     | **x**  | x       | x         | x      | x            | x, resumed     |
+| ranksvm    | x      | x       | x         | x      | x            | x              |
+| spd        | x      | x       | x         | x      | x            | x, resumed     |
+| lcra       | x      | x       | x         | x      | x            | x, resumed     |
+| bilinear   | x      | x       | x         | x      | x            | x, resumed     |
+| max-margin | x      | x       | x         | x      | x            | x, resumed     |
+| evaluate   | **x**  | x       | x         | x      | x            | x              |
+| ingest     | x      | x       | x         | x      | x            | x              |
+
+Bold ones are part of every run, the others of `pytest -m exhaustive`. A worker is hit that has most
+of the data, so the job cannot do without what it had. Ingest is of a dask DataFrame: files are read
+by the command itself. Jobs without a checkpoint begin anew after a lost scheduler.
+"""
+
+import itertools
+import time
+
+import dask
+import pytest
+
+from dranking.engine.cluster import watch
+from dranking.errors import TryAgainError
+from tests.engine.chaos import (
+    GATHER,
+    Chaos,
+    exhaust,
+    kill,
+    pids,
+    restart,
+    scheduler_process,
+    stop,
+    wait_for_workers,
+)
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning"),
+]
+
+JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate", "ingest"]
+DEEDS = {"killed": kill, "stopped": stop, "restarted": restart, "memory": exhaust}
+ALWAYS = [("greedy", "killed"), ("evaluate", "killed")]
+
+
+def cells(faults):
+    """Jobs times faults, most of them for exhaustive runs only."""
+    return [
+        pytest.param(*cell, marks=() if cell in ALWAYS else pytest.mark.exhaustive)
+        for cell in itertools.product(JOBS, faults)
+    ]
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """A worker is given up after two seconds."""
+    monkeypatch.setattr(watch, "HEARTBEATS", 2)
+    with dask.config.set({"dranking.worker-seconds": 2}):
+        yield
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("name", "fault"), cells(DEEDS))
+def test_a_worker_is_lost(name, fault, all_jobs, undisturbed, cluster_and_client):
+    cluster, client = cluster_and_client
+    wait_for_workers(client, 2)
+    before, job = pids(cluster), all_jobs[name]
+    executor = Chaos(client, {(job.task, 4): lambda: DEEDS[fault](cluster, client)})
+    assert job.run(executor) == undisturbed(name).bits
+    assert not executor.deeds
+    wait_for_workers(client, 2)
+    assert len(before & pids(cluster)) == 1
+
+
+async def burn():
+    """Python's work without a pause: the worker sends no sign of life meanwhile."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
+    """As one is that compiles, or loads libraries from slow storage."""
+    cluster, client = cluster_and_client
+    wait_for_workers(client, 2)
+    before = pids(cluster)
+    executor = Chaos(client, {})
+    client.run(burn, wait=False)
+    assert executor.gather([executor.submit(abs, -5, name="abs")]) == [5]
+    assert pids(cluster) == before
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", JOBS)
+def test_a_worker_joins_and_leaves(name, all_jobs, undisturbed, cluster_and_client):
+    """The one that leaves does so with what it has computed since."""
+    cluster, client = cluster_and_client
+
+    def join():
+        cluster.scale(3)
+        wait_for_workers(client, 3)
+
+    job = all_jobs[name]
+    executor = Chaos(client, {(job.task, 2): join, (job.task, 7): lambda: cluster.scale(2)})
+    assert job.run(executor) == undisturbed(name).bits
+    assert not executor.deeds
+
+
+@pytest.mark.parametrize(("name", "_"), cells(["lost"]))
+def test_the_scheduler_is_lost(name, _, all_jobs, undisturbed, tmp_path, cluster_and_client):
+    """It is told, with the exit code for trying again; what has a checkpoint goes on from there."""
+    job = all_jobs[name]
+    arguments = [tmp_path / "checkpoint"] if job.resumes else []
+    with scheduler_process(tmp_path) as (scheduler, client):
+        executor = Chaos(client, {(job.task, 8): scheduler.kill})
+        with pytest.raises(TryAgainError, match=r"scheduler at tcp://.* was lost") as raised:
+            job.run(executor, *arguments)
+    assert raised.value.exit_code == 75
+    again = Chaos(cluster_and_client[1], {})
+    assert job.run(again, *arguments) == undisturbed(name).bits
+    if job.resumes:
+        assert again.submitted[GATHER] < undisturbed(name).submitted[GATHER]

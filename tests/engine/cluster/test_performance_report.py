@@ -1,0 +1,64 @@
+"""What Dask shows of a job: names of tasks, and its performance report."""
+
+import importlib.util
+
+import pytest
+
+import dranking as dr
+from dranking.engine.cluster.performance_report import performance_report
+from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.errors import UsageError
+from tests.rankers.problems import random_problem
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning"),
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    blocks = random_problem(2, n_queries=40, n_features=8).dataset(max_documents=40)
+    return dr.write_dataset((blocks.block(b) for b in range(blocks.n_blocks)), tmp_path / "d")
+
+
+def test_tasks_are_named_by_what_they_do(data, client):
+    """The dashboard groups and colours tasks by the beginning of their keys."""
+    dr.GreedyRankRLS(3, 2.0).fit(data, executor=client)
+    dr.SPD(0.01, n_epochs=1, steps_per_epoch=100).fit(data, executor=client)
+    names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    steps = {"load", "moments", "gram-rows", "update", "sum-scores", "spd-epoch", "objective"}
+    assert steps <= names
+
+
+def test_a_report_is_written_when_the_job_has_ended(data, client, tmp_path):
+    pytest.importorskip("bokeh")
+    page = tmp_path / "report.html"
+    executor = get_executor(client)
+    with performance_report(executor, page):
+        dr.RankRLS(2.0, solver="cg").fit(data, executor=executor)
+        assert not page.exists()
+    assert "<title>Dask Performance Report" in page.read_text()
+    with (
+        pytest.raises(UsageError, match=r"report.html"),
+        performance_report(executor, page),
+    ):
+        pytest.fail("the file is there")
+
+
+def test_where_there_is_no_report(client, tmp_path, monkeypatch):
+    page = tmp_path / "report.html"
+    with (
+        pytest.raises(UsageError, match="this runs on threads; name a --scheduler"),
+        performance_report(ThreadExecutor(1), page),
+    ):
+        pytest.fail("threads have no report")
+    with performance_report(ThreadExecutor(1), None):
+        pass
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with (
+        pytest.raises(UsageError, match="needs bokeh where the scheduler runs: pip install bokeh"),
+        performance_report(get_executor(client), page),
+    ):
+        pytest.fail("no bokeh")
+    assert not page.exists()

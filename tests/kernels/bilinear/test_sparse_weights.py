@@ -1,0 +1,190 @@
+"""Sparse weights: what goes in comes out, whatever moves and is released on the way."""
+
+import mmap
+import sys
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy import sparse
+
+from dranking.kernels.bilinear import sparse_weights
+from dranking.kernels.bilinear.sparse_rows import (
+    compact,
+    enter_row,
+    find,
+    give_room,
+    has_room,
+    room_for,
+)
+from dranking.kernels.bilinear.sparse_weights import SparseWeights
+from dranking.kernels.machine.instructions import give_back
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.tuples(st.integers(1, 9), st.sampled_from([1, 63, 64, 65, 4_096, 65_536, 65_537])),
+    density=st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+)
+def test_there_and_back(seed, shape, density):
+    rng = np.random.default_rng(seed)
+    matrix = sparse.random_array(shape, density=density, format="csr", rng=rng)
+    order = rng.permutation(shape[1]).astype(np.int32)
+    back = SparseWeights(matrix, np.float64, order).to_csr()
+    assert back.has_sorted_indices
+    assert (back.indptr == matrix.indptr).all()
+    np.testing.assert_array_equal(back.toarray(), matrix.toarray())
+
+
+def places(weights, row, columns):
+    """Where columns are in a row, or -1, as a visit finds them among notes of other visits."""
+    positions = np.full(weights.shape[1], (4 << 32) | 3)
+    for visit, other in ((5, (row + 1) % weights.shape[0]), (6, row)):
+        enter_row(weights.table, other, visit, positions)
+    return [int(find(column, 6, positions)) for column in columns]
+
+
+def add(weights, row, columns, value=1.0):
+    """Store a value in each column of a row that is not there yet."""
+    while True:  # as in a step: what makes room may take some from this row
+        slots = room_for(weights.table, row, len(columns))
+        if has_room(weights.table, slots):
+            break
+        weights.make_room(slots)
+    table = weights.table
+    give_room(table, row, len(columns))
+    assert table.used[row] + len(columns) < table.capacity[row]
+    for column, place in zip(columns, places(weights, row, columns), strict=True):
+        if place < 0:
+            slot = table.start[row] + table.used[row]
+            table.columns[slot], table.values[slot] = column, value
+            table.used[row] += 1
+
+
+CHANGES = st.tuples(
+    st.integers(0, 3),
+    st.one_of(
+        st.lists(st.integers(0, 9_999), min_size=1, max_size=30, unique=True),
+        st.lists(st.integers(60, 200), min_size=1, max_size=90, unique=True),
+    ),
+    st.sampled_from(["add", "zero", "compact"]),
+)
+
+
+@given(changes=st.lists(CHANGES, max_size=40))
+def test_entries_are_where_a_dictionary_has_them(changes):
+    weights = SparseWeights(sparse.csr_array((4, 10_000)), np.float64)
+    wanted: dict[tuple[int, int], float] = {}
+    for row, columns, change in changes:
+        if change == "add":
+            add(weights, row, sorted(columns))
+            wanted |= {(row, c): wanted.get((row, c), 1.0) for c in columns}
+        elif change == "zero":
+            zeroed = sorted(c for r, c in wanted if r == row)[::2]
+            for place in places(weights, row, zeroed):
+                weights.table.values[weights.table.start[row] + place] = 0.0
+            wanted |= {(row, column): 0.0 for column in zeroed}
+        else:
+            compact(weights.table, row)
+            wanted = {k: v for k, v in wanted.items() if v or k[0] != row}
+    found = weights.to_csr().tocoo()
+    coords = zip(*(c.tolist() for c in found.coords), strict=True)
+    assert dict(zip(coords, found.data.tolist(), strict=True)) == wanted
+    for row in range(4):
+        there = places(weights, row, range(10_000))
+        assert {c for c in range(10_000) if there[c] >= 0} == {c for r, c in wanted if r == row}
+        for column in (c for r, c in wanted if r == row):
+            slot = weights.table.start[row] + there[column]
+            assert weights.table.columns[slot] == column
+            assert weights.table.values[slot] == wanted[row, column]
+
+
+def test_holes_are_closed():
+    """Rows that outgrow their slots one after the other do not leave the pools full of holes."""
+    weights = SparseWeights(sparse.csr_array((50, 2_000)), np.float32)
+    for first in range(0, 1_800, 30):
+        for row in range(50):
+            add(weights, row, list(range(first, first + 30, 3)))
+    assert weights.n_stored == 30_000
+    assert weights.to_csr().sum() == pytest.approx(30_000)
+    assert weights.nbytes <= 20 * 30_000
+    weights.trim()
+    assert weights.nbytes == 6 * 30_000 + 32 * 50 + 4 * 2_000
+    assert weights.to_csr().sum() == pytest.approx(30_000)
+
+
+def assert_consistent(weights):
+    """Rows do not overlap, and of the pools no more is used than may be."""
+    t = weights.table
+    order = np.lexsort((t.capacity, t.start))
+    assert (t.used <= t.capacity).all()
+    for row, following in pairwise(order):
+        assert t.start[row] + t.capacity[row] <= t.start[following]
+    assert t.start[order[-1]] + t.capacity[order[-1]] <= t.end[0] <= t.limit[0]
+    assert t.limit[0] < min(len(t.columns), len(t.values))
+
+
+@pytest.mark.parametrize("reserved", [1, 4])
+@pytest.mark.parametrize("n_columns", [64, 4_096, 9_000])
+def test_pools_move_piece_by_piece(monkeypatch, n_columns, reserved):
+    """Until rows are full."""
+    monkeypatch.setattr(sparse_weights, "PIECE", 700)
+    monkeypatch.setattr(sparse_weights, "RESERVED", reserved)
+    rng = np.random.default_rng(n_columns)
+    weights = SparseWeights(sparse.csr_array((3, n_columns)), np.float32)
+    moved_to = [weights.table.values]
+    wanted = np.zeros(weights.shape)
+    for part in np.array_split(rng.permutation(n_columns), 12):
+        for row in range(3):
+            add(weights, row, np.sort(part).tolist(), row + 1)
+            wanted[row, part] = row + 1
+            assert_consistent(weights)
+            if weights.table.values is not moved_to[-1]:
+                moved_to.append(weights.table.values)
+    assert len(moved_to) > 2
+    np.testing.assert_array_equal(weights.to_csr().toarray(), wanted)
+
+
+def test_where_there_is_no_memory_nothing_changes():
+    matrix = sparse.random_array((9, 500), density=0.3, format="csr", rng=np.random.default_rng(0))
+    weights = SparseWeights(matrix, np.float64)
+    size = weights.nbytes
+    with pytest.raises(MemoryError):
+        weights.make_room(2**50)
+    assert weights.nbytes == size
+    np.testing.assert_array_equal(weights.to_csr().toarray(), matrix.toarray())
+
+
+def test_a_system_that_reserves_nothing_gives_what_is_needed(monkeypatch):
+    asked = []
+
+    def empty(n, dtype):
+        asked.append(n)
+        if len(asked) == 1:
+            raise MemoryError
+        return np.zeros(n, dtype)
+
+    monkeypatch.setattr(sparse_weights.np, "empty", empty)
+    assert len(sparse_weights.reserve(100, np.float32)) == 101
+    assert asked == [401, 101]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_a_matrix_without_rows_or_columns(shape):
+    weights = SparseWeights(sparse.csr_array(shape), np.float32)
+    weights.make_room(10)
+    weights.release()
+    weights.trim()
+    assert weights.to_csr().shape == shape
+
+
+def test_memory_is_given_back_in_whole_pages():
+    n = 40 * mmap.PAGESIZE // 4
+    values = np.ones(n, dtype=np.float32)
+    give_back(values[100:-100])
+    give_back(values[:5])
+    assert (values[:100] == 1.0).all()
+    assert (values[-100:] == 1.0).all()
+    assert sys.platform != "linux" or np.count_nonzero(values == 0.0) >= n // 40 * 38

@@ -1,0 +1,55 @@
+"""Fused multiply-add against exact fractions, bits as written; prefetching changes nothing."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dranking.kernels.machine import instructions as machine
+from dranking.kernels.machine.compile import kernel
+
+NUMBERS = st.floats(-1e100, 1e100, allow_subnormal=False)
+
+
+@kernel
+def compiled_fma(a: float, b: float, c: float) -> float:
+    return machine.fma(a, b, c)
+
+
+@kernel
+def prefetch_everything(row):
+    for i in range(-100, len(row) + 100):
+        machine.prefetch(row, i)
+
+
+@kernel
+def compiled_lowest_one(bits):
+    return machine.lowest_one(bits)
+
+
+@given(st.integers(-(2**63), 2**63 - 1).filter(bool))
+def test_the_lowest_bit_is_that_of_the_written_number(bits):
+    wanted = 63 - f"{bits % 2**64:064b}".rindex("1")
+    assert compiled_lowest_one(bits) == wanted
+    assert machine.lowest_one(bits) == wanted
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_fma_is_rounded_once(a, b, c):
+    expected = float(Fraction(a) * Fraction(b) + Fraction(c))
+    assert compiled_fma(a, b, c) == expected
+    assert machine.fma(a, b, c) == expected
+
+
+def test_fma_keeps_what_two_roundings_lose():
+    a = 1.0 + 2.0**-30
+    assert a * a - (1.0 + 2.0**-29) == 0.0
+    assert compiled_fma(a, a, -(1.0 + 2.0**-29)) == 2.0**-60
+
+
+def test_prefetching_neither_changes_nor_fails():
+    row = np.arange(10.0)
+    prefetch_everything(row)
+    machine.prefetch(row, 3)
+    np.testing.assert_array_equal(row, np.arange(10.0))

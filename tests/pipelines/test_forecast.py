@@ -1,0 +1,153 @@
+"""The cost model against what the engine counts, and its page against the model."""
+
+from pathlib import Path
+
+import pytest
+
+import dranking as dr
+from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
+from dranking.engine.executor import ThreadExecutor
+from dranking.engine.tree import FAN_IN
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.memory_plan import Needs
+from pipelines.benchmarks.clusters import rates
+from pipelines.cluster_costs import main
+from pipelines.forecast import Rates, SelectionForecast, Sketch
+from tests.rankers.problems import random_problem
+
+K = 7
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    data = random_problem(2, n_queries=120, n_features=20).dataset(max_documents=40)
+    path = tmp_path_factory.mktemp("forecast") / "d"
+    return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
+
+
+class Far(ThreadExecutor):
+    """Threads to which only sums are sent, as to workers; counts tasks."""
+
+    in_process = False
+    n_tasks = 0
+
+    def submit(self, function, /, *args, name, slot=None):
+        self.n_tasks += 1
+        return super().submit(function, *args, name=name, slot=slot)
+
+
+def selected(data, executor, prefetch, resident, keep_rows, k=K):
+    limit = Needs(data, k, executor).total(resident, keep_rows, 1)
+    rules = SelectionRules(k, prefetch=prefetch)
+    return select_paths(data, [1.0], rules, memory_limit=limit, executor=executor)
+
+
+@pytest.mark.parametrize(("resident", "keep_rows"), [(True, True), (False, True), (False, False)])
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows):
+    """With a row a pass all of it is known beforehand."""
+    executor = Far(n_workers)
+    found = selected(stored, executor, 1, resident, keep_rows)
+    told = SelectionForecast(
+        stored, K, n_workers, prefetch=1, resident=resident, keep_rows=keep_rows
+    )
+    assert found.traffic == told.traffic
+    assert found.n_passes == told.n_passes
+    assert found.bytes_read == told.bytes_read
+    assert executor.n_tasks == told.n_tasks
+
+
+@pytest.mark.parametrize("wide", [1, 10**6])
+def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
+    monkeypatch.setattr("dranking.engine.tiles.MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree.WIDE", wide)
+    executor = Far(2)
+    selected(stored, executor, 1, True, True)
+    told = SelectionForecast(stored, K, 2, prefetch=1)
+    assert told.n_tiles == stored.n_blocks
+    assert told.n_tiles > FAN_IN
+    assert told.n_tiles % FAN_IN
+    assert executor.n_tasks == told.n_tasks
+
+
+def given_the_passes(data, found, prefetch, k):
+    """The model, told the passes and updates of a selection."""
+    n_updates = found.traffic["update"].n_operations
+    n_passes = found.n_passes - 1
+    return SelectionForecast(
+        data, k, 2, prefetch=prefetch, n_row_passes=n_passes, n_updates=n_updates
+    )
+
+
+def test_given_the_passes_the_rest_is_close(stored):
+    """How many rows the last passes fetch follows from the picks they serve."""
+    found = selected(stored, Far(2), 4, True, True)
+    told = given_the_passes(stored, found, 4, K)
+    sent = sum(each.n_bytes for each in found.traffic.values())
+    assert told.bytes_sent == pytest.approx(sent, rel=0.1)
+
+
+@pytest.mark.parametrize("prefetch", [4, None])
+def test_given_wrong_guesses_too_messages_and_tasks_are_exact(stored, prefetch):
+    executor, k = Far(2), 15
+    found = selected(stored, executor, prefetch, True, True, k)
+    told = given_the_passes(stored, found, prefetch, k)
+    assert told.n_updates > told.n_row_passes
+    assert told.n_messages == sum(each.n_messages for each in found.traffic.values())
+    assert {n: t.n_operations for n, t in told.traffic.items()} == {
+        n: t.n_operations for n, t in found.traffic.items()
+    }
+    assert executor.n_tasks == told.n_tasks
+
+
+def test_a_sketch_has_the_sizes_of_the_data():
+    data = Sketch(1_000_003, 10, 9_999)
+    assert (data.n_documents, data.n_features, data.n_queries) == (1_000_003, 10, 9_999)
+    assert max(block.n_documents for block in data.blocks) <= 8_192
+    assert data.n_blocks == 124
+    with pytest.raises(NotImplementedError):
+        data.block(0)
+
+
+def test_rows_are_fetched_for_picks_to_come():
+    assert SelectionForecast(Sketch(100, 9, 10), 5, 1, prefetch=1).rows_fetched == [1] * 5
+    several = SelectionForecast(Sketch(100, 9, 10), 9, 1, prefetch=8, n_row_passes=3)
+    assert several.rows_fetched == [8, 6, 3]
+
+
+def test_twice_the_workers_halve_the_work_and_the_memory_but_not_what_is_dasks():
+    data = Sketch(1024 * MAX_BLOCK_DOCUMENTS, 1000, 16 * MAX_BLOCK_DOCUMENTS)
+    few, many = (SelectionForecast(data, 10, w, resident=False) for w in (4, 8))
+    assert few.n_tiles == many.n_tiles
+    assert many.seconds_per_round - many.dask_seconds / 10 == pytest.approx(
+        (few.seconds_per_round - few.dask_seconds / 10) / 2
+    )
+    assert many.dask_seconds == few.dask_seconds
+    assert many.worker_bytes < few.worker_bytes
+
+
+def test_the_page_has_the_table_of_its_command(capsys):
+    page = (Path(__file__).parents[2] / "cluster" / "COSTS.md").read_text()
+    command = "python -m pipelines.cluster_costs "
+    [line] = (line for line in page.splitlines() if command in line)
+    main(line.partition(command)[2].split())
+    for row in capsys.readouterr().out.splitlines():
+        assert row in page.splitlines()
+
+
+def test_rates_may_be_those_of_the_machine(capsys, monkeypatch):
+    """Twice as fast in everything, in half the time."""
+    options = "--documents 10^6 --features 100 --queries 10^4 --select 10 --workers 2".split()
+    main(options)
+    slow = capsys.readouterr().out.splitlines()[2].split("|")
+    default = Rates()
+    work = {name: 2 * getattr(default, name) for name in ("read", "products", "memory")}
+    dask = {name: getattr(default, name) / 2 for name in ("task_seconds", "step_seconds")}
+    monkeypatch.setattr(rates, "rates", lambda: Rates(**work, **dask))
+    main([*options, "--measure"])
+    fast = capsys.readouterr().out.splitlines()[2].split("|")
+    assert fast[:8] == slow[:8]
+    data = Sketch(10**6, 100, 10**4)
+    forecast = [SelectionForecast(data, 10, 2, rates=r) for r in (default, rates.rates())]
+    assert forecast[1].seconds_per_round == pytest.approx(forecast[0].seconds_per_round / 2)

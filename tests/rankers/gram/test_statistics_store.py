@@ -1,0 +1,304 @@
+"""Rankers on a statistics store: what they find in the data, bit for bit, without the data."""
+
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.open import open_dataset
+from dranking.data.statistics.changes import expire_statistics
+from dranking.data.tables.in_memory import MemoryDataset
+from dranking.data.transforms import Standard
+from dranking.engine.executor import ThreadExecutor
+from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.rankers.gram.statistics_store import append_queries, build_statistics
+from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.memory_plan import Needs
+from tests.rankers.problems import random_problem, ranking_problems
+from tests.reference.greedy import centred_queries, held_out_error, naive_scores, ridge_weights
+
+LAYOUTS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "csr": sparse.csr_array}
+LAMBDAS = [0.01, 1.0, 30.0]
+SIZE = 6
+
+
+@pytest.fixture(autouse=True)
+def _picks_without_gain_are_fine():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SelectionWarning)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _a_state_is_kept(monkeypatch):
+    """As it is of statistics; without it, what is found in sparse data is rounded otherwise."""
+    monkeypatch.setattr("dranking.rankers.leave_query_out.memory_plan.needs_of", Needs)
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request):
+    return LAYOUTS[request.param]
+
+
+def problem_of(seed=3, n_queries=40):
+    """Some labels missing, and all of one query."""
+    problem = random_problem(seed, n_queries=n_queries, n_features=14, zeros=0.4)
+    problem.y[np.random.default_rng(seed).random(len(problem.y)) < 0.1] = np.nan
+    problem.y[problem.qid == 4] = np.nan
+    return problem
+
+
+def assert_same_paths(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
+        assert a.selected == b.selected
+        assert a.lqo_error == b.lqo_error
+        assert a.initial_error == b.initial_error
+        for x, y in zip(a.weights, b.weights, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def selected(dataset, **options):
+    return select_paths(dataset, LAMBDAS, SelectionRules(SIZE), **options).paths
+
+
+# Selection
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@given(problem=ranking_problems())
+def test_selection_is_that_from_the_data_in_every_bit(tmp_path_factory, name, problem):
+    dataset = problem.dataset(LAYOUTS[name], max_documents=6)
+    if dataset.n_unlabelled == dataset.n_documents:
+        return
+    store = build_statistics(dataset, tmp_path_factory.mktemp("s") / "store")
+    rules = SelectionRules(dataset.n_features)
+    expected = select_paths(dataset, LAMBDAS, rules).paths
+    assert_same_paths(select_paths(store, LAMBDAS, rules).paths, expected)
+
+
+def test_no_way_to_run_changes_a_bit(tmp_path, layout):
+    dataset = problem_of().dataset(layout, max_documents=15)
+    store = build_statistics(dataset, tmp_path / "store", executor=ThreadExecutor(3))
+    expected = selected(dataset)
+    for options in ({}, {"executor": ThreadExecutor(1)}, {"memory_limit": 400_000}):
+        assert_same_paths(selected(store, **options), expected)
+
+
+@pytest.mark.cluster
+def test_workers_build_and_select(tmp_path, client):
+    dataset = problem_of().dataset(max_documents=15)
+    store = build_statistics(dataset, tmp_path / "store", executor=client)
+    assert_same_paths(selected(store, executor=client), selected(dataset))
+
+
+def test_the_model_and_a_checkpoint_are_those_of_the_data(tmp_path):
+    dataset = problem_of().dataset(max_documents=15)
+    store = build_statistics(dataset, tmp_path / "store")
+    checkpoint = tmp_path / "picks.json"
+    dr.GreedyRankRLS(3, checkpoint=checkpoint).fit(dataset)
+    from_store = dr.GreedyRankRLS(6, checkpoint=checkpoint).fit(store)
+    expected = dr.GreedyRankRLS(6).fit(dataset)
+    np.testing.assert_array_equal(from_store.coef_, expected.coef_)
+    one, other = (r.to_model().provenance["data"] for r in (from_store, expected))
+    assert one == other
+    np.testing.assert_array_equal(from_store.predict(dataset), expected.predict(dataset))
+
+
+# Growing and shrinking
+
+
+def parts_of(problem, layout, cuts):
+    """The data set in parts of some blocks each, and the blocks together."""
+    dataset = problem.dataset(layout, max_documents=30)
+    blocks = [dataset.block(b) for b in range(dataset.n_blocks)]
+    names = dataset.feature_names
+    return [MemoryDataset(blocks[i:j], names) for i, j in cuts], dataset
+
+
+def test_a_grown_store_selects_as_one_built_from_all_without_the_old_data(tmp_path, layout):
+    (old, new), dataset = parts_of(problem_of(), layout, [(0, 4), (4, None)])
+    path = tmp_path / "store"
+    stored = dr.write_dataset((old.block(b) for b in range(old.n_blocks)), tmp_path / "old")
+    build_statistics(stored, path)
+    shutil.rmtree(stored.path)
+    grown = append_queries(path, new)
+    expected = build_statistics(dataset, tmp_path / "all")
+    assert grown.fingerprint == expected.fingerprint == dataset.fingerprint
+    assert_same_paths(selected(grown), selected(dataset))
+    for ranker in (dr.RankRLS(2.0), dr.RankRLSCV(LAMBDAS)):
+        coef = ranker.fit(grown).coef_
+        np.testing.assert_array_equal(coef, ranker.fit(expected).coef_)
+
+
+_OPENED: list[Path] | None = None
+
+
+def _note_opened(event, arguments):
+    if _OPENED is not None and event == "open" and isinstance(arguments[0], str | Path):
+        _OPENED.append(Path(arguments[0]))
+
+
+sys.addaudithook(_note_opened)  # cannot be removed; does nothing unless a test counts
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Every file that this process opens."""
+    files: list[Path] = []
+    monkeypatch.setattr(sys.modules[__name__], "_OPENED", files)
+    return files
+
+
+def test_growing_and_selecting_open_no_file_of_the_old_data(tmp_path, opened):
+    (old, new), dataset = parts_of(problem_of(), np.asarray, [(0, 4), (4, None)])
+    old = dr.write_dataset((old.block(b) for b in range(old.n_blocks)), tmp_path / "old")
+    opened.clear()
+    store = build_statistics(old, tmp_path / "store")
+    assert sum(file.is_relative_to(old.path / "blocks") for file in opened) > old.n_blocks
+    opened.clear()
+    grown = append_queries(store.path, new)
+    rows = {file.parent.name for file in opened if file.name == "statistics.rows"}
+    assert rows == {f"{b:06d}" for b in range(old.n_blocks, grown.n_blocks)}
+    found = selected(grown)
+    dr.RankRLS().fit(grown)
+    GreedyRankRLSCV(3, LAMBDAS).fit(grown)
+    expire_statistics(store.path, blocks=[0])
+    assert opened
+    assert not any(file.is_relative_to(old.path) for file in opened)
+    assert_same_paths(found, selected(dataset))
+
+
+def test_a_store_thinned_out_selects_as_the_rest_of_the_data(tmp_path, layout):
+    problem = problem_of()
+    dataset = problem.dataset(layout, max_documents=30)
+    times = np.random.default_rng(0).integers(0, 4, dataset.n_queries)
+    times[: dataset.blocks[0].n_queries] = 0  # a whole block goes, and parts of others
+    store = build_statistics(dataset, tmp_path / "store", times=times)
+    left = expire_statistics(store.path, before=2)
+    view = dataset.select_queries(times >= 2)
+    rest = dr.write_dataset((view.block(b) for b in range(view.n_blocks)), tmp_path / "rest")
+    assert left.n_blocks == rest.n_blocks < dataset.n_blocks
+    assert left.n_queries == (times >= 2).sum()
+    assert_same_paths(selected(left), selected(rest))
+    rebuilt = build_statistics(view, tmp_path / "rebuilt")
+    assert rebuilt.fingerprint == rest.fingerprint
+    np.testing.assert_array_equal(dr.RankRLS().fit(left).coef_, dr.RankRLS().fit(rebuilt).coef_)
+
+
+def test_what_does_not_fit_is_not_appended(tmp_path):
+    (old, new), dataset = parts_of(problem_of(), np.asarray, [(0, 4), (4, None)])
+    store = build_statistics(old, tmp_path / "store")
+    blocks = [new.block(b) for b in range(new.n_blocks)]
+    others = {
+        "names and order must be the same": MemoryDataset(blocks, [f"x{i}" for i in range(14)]),
+        "another scaling": new.transformed([Standard(mean=(0.0,) * 14, scale=(2.0,) * 14)]),
+        "query 0 and .* more of the new data are in .*store already": dataset,
+    }
+    for message, data in others.items():
+        with pytest.raises(DataError, match=message):
+            append_queries(store.path, data)
+    assert append_queries(store.path, new).n_blocks == dataset.n_blocks
+
+
+def test_statistics_beyond_memory_are_refused_before_they_are_made(tmp_path):
+    executor = ThreadExecutor(1)
+    executor.memory_limit = 50_000
+    dataset = random_problem(n_queries=100, n_features=60).dataset()
+    with pytest.raises(UsageError, match=r"statistics of 60 features take .* there is 48.83 kiB"):
+        build_statistics(dataset, tmp_path / "store", executor=executor)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Other rankers
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@settings(max_examples=30)
+@given(problem=ranking_problems(max_queries=6), value=st.sampled_from([0.25, 1.0, 64.0]))
+def test_rankrls_and_its_errors_are_those_of_refits(tmp_path_factory, name, problem, value):
+    X, y, query_ptr, weights = problem.labelled()
+    if not len(y):
+        return
+    queries = centred_queries(X, y, query_ptr, weights)
+    everything = range(X.shape[1])
+    dataset = problem.dataset(LAYOUTS[name], max_documents=6)
+    store = build_statistics(dataset, tmp_path_factory.mktemp("s") / "store")
+    ranker = dr.RankRLSCV([value]).fit(store)
+    expected = ridge_weights(queries, everything, value)
+    np.testing.assert_allclose(ranker.coef_, expected, rtol=1e-8, atol=1e-10)
+    floor = 1e-11 * sum(weight * labels @ labels for _, labels, weight in queries)
+    error = held_out_error(queries, everything, value)
+    assert ranker.lqo_error_[0] == pytest.approx(error, rel=1e-9, abs=floor)
+    single = dr.RankRLS(value).fit(store)
+    np.testing.assert_allclose(single.coef_, expected, rtol=1e-8, atol=1e-10)
+    assert single.objective_ == pytest.approx(
+        dr.RankRLS(value).fit(dataset).objective_, rel=1e-10, abs=floor
+    )
+
+
+def test_standard_scaling_needs_no_data(tmp_path):
+    """Scaled X is rounded to float32, scaled statistics are not: equal to that rounding."""
+    dataset = random_problem(7, n_queries=60, n_features=8).dataset(max_documents=40)
+    scale = tuple(np.random.default_rng(0).uniform(0.1, 9.0, 8))
+    scaling = Standard(mean=(0.3,) * 8, scale=scale)
+    store = build_statistics(dataset, tmp_path / "store").transformed([scaling])
+    for ranker in (dr.RankRLS(3.0), dr.GreedyRankRLS(4, 3.0)):
+        expected = ranker.fit(dataset.transformed([scaling])).coef_
+        actual = ranker.fit(store).coef_
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+        assert ranker.to_model().transforms
+
+
+def test_lambda_and_size_are_chosen_by_the_squared_error(tmp_path, layout):
+    problem = random_problem(11, n_queries=14, n_features=6, max_documents=7)
+    queries = centred_queries(*problem.labelled())
+    dataset = problem.dataset(layout, max_documents=20)
+    store = build_statistics(dataset, tmp_path / "store")
+    ranker = GreedyRankRLSCV(4, LAMBDAS).fit(store)
+    errors = np.empty((3, 4))
+    for row, value in enumerate(LAMBDAS):
+        chosen: list[int] = []
+        for k in range(4):
+            scores = naive_scores(queries, chosen, value)
+            chosen.append(min(scores, key=lambda i: (scores[i], i)))
+            errors[row, k] = scores[chosen[-1]]
+        assert ranker.paths_[row].selected == chosen
+    np.testing.assert_allclose(ranker.lqo_error_, errors, rtol=1e-9)
+    row, k = np.unravel_index(np.argmin(errors), errors.shape)
+    assert ranker.regularization_ == LAMBDAS[row]
+    assert ranker.selected_ == ranker.paths_[row].selected[: k + 1]
+    expected = ridge_weights(queries, ranker.selected_, LAMBDAS[row])
+    np.testing.assert_allclose(ranker.coef_[ranker.selected_], expected, rtol=1e-9)
+    from_data = GreedyRankRLSCV(4, LAMBDAS).fit(dataset)
+    np.testing.assert_array_equal(from_data.coef_, ranker.coef_)
+
+
+def test_no_lambda_is_no_choice():
+    with pytest.raises(UsageError, match="regularizations is empty"):
+        GreedyRankRLSCV(2, []).fit(random_problem().dataset())
+
+
+def test_what_needs_documents_says_so(tmp_path):
+    dataset = problem_of().dataset(max_documents=15)
+    build_statistics(dataset, tmp_path / "store")
+    store = open_dataset(tmp_path / "store")
+    model = dr.RankRLS().fit(store).to_model()
+    for ask in (
+        lambda: dr.evaluate(model, store),
+        lambda: model.predict(store),
+        lambda: dr.RankSVM().fit(store),
+        lambda: dr.RankRLS(solver="cg").fit(store),
+        lambda: dr.tune(store, regularizations=[1.0], folds=2),
+        lambda: dr.tune(store, regularizations=[1.0], leave_query_out=True, max_features=2),
+    ):
+        with pytest.raises(DataError, match=r"hold no documents.*give the data itself"):
+            ask()

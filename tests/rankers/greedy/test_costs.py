@@ -1,0 +1,130 @@
+"""Features that cost: gain per cost, groups paid once, a budget; against refits."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import dranking as dr
+from dranking.rankers.greedy.costs import feature_costs
+from tests.rankers.greedy.selections import assert_same_bits, select
+from tests.rankers.problems import random_problem, ranking_problems
+from tests.reference.search import Refits, cost_rank, total_cost
+
+PRICES = st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0])
+
+
+@st.composite
+def priced(draw, n_features):
+    """Costs and groups in which costs agree, for the reference and for the selection."""
+    groups = [draw(st.sampled_from([None, None, "a", "b"])) for _ in range(n_features)]
+    of_group = {"a": draw(PRICES), "b": draw(PRICES)}
+    costs = [draw(PRICES) if g is None else of_group[g] for g in groups]
+    return costs, groups
+
+
+@given(problem=ranking_problems(max_features=5), data=st.data())
+def test_picks_are_those_of_refits_by_gain_per_cost(problem, data):
+    X, y, query_ptr, weights = problem.labelled()
+    assume(len(y))
+    n = X.shape[1]
+    costs, groups = data.draw(priced(n))
+    budget = data.draw(st.none() | st.sampled_from([0.5, 2.0, 4.5, 11.0]))
+    assume(budget is None or min(costs) <= budget)
+    dataset = problem.dataset()
+    path = select(dataset, n, 1.0, costs=feature_costs(dataset, costs, groups, budget))
+    refits = Refits(X, y, query_ptr, weights, 1.0)
+    limit = np.inf if budget is None else budget
+    near = 1e-9 * (1.0 + path.initial_error)
+    for t, pick in enumerate(path.selected):
+        selected = path.selected[:t]
+        ranks = {
+            i: cost_rank(refits, selected, i, costs, groups)
+            for i in set(range(n)) - set(selected)
+            if total_cost([*selected, i], costs, groups) <= limit
+        }
+        best = min(ranks.values())
+        # Gains within rounding of zero may fall on either side of it.
+        close = ranks[pick][0] == best[0] and ranks[pick][1] <= best[1] + near * 2.0
+        assert close or abs(ranks[pick][1]) <= near or abs(best[1]) <= near
+    assert total_cost(path.selected, costs, groups) <= limit
+    if len(path.selected) < n:
+        left = set(range(n)) - set(path.selected)
+        assert all(total_cost([*path.selected, i], costs, groups) > limit for i in left)
+
+
+def test_equal_costs_change_no_bit():
+    dataset = random_problem(1).dataset()
+    costs = feature_costs(dataset, np.full(12, 0.1), None, None)
+    assert_same_bits(select(dataset, 12, costs=costs), select(dataset, 12))
+
+
+def test_a_cheap_feature_precedes_a_better_one_and_its_group_is_free():
+    problem = random_problem(2, n_queries=60, n_features=6)
+    dataset = problem.dataset()
+    # 0 is by far the best, 1 and 2 help; the costs turn that around.
+    assert select(dataset, 3).selected == [0, 1, 2]
+    costs, groups = [100.0, 1.0, 10.0, 10.0, 10.0, 10.0], ["s", None, "t", "t", None, None]
+    model = dr.GreedyRankRLS(4, feature_costs=costs, feature_groups=groups, budget=11.0)
+    model.fit(dataset)
+    assert model.selected_ == [1, 2, 3]
+    assert model.cost_ == 11.0
+    assert model.to_model().provenance["cost"] == 11.0
+    assert dr.GreedyRankRLS(4).fit(dataset).cost_ is None
+
+
+def test_names_do_as_well_as_order():
+    dataset = random_problem(3, n_features=4).dataset()
+    costs = {"f4": 1, "f1": 2, "f2": 2, "f3": 0}
+    by_name = dr.GreedyRankRLS(3, feature_costs=costs, feature_groups={"f2": "g", "f1": "g"})
+    by_order = dr.GreedyRankRLS(
+        3, feature_costs=[2, 2, 0, 1], feature_groups=["g", "g", None, None]
+    )
+    assert by_name.fit(dataset).selected_ == by_order.fit(dataset).selected_
+    assert by_name.cost_ == by_order.cost_
+    assert by_name.to_model().provenance["parameters"]["feature_costs"] == costs
+
+
+def test_a_budget_is_not_missed_by_rounding():
+    dataset = random_problem(4, n_features=4).dataset()
+    model = dr.GreedyRankRLS(4, feature_costs=[0.1] * 4, budget=0.3).fit(dataset)
+    assert len(model.selected_) == 3
+
+
+def test_a_killed_run_with_costs_goes_on(tmp_path):
+    dataset = random_problem(5).dataset()
+    costs = feature_costs(dataset, np.arange(12) + 1.0, None, 30.0)
+    whole = select(dataset, 5, costs=costs)
+    file = tmp_path / "rounds.json"
+    model = dr.GreedyRankRLS(2, checkpoint=file, feature_costs=costs.costs, budget=30.0)
+    model.fit(dataset)
+    model.set_params(n_features=5).fit(dataset)
+    assert_same_bits(model.path_, whole)
+    with pytest.raises(dr.UsageError, match="other costs"):
+        model.set_params(budget=29.0).fit(dataset)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"feature_costs": [1, 2]}, "feature_costs has 2 entries for 3 features"),
+        ({"feature_costs": {"f1": 1}}, "feature_costs lacks 2 of the 3 features: f2, f3"),
+        ({"feature_costs": {"f9": 1}}, "feature_costs names 'f9'"),
+        ({"feature_costs": [1, -1, 2]}, "the cost of f2 is -1"),
+        ({"feature_costs": [1, np.nan, 2]}, "the cost of f2 is nan"),
+        ({"feature_costs": [1, "x", 2]}, "the cost of f2 is 'x'"),
+        ({"feature_groups": ["a", "a", "b"]}, "feature_groups needs feature_costs"),
+        ({"budget": 3.0}, "budget needs feature_costs"),
+        ({"feature_costs": [1, 1, 1], "budget": 0.0}, "budget is 0"),
+        ({"feature_costs": [3, 2, 4], "budget": 1.0}, "the cheapest feature costs 2"),
+        ({"feature_costs": [3, 2, 4], "budget": 1.0, "start": ["f2"]}, "of start cost 2"),
+        (
+            {"feature_costs": [1, 2, 3], "feature_groups": ["a", None, "a"]},
+            "f1 and f3 are in one group",
+        ),
+    ],
+)
+def test_costs_that_cannot_be(parameters, message):
+    dataset = random_problem(6, n_features=3).dataset()
+    with pytest.raises(dr.UsageError, match=message):
+        dr.GreedyRankRLS(2, **parameters).fit(dataset)

@@ -1,0 +1,275 @@
+"""Splitting the features into blocks changes no bit, and sends little."""
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.tables.in_memory import from_arrays
+from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.tiles import Literal, tile_ranges
+from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.greedy import selection
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.rescoring import Rescoring
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out import memory_plan as memory
+from dranking.rankers.leave_query_out.memory_plan import Needs, needed_feature_blocks, plan_memory
+from tests.rankers.greedy.selections import assert_greedy
+from tests.rankers.problems import random_problem, ranking_problems
+from tests.reference.greedy import centred_queries
+
+LAMBDAS = [0.01, 1.0, 30.0]
+SIZE = 6
+pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
+
+
+def squares(block, scores):
+    return (scores**2).sum(axis=1)
+
+
+def assert_same_paths(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
+        assert a.selected == b.selected
+        assert a.lqo_error == b.lqo_error
+        assert a.initial_error == b.initial_error
+        for x, y in zip(a.weights, b.weights, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    """Data in memory, and the same in storage, in several blocks."""
+    dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
+    blocks = (dataset.block(b) for b in range(dataset.n_blocks))
+    return dataset, dr.write_dataset(blocks, tmp_path_factory.mktemp("data") / "d")
+
+
+@pytest.mark.parametrize("keep_rows", [True, False])
+@pytest.mark.parametrize("where", ["memory", "stored", "streamed"])
+def test_no_number_of_feature_blocks_changes_a_bit(datasets, where, keep_rows):
+    dataset = datasets[where != "memory"]
+    rules = SelectionRules(SIZE, prefetch=3)
+    expected = select_paths(datasets[0], LAMBDAS, rules, measure=squares).paths
+    for n_feature_blocks in (1, 2, 3, 7, 30):
+        needs = Needs(dataset, SIZE, get_executor("threads"), n_feature_blocks)
+        found = select_paths(
+            dataset,
+            LAMBDAS,
+            rules,
+            measure=squares,
+            memory_limit=needs.total(where != "streamed", keep_rows, 2),
+            feature_blocks=n_feature_blocks,
+        )
+        assert found.n_feature_blocks == n_feature_blocks
+        assert_same_paths(found.paths, expected)
+        for ours, theirs in zip(found.paths, expected, strict=True):
+            np.testing.assert_array_equal(ours.held_out, theirs.held_out)
+
+
+@given(problem=ranking_problems(), draw=st.data())
+def test_feature_blocks_of_any_problem(problem, draw):
+    X, y, query_ptr, weights = problem.labelled()
+    if not len(y):
+        return
+    dataset = problem.dataset(max_documents=draw.draw(st.integers(1, 9)))
+    rules = SelectionRules(dataset.n_features)
+    n_feature_blocks = draw.draw(st.integers(1, dataset.n_features))
+    whole, split = (
+        select_paths(dataset, [0.5], rules, feature_blocks=number).paths
+        for number in (1, n_feature_blocks)
+    )
+    assert_same_paths(split, whole)
+    assert_greedy(split[0], centred_queries(X, y, query_ptr, weights))
+
+
+def test_draws_starts_and_statistics_of_the_run(datasets):
+    rules = SelectionRules(SIZE, start=[29, 4], forbidden=[7], candidates=5, seed=3, patience=2)
+    whole = select_paths(datasets[0], LAMBDAS, rules, feature_blocks=1)
+    split = select_paths(datasets[0], LAMBDAS, rules, feature_blocks=4)
+    assert_same_paths(split.paths, whole.paths)
+    assert split.n_passes == whole.n_passes
+
+
+def test_candidates_are_scored_again_from_all_feature_blocks(datasets):
+    rules = SelectionRules(4, rescoring=Rescoring.of("ndcg@5", 6, "letor4"))
+    expected = select_paths(datasets[0], [1.0], rules).paths
+    for dataset in datasets:
+        found = select_paths(dataset, [1.0], rules, feature_blocks=4)
+        assert_same_paths(found.paths, expected)
+
+
+@pytest.mark.parametrize("rules", [{"fitting": "back"}, {"search": "floating"}])
+def test_searches_that_take_whole_queries_are_not_split(datasets, rules, monkeypatch):
+    with pytest.raises(dr.UsageError, match="take all features of a query together"):
+        select_paths(datasets[0], [1.0], SelectionRules(3, **rules), feature_blocks=2)
+    monkeypatch.setattr(memory, "MAX_TILE_BYTES", 1)
+    found = select_paths(datasets[1], [1.0], SelectionRules(3, **rules))
+    assert found.n_feature_blocks == 1
+
+
+def test_a_tie_between_feature_blocks_goes_to_the_lowest_index():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)).astype(np.float32)
+    X[:, [1, 7]] = X[:, [4, 4]]
+    dataset = from_arrays(X, 3 * X[:, 4] + rng.normal(size=60), np.repeat(np.arange(10), 6))
+    for n_feature_blocks in (1, 2, 4, 8):
+        ranker = dr.GreedyRankRLS(1, feature_blocks=n_feature_blocks).fit(dataset)
+        assert ranker.selected_ == [1]
+        assert ranker.feature_blocks_ == n_feature_blocks
+
+
+def test_a_killed_run_goes_on_with_other_feature_blocks(datasets, tmp_path, monkeypatch):
+    file, rounds = tmp_path / "picks.json", []
+
+    def killed(gram, searches, rules):
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+        rounds.append(1)
+        advance(gram, searches, rules)
+
+    advance = selection._advance
+    monkeypatch.setattr(selection, "_advance", killed)
+    rules = SelectionRules(SIZE)
+    with pytest.raises(KeyboardInterrupt):
+        select_paths(datasets[1], LAMBDAS, rules, checkpoint=file, feature_blocks=3)
+    monkeypatch.undo()
+    found = select_paths(datasets[1], LAMBDAS, rules, checkpoint=file, feature_blocks=2)
+    assert_same_paths(found.paths, select_paths(datasets[1], LAMBDAS, rules).paths)
+
+
+class RecordingExecutor(ThreadExecutor):
+    """Threads that remember what they were asked."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.asked = []
+
+    def submit(self, function, /, *args, name, slot=None):
+        self.asked.append((name, args))
+        return super().submit(function, *args, name=name, slot=slot)
+
+    def arguments(self, name):
+        """The arguments of all tasks of a name, their inputs resolved."""
+        return [
+            [arg.result() if isinstance(arg, Future) else arg for arg in args]
+            for asked, args in self.asked
+            if asked == name
+        ]
+
+
+def array_bytes(args, kind):
+    """Bytes of the arrays among the arguments: those sent by the driver, or those shared."""
+    if kind is Literal:
+        values = [a.value for a in args if isinstance(a, Literal)]
+        return sum(
+            v.nbytes if isinstance(v, np.ndarray) else 8 * isinstance(v, float) for v in values
+        )
+    shared = [a for a in args if isinstance(a, list) and isinstance(a[0], np.ndarray)]
+    return sum(array.nbytes for blocks in shared for array in blocks)
+
+
+def test_a_round_is_one_broadcast_of_the_size_the_design_counts():
+    """Design, greedy RankRLS, point 5; every message measured where it arrives."""
+    n, per_query, n_queries, k, width = 24, 5, 30, 4, 3
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n_queries * per_query, n)).astype(np.float32)
+    y = X[:, :6].sum(axis=1) + rng.normal(size=len(X))
+    dataset = from_arrays(X, y, np.repeat(np.arange(n_queries), per_query), max_documents=50)
+    executor = RecordingExecutor()
+    ranker = dr.GreedyRankRLS(k, prefetch=1, feature_blocks=width).fit(dataset, executor=executor)
+    traffic, n_ranges = ranker.traffic_, len(tile_ranges(dataset, executor.n_slots, width))
+    n_tiles = n_ranges * width
+
+    # The driver: f and its place, A[f, S] and A[f, f] to every tile, and each its slice of A[f, :].
+    sent = sum(n_ranges * 8 * (n + width * (3 * t + 1)) for t in range(1, k + 1))
+    assert traffic["update"] == (k, k * n_tiles, sent)
+    # The tiles that hold f, to the others: A_q[f, S], A_q[f, f], r and u of every query.
+    told = sum((width - 1) * 8 * n_queries * (t + 3) for t in range(k))
+    assert traffic["shared-announce"] == (k, k * n_ranges * (width - 1), told)
+    # A pass: one column of X, float32, to the other feature blocks; and the sums of its rows back.
+    assert traffic["shared-columns"] == (
+        k,
+        k * n_ranges * (width - 1),
+        k * 4 * len(X) * (width - 1),
+    )
+    assert traffic["sum-gram-rows"] == (k, k * n_tiles, k * n_ranges * 8 * n)
+    # Scores, before the first round too: one n-vector, and the present error of each tile.
+    assert traffic["sum-scores"] == (k + 1, (k + 1) * n_tiles, (k + 1) * n_ranges * 8 * (n + width))
+
+    updates = executor.arguments("update")
+    assert sum(array_bytes(args, Literal) for args in updates) == sent
+    received = sum(array_bytes(args, list) for args in updates)
+    assert received == told * width // (width - 1)  # by the owner too, which sends it nowhere
+    rows = executor.arguments("gram-rows")
+    assert sum(array_bytes(args, list) for args in rows) == k * 4 * len(X) * width
+
+
+def test_one_feature_block_tells_nobody(datasets):
+    found = select_paths(datasets[0], [1.0], SelectionRules(3), feature_blocks=1)
+    assert not any(name.startswith("shared-") for name in found.traffic)
+
+
+def test_blocks_of_one_feature_add_up_many_queries_in_the_same_order():
+    dataset = random_problem(4, n_queries=60, n_features=6).dataset()
+    assert dataset.n_blocks == 1
+    expected = select_paths(dataset, LAMBDAS, SelectionRules(4)).paths
+    found = select_paths(dataset, LAMBDAS, SelectionRules(4), feature_blocks=6).paths
+    assert_same_paths(found, expected)
+
+
+def test_features_are_split_where_a_block_is_too_large_for_a_tile(datasets, monkeypatch):
+    stored, run = datasets[1], get_executor("threads")
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 1
+    x_bytes = 4 * max(block.n_values for block in stored.blocks)
+    monkeypatch.setattr(memory, "MAX_TILE_BYTES", x_bytes // 3 + 1)
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 3
+    in_memory = plan_memory(datasets[0], 1, SIZE, run, "1GB")
+    assert in_memory.n_feature_blocks == 1  # nothing to gain in this process
+    monkeypatch.setattr(memory, "MAX_TILE_BYTES", 1)
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == stored.n_features
+
+
+def test_features_are_not_split_where_only_a_single_state_fits(tmp_path):
+    dataset = random_problem(3, n_queries=10, n_features=30).dataset()
+    stored = dr.write_dataset([dataset.block(0)], tmp_path / "d")
+    run = get_executor("threads")
+    needs = Needs(stored, SIZE, run)
+    limit = needs.total(True, True, 1, 1)
+    assert needed_feature_blocks(stored, needs, run, limit) > 1
+    plan = plan_memory(stored, 1, SIZE, run, limit)
+    assert (plan.n_feature_blocks, plan.n_states) == (1, 1)
+
+
+def test_features_are_split_where_a_worker_could_not_hold_a_tile(datasets):
+    class Workers:
+        n_slots, in_process, memory_limit = 4, False, None
+
+    stored = datasets[1]
+    needs = Needs(stored, SIZE, Workers())
+    largest = max(stored.blocks, key=lambda block: block.n_values)
+    share = largest.n_queries / stored.n_queries
+    kept = 4 * largest.n_values + share * (needs.total(False, True, 1) - needs.stream)
+    for parts in (1, 2, 5):
+        available = int(4 * kept / parts) + 8
+        assert needed_feature_blocks(stored, needs, Workers(), available) == parts
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 31, 2.5, True])
+def test_a_number_of_feature_blocks_that_cannot_be(datasets, wrong):
+    with pytest.raises(dr.UsageError, match="feature_blocks"):
+        dr.GreedyRankRLS(2, feature_blocks=wrong).fit(datasets[0])
+
+
+def test_sparse_data_and_statistics_are_not_split(datasets, tmp_path):
+    problem = random_problem(3, n_queries=10, n_features=8, zeros=0.5)
+    with pytest.raises(dr.UsageError, match="sparse data is not split"):
+        dr.GreedyRankRLS(2, feature_blocks=2).fit(problem.dataset(sparse.csr_array))
+    store = build_statistics(problem.dataset(), tmp_path / "s")
+    with pytest.raises(dr.UsageError, match="statistics of queries are not split"):
+        dr.GreedyRankRLS(2, feature_blocks=2).fit(store)
+    assert dr.GreedyRankRLS(2, feature_blocks=1).fit(store).feature_blocks_ == 1

@@ -1,0 +1,172 @@
+"""Candidates scored in other ways: back-fitting, and ranking measures of the best of them."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import dranking as dr
+from dranking.data.tables.in_memory import from_arrays
+from dranking.engine.executor import get_executor
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.rescoring import Rescoring
+from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.memory_plan import Needs
+from tests.rankers.greedy.selections import LAYOUTS, assert_same_bits, select
+from tests.rankers.problems import random_problem, ranking_problems
+from tests.reference.greedy import naive_scores
+from tests.reference.search import Refits, back_fitting_score, held_out_measure
+
+
+@given(
+    problem=ranking_problems(),
+    regularization=st.sampled_from([2.0**-4, 1.0, 2.0**5]),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    max_documents=st.integers(1, 12),
+)
+def test_back_fitting_picks_as_refits_say(problem, regularization, layout, max_documents):
+    X, y, query_ptr, weights = problem.labelled()
+    assume(len(y))
+    dataset = problem.dataset(LAYOUTS[layout], max_documents=max_documents)
+    path = select(dataset, X.shape[1], regularization, fitting="back")
+    refits = Refits(X, y, query_ptr, weights, regularization)
+    floor = 1e-12 * (1.0 + path.initial_error)
+    for t, (pick, error) in enumerate(zip(path.selected, path.lqo_error, strict=True)):
+        scores = {
+            i: back_fitting_score(refits, path.selected[:t], i)
+            for i in set(range(X.shape[1])) - set(path.selected[:t])
+        }
+        assert scores[pick] <= min(scores.values()) * (1.0 + 1e-9) + floor
+        assert error == pytest.approx(refits.error(path.selected[: t + 1]), rel=1e-9, abs=floor)
+
+
+def test_back_fitting_is_another_search():
+    problem = random_problem(1, n_queries=12, n_features=12, max_documents=6)
+    dataset = problem.dataset()
+    assert select(dataset, 12, fitting="back").selected != select(dataset, 12).selected
+
+
+@pytest.mark.parametrize("fitting", ["pre", "back"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_constant_feature_ties_exactly(fitting, layout):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(24, 4)).astype(np.float32)
+    X[:, 1], X[:, 3] = 3.5, np.repeat(rng.normal(size=6), 4)
+    y = rng.integers(0, 2, 24).astype(np.float64)
+    dataset = from_arrays(LAYOUTS[layout](X), y, qid=np.repeat(np.arange(6), 4))
+    path = select(dataset, 4, fitting=fitting)
+    assert path.selected[:2] == [1, 3]
+    assert path.lqo_error[0] == pytest.approx(path.initial_error, rel=1e-14)
+
+
+@pytest.mark.parametrize("prefetch", [1, 5])
+def test_memory_prefetch_and_lockstep_change_no_bit_of_back_fitting(prefetch, tmp_path):
+    dataset = random_problem(3, n_features=16).dataset(max_documents=40)
+    rules = SelectionRules(6, fitting="back", prefetch=prefetch)
+    rescoring = Rescoring.of("map", 4, "standard")
+    needs = Needs(dataset, 6, get_executor("threads"))
+    for how in (rules, SelectionRules(6, prefetch=prefetch, rescoring=rescoring)):
+        expected = [select(dataset, 6, v, fitting=how.fitting, rescoring=how.rescoring)
+                    for v in (0.1, 5.0)]  # fmt: skip
+        for limit in (needs.total(True, True, 2), needs.total(True, False, 1)):
+            found = select_paths(dataset, [0.1, 5.0], how, memory_limit=limit).paths
+            for left, right in zip(found, expected, strict=True):
+                assert_same_bits(left, right)
+        file = tmp_path / f"{how.fitting}.json"
+        short = SelectionRules(3, fitting=how.fitting, rescoring=how.rescoring)
+        select_paths(dataset, [0.1, 5.0], short, checkpoint=file)
+        resumed = select_paths(dataset, [0.1, 5.0], how, checkpoint=file)
+        for left, right in zip(resumed.paths, expected, strict=True):
+            assert_same_bits(left, right)
+
+
+def measure_kept(block, scores):
+    return scores.sum(axis=1)
+
+
+def test_leave_query_out_predictions_are_the_same_from_the_documents():
+    dataset = random_problem(4, n_features=6).dataset()
+    # Three features are picked alike either way; what follows does not depend on how.
+    paths = [
+        select_paths(
+            dataset, [1.0], SelectionRules(3, start=[0, 1, 2], fitting=fitting),
+            measure=measure_kept,
+        ).paths[0]
+        for fitting in ("pre", "back")
+    ]  # fmt: skip
+    np.testing.assert_allclose(paths[0].held_out, paths[1].held_out, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("measure", "convention"), [("map", "letor4"), ("ndcg@3", "standard")])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_rescoring_is_that_of_refits(measure, convention, layout):
+    problem = random_problem(5, n_queries=14, n_features=7, max_documents=6)
+    data = problem.labelled()
+    refits = Refits(*data, 0.5)
+    model = dr.GreedyRankRLS(
+        4, 0.5, rescore=measure, rescore_candidates=3, convention=convention
+    ).fit(problem.dataset(layout, max_documents=20))
+    differing = 0
+    for t, pick in enumerate(model.selected_):
+        selected = model.selected_[:t]
+        errors = naive_scores(refits.queries, selected, 0.5)
+        best = sorted(errors, key=errors.__getitem__)[:3]
+        values = [held_out_measure(data, [*selected, i], 0.5, measure, convention) for i in best]
+        expected = max(range(3), key=lambda j: (round(values[j], 11), -j))
+        assert pick == best[expected]
+        differing += expected > 0
+        assert model.lqo_error_[t] == pytest.approx(errors[pick], rel=1e-9)
+    assert differing, "the measure should change some pick"
+
+
+def test_one_candidate_scored_again_changes_no_bit():
+    dataset = random_problem(6).dataset()
+    assert_same_bits(
+        select(dataset, 8, rescoring=Rescoring.of("map", 1, "standard")), select(dataset, 8)
+    )
+
+
+def test_a_measure_of_errors_is_better_where_it_is_smaller():
+    problem = random_problem(7, n_queries=10, n_features=6, max_documents=5)
+    data = problem.labelled()
+    dataset = problem.dataset()
+    by_error, by_auc = (
+        dr.GreedyRankRLS(1, rescore=measure, rescore_candidates=6).fit(dataset).selected_
+        for measure in ("pairwise_error", "map")
+    )
+    values = [held_out_measure(data, [i], 1.0, "pairwise_error", "standard") for i in range(6)]
+    assert by_error == [int(np.argmin(values))]
+    values = [held_out_measure(data, [i], 1.0, "map", "standard") for i in range(6)]
+    assert by_auc == [int(np.argmax(values))]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"fitting": "post"}, "fitting is 'post'; choose one of pre, back"),
+        ({"rescore": "mapp"}, "no measure 'mapp'"),
+        ({"rescore": "map", "rescore_candidates": 0}, "rescore_candidates is 0"),
+        ({"rescore": "map", "rescore_candidates": 1.5}, "rescore_candidates is 1.5"),
+        ({"rescore": "map", "convention": "mine"}, "no evaluation convention 'mine'"),
+        ({"rescore": "map", "feature_costs": [1.0] * 3}, "use one"),
+    ],
+)
+def test_what_cannot_be(parameters, message):
+    with pytest.raises(dr.UsageError, match=message):
+        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
+
+
+def test_a_measure_for_which_no_query_counts_is_refused():
+    problem = random_problem(8, n_features=3)
+    flat = problem._replace(y=np.zeros_like(problem.y))
+    with pytest.raises(dr.DataError, match="no query counts for map"):
+        dr.GreedyRankRLS(2, rescore="map").fit(flat.dataset())
+
+
+def test_a_checkpoint_of_another_scoring_is_refused(tmp_path):
+    dataset, file = random_problem(9).dataset(), tmp_path / "rounds.json"
+    dr.GreedyRankRLS(2, checkpoint=file).fit(dataset)
+    for parameters, name in (({"fitting": "back"}, "fitting"), ({"rescore": "map"}, "rescoring")):
+        with pytest.raises(dr.UsageError, match=f"other {name}"):
+            dr.GreedyRankRLS(2, checkpoint=file, **parameters).fit(dataset)

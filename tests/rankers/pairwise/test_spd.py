@@ -1,0 +1,459 @@
+"""SPD against plain loops, the minimum over all pairs, and itself on other workers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import estimator_checks
+
+import dranking as dr
+from dranking.data.scaling import scaled
+from dranking.engine.executor import ThreadExecutor
+from dranking.engine.progress import reporting
+from dranking.rankers.pairwise.ranksvm import RankSVM
+from dranking.rankers.pairwise.spd import SPD
+from dranking.rankers.training.state import plot_learning_curve
+from dranking.sampling.pairs import PairStreams, labelled_pairs
+from tests.rankers.linear.test_estimators import DO_NOT_APPLY
+from tests.rankers.pairwise.listed import listed_pairs
+from tests.rankers.problems import random_problem
+from tests.reference import spd as reference
+
+SHORT = {"n_epochs": 3, "steps_per_epoch": 2_000}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return random_problem(1, n_queries=60, n_features=6, zeros=0.2)
+
+
+@pytest.fixture(scope="module")
+def dataset(problem):
+    return problem.dataset(max_documents=90)
+
+
+@pytest.fixture(scope="module")
+def everything(dataset):
+    return listed_pairs(dataset)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
+@pytest.mark.parametrize("label", ["sign", "difference"])
+@pytest.mark.parametrize(
+    ("average", "average_from"), [("second-half", 150), ("all", 0), ("none", None)]
+)
+def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, label, average, average_from):
+    problem = random_problem(2, n_queries=20, n_features=5)
+    dataset = problem.dataset()
+    block = dataset.block(0)
+    pairs, table = [], labelled_pairs(block)
+    for epoch in range(3):
+        pairs += zip(*table.draw(PairStreams(11, epoch)[0], 100), strict=True)
+    labels = [problem.y[a] - problem.y[b] if label == "difference" else 1.0 for a, b in pairs]
+    last, total, _ = reference.spd(
+        problem.X.tolist(), pairs, labels, 0.2, loss, 1 / (0.2 * 0.05), np.inf, average_from or 0
+    )
+    expected = last if average == "none" else np.array(total) / (300 - average_from)
+    options = {"label": label, "average": average, "n_epochs": 3, "steps_per_epoch": 100}
+    found = SPD(0.2, loss, eta0=0.05, seed=11, **options).fit(dataset)
+    np.testing.assert_allclose(found.coef_, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
+@pytest.mark.parametrize("label", ["sign", "difference"])
+@pytest.mark.parametrize("projection", [False, True])
+def test_the_objective_comes_near_its_minimum(loss, label, projection, dataset, everything):
+    minimum = everything.minimum(0.01, loss, label)
+    ranker = SPD(0.01, loss, label=label, projection=projection, n_epochs=5).fit(dataset)
+    objective = everything.objective(ranker.coef_, 0.01, loss, label)
+    assert minimum <= objective <= 1.002 * minimum
+    assert ranker.objective_ == pytest.approx(objective, rel=1e-9)
+    assert ranker.learning_curve_[-1].objective == pytest.approx(objective, rel=0.04)
+
+
+def test_the_objective_of_many_pairs_is_estimated(dataset, everything, monkeypatch):
+    monkeypatch.setattr("dranking.rankers.pairwise.pair_blocks.LISTED_PER_DRAW", 0)
+    ranker = SPD(0.01).fit(dataset)
+    assert ranker.objective_ == pytest.approx(everything.objective(ranker.coef_, 0.01), rel=0.02)
+    assert ranker.objective_ != pytest.approx(everything.objective(ranker.coef_, 0.01), rel=1e-9)
+
+
+@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("positions", ["equal", "dcg"])
+def test_sampling_says_what_is_minimised(balance, positions, dataset):
+    pairs = listed_pairs(dataset, balance, positions)
+    options = {"n_epochs": 25, "steps_per_epoch": 20_000}
+    ranker = SPD(0.01, sampling=balance, position_weights=positions, **options).fit(dataset)
+    objective = pairs.objective(ranker.coef_, 0.01)
+    assert objective <= 1.002 * pairs.minimum(0.01)
+    assert ranker.objective_ == pytest.approx(objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("shards", [2, 3, 7, 100])
+def test_mixed_shards_come_near_the_minimum(shards, dataset, everything):
+    ranker = SPD(0.01, shards=shards).fit(dataset)
+    assert everything.objective(ranker.coef_, 0.01) <= 1.02 * everything.minimum(0.01)
+
+
+def test_projection_keeps_the_weights_in_the_ball(dataset):
+    options = {"average": "none", "n_epochs": 1, "steps_per_epoch": 50, "eta0": np.inf}
+    free, kept = (SPD(1e-3, projection=p, **options).fit(dataset) for p in (False, True))
+    assert np.linalg.norm(kept.coef_) <= (1 + 1e-9) / np.sqrt(1e-3) < np.linalg.norm(free.coef_)
+
+
+@pytest.mark.parametrize(("label", "mean_square"), [("sign", 1.0), ("difference", 4.0)])
+def test_the_ball_of_the_squared_loss_follows_from_the_labels(label, mean_square):
+    # Pairs of grades 0 and 2: the first step, of length 1 / lambda, ends on the border.
+    data = dr.from_arrays(0.2 * np.eye(4), [0, 2, 0, 2], qid=[1, 1, 2, 2])
+    one = {"eta0": np.inf, "n_epochs": 1, "steps_per_epoch": 1, "average": "none"}
+    ranker = SPD(0.01, "squared", label=label, projection=True, **one).fit(data)
+    expected = np.sqrt(mean_square) / (2 * np.sqrt(0.01))
+    assert np.linalg.norm(ranker.coef_) == pytest.approx(expected)
+
+
+def test_sparse_rows_give_the_same(problem, dataset):
+    expected = SPD(0.01, **SHORT).fit(dataset).coef_
+    rows = problem.dataset(sparse.csr_array, max_documents=90)
+    np.testing.assert_allclose(SPD(0.01, **SHORT).fit(rows).coef_, expected, rtol=1e-9)
+
+
+def test_unlabelled_documents_change_next_to_nothing(problem, dataset):
+    """Here they stand behind the labelled ones of their query, so that the draws stay the same."""
+    ends = np.cumsum(problem.sizes)
+    more = problem._replace(
+        X=np.insert(problem.X, ends, 7.0, axis=0),
+        y=np.insert(problem.y, ends, np.nan),
+        sizes=problem.sizes + 1,
+    )
+    expected = SPD(0.01, **SHORT).fit(problem.dataset()).coef_
+    np.testing.assert_array_equal(SPD(0.01, **SHORT).fit(more.dataset()).coef_, expected)
+
+
+def ways(dataset, tmp_path):
+    stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), tmp_path / "d")
+    return {
+        "one thread": (dataset, {}, ThreadExecutor(1)),
+        "three threads": (dataset, {}, ThreadExecutor(3)),
+        "stored": (stored, {}, ThreadExecutor(2)),
+        "streamed": (stored, {"memory_limit": 1}, ThreadExecutor(2)),
+    }
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_workers_and_storage_change_no_bit(problem, shards, layout, tmp_path, monkeypatch):
+    monkeypatch.setattr("dranking.engine.mixing.SMALL_BYTES", 0)  # one visit an epoch in all ways
+    dataset = problem.dataset(layout, max_documents=50)
+    expected = SPD(0.01, shards=shards, **SHORT).fit(dataset)
+    for name, (data, options, executor) in ways(dataset, tmp_path).items():
+        ranker = SPD(0.01, shards=shards, **options, **SHORT).fit(data, executor=executor)
+        np.testing.assert_array_equal(ranker.coef_, expected.coef_, err_msg=name)
+        assert ranker.objective_ == expected.objective_
+
+
+def test_seeds_differ_and_repeat(dataset):
+    first, other, again = (SPD(0.01, seed=s, **SHORT).fit(dataset).coef_ for s in (1, 2, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+class InterruptedFitError(Exception):
+    """Stands for the end of the process."""
+
+
+def interrupt_after(n_epochs):
+    def report(stage, done, total, facts):
+        if stage == "training" and done == n_epochs:
+            raise InterruptedFitError
+
+    return reporting(report)
+
+
+@pytest.mark.parametrize("n_epochs", [1, 4, 6])
+def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, dataset, tmp_path):
+    options = {"n_epochs": 6, "steps_per_epoch": 500, "shards": 2, "patience": 5}
+    validation = random_problem(3, n_features=6).dataset()
+    expected = SPD(0.01, **options).fit(dataset, validation=validation)
+    ranker = SPD(0.01, **options, checkpoint=tmp_path / "c")
+    with interrupt_after(n_epochs), pytest.raises(InterruptedFitError):
+        ranker.fit(dataset, validation=validation)
+    epochs = []
+    with reporting(lambda stage, done, total, facts: epochs.append(done)):
+        ranker.fit(dataset, validation=validation)
+    assert epochs == list(range(n_epochs + 1, 7))
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+    assert (ranker.objective_, ranker.eta0_) == (expected.objective_, expected.eta0_)
+    assert [p[:2] + p[3:] for p in ranker.learning_curve_] == [
+        p[:2] + p[3:] for p in expected.learning_curve_
+    ]
+
+
+def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
+    path = tmp_path / "c"
+    SPD(0.01, checkpoint=path, **SHORT).fit(dataset)
+    with pytest.raises(dr.UsageError, match="other regularization, seed; remove it"):
+        SPD(0.02, seed=1, checkpoint=path, **SHORT).fit(dataset)
+    with pytest.raises(dr.UsageError, match="other data"):
+        SPD(0.01, checkpoint=path, **SHORT).fit(random_problem(9, n_features=6).dataset())
+    for content in (b"", b"no checkpoint", path.read_bytes()[:-40]):
+        path.write_bytes(content)
+        with pytest.raises(dr.DataError, match="no checkpoint of a training"):
+            SPD(0.01, checkpoint=path, **SHORT).fit(dataset)
+
+
+def test_patience_ends_early_and_keeps_the_best(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    options = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20, "metric": "pairwise_error"}
+    ranker = SPD(1e-3, n_epochs=200, patience=4, **options).fit(dataset, validation=validation)
+    scores = [point.validation for point in ranker.learning_curve_]
+    assert 5 <= len(scores) < 200
+    assert int(np.argmin(scores)) == len(scores) - 5
+    best = SPD(1e-3, n_epochs=len(scores) - 4, **options).fit(dataset)
+    np.testing.assert_array_equal(ranker.coef_, best.coef_)
+    found = dr.evaluate(ranker.to_model(), validation, ["pairwise_error"]).metrics
+    assert found["pairwise_error"] == pytest.approx(min(scores), rel=1e-12)
+
+
+def test_patience_counts_the_epochs_of_a_call(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    options = {"steps_per_epoch": 500, "average": "none", "eta0": 1e-9, "warm_start": True}
+    ranker = SPD(0.01, n_epochs=5, **options).fit(dataset)
+    # Steps this short change no order: the first epoch of each call stays the best.
+    for n_points in (5 + 3, 5 + 3 + 3):
+        ranker.set_params(patience=2).fit(dataset, validation=validation)
+        assert len(ranker.learning_curve_) == n_points
+
+
+def test_without_patience_the_curve_is_only_kept(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    plain = SPD(0.01, **SHORT).fit(dataset)
+    ranker = SPD(0.01, **SHORT).fit(dataset, validation=validation)
+    np.testing.assert_array_equal(plain.coef_, ranker.coef_)
+    assert [p.epoch for p in ranker.learning_curve_] == [1, 2, 3]
+    assert [p.n_steps for p in ranker.learning_curve_] == [2_000, 4_000, 6_000]
+    assert np.all(np.diff([p.seconds for p in ranker.learning_curve_]) > 0)
+    expected = dr.evaluate(ranker.to_model(), validation, ["ndcg@10"]).metrics["ndcg@10"]
+    assert ranker.learning_curve_[-1].validation == pytest.approx(expected, rel=1e-12)
+    assert {p.validation for p in plain.learning_curve_} == {None}
+
+
+def test_partial_fit_and_warm_start_go_on(dataset, everything):
+    parts = SPD(0.01, average="none", steps_per_epoch=1_000)
+    for _ in range(4):
+        parts.partial_fit(dataset)
+    whole = SPD(0.01, average="none", steps_per_epoch=1_000, n_epochs=4).fit(dataset)
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+    assert [p.n_steps for p in parts.learning_curve_] == [1_000, 2_000, 3_000, 4_000]
+    warm = SPD(0.01, average="none", steps_per_epoch=1_000, n_epochs=2, warm_start=True)
+    np.testing.assert_array_equal(warm.fit(dataset).fit(dataset).coef_, whole.coef_)
+    cold = clone(warm).set_params(warm_start=False).fit(dataset).fit(dataset)
+    assert cold.n_steps_ == 2_000
+
+
+def test_partial_fit_averages_anew(dataset):
+    """Its iterates are the last thousand of all, of which another training keeps the mean."""
+    parts = SPD(0.01, average="all", steps_per_epoch=1_000)
+    whole = SPD(0.01, average="second-half", steps_per_epoch=1_000, n_epochs=2).fit(dataset)
+    np.testing.assert_allclose(
+        parts.partial_fit(dataset).partial_fit(dataset).coef_, whole.coef_, rtol=1e-12
+    )
+
+
+def test_the_best_of_an_earlier_call_is_not_kept(dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    plain = SPD(0.01, **SHORT).fit(dataset).partial_fit(dataset)
+    patient = SPD(0.01, patience=9, **SHORT).fit(dataset, validation=validation)
+    np.testing.assert_array_equal(patient.partial_fit(dataset).coef_, plain.coef_)
+
+
+def test_partial_fit_learns_from_new_data():
+    """Each half knows two of the four features that count: the others are constant in it."""
+    problem = random_problem(5, n_queries=80, n_features=4)
+    halves = []
+    for half, columns in (slice(0, 40), [2, 3]), (slice(40, 80), [0, 1]):
+        rows = np.isin(problem.qid, np.arange(80)[half])
+        X = problem.X[rows].copy()
+        X[:, columns] = 0.0
+        halves.append(dr.from_arrays(X, problem.y[rows], problem.qid[rows]))
+    ranker = SPD(0.01, steps_per_epoch=5_000).fit(halves[0])
+    assert not ranker.coef_[2:].any()
+    ranker.partial_fit(halves[1])
+    assert ranker.coef_.all()
+    assert ranker.n_steps_ == 55_000
+
+
+def test_other_features_cannot_go_on(dataset):
+    ranker = SPD(0.01, **SHORT).fit(dataset)
+    with pytest.raises(dr.DataError, match="X has 5 features, but SPD is expecting 6"):
+        ranker.partial_fit(random_problem(1, n_features=5).dataset())
+
+
+def test_data_scaled_otherwise_cannot_go_on(dataset):
+    ranker = SPD(0.01, **SHORT).fit(dataset)
+    with pytest.raises(dr.DataError, match="X is scaled in another way"):
+        ranker.partial_fit(scaled(dataset, "standard"))
+    ranker.fit(scaled(dataset, "standard")).partial_fit(scaled(dataset, "standard"))
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared-hinge"])
+@pytest.mark.parametrize("eta0", [1.0, 10.0, 1e5, np.inf])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
+def test_a_diverging_step_length_is_named(loss, eta0, dataset):
+    ranker = SPD(1e-5, loss, eta0=eta0, **SHORT)
+    with pytest.raises(dr.UsageError, match=r"diverged: .*Lower eta0 \(it is "):
+        ranker.fit(dataset)
+    assert not hasattr(ranker, "coef_")
+
+
+def test_weights_too_large_to_square_are_told_of(dataset):
+    with pytest.raises(dr.UsageError, match=r"epoch 1 grew without limit.* Lower eta0"):
+        SPD(1e-300, eta0=1e200, **SHORT).fit(dataset)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e3, 1e12])
+@pytest.mark.parametrize("regularization", [1e-10, 1e10])
+def test_the_default_step_length_does_not_diverge(loss, scale, regularization, problem):
+    data = problem._replace(X=(scale * problem.X).astype(np.float32)).dataset()
+    ranker = SPD(regularization, loss, **SHORT).fit(data)
+    assert np.isfinite(ranker.coef_).all()
+    assert ranker.objective_ <= 1.1
+
+
+def test_equal_documents_leave_nothing_to_learn():
+    ranker = SPD(**SHORT).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
+    np.testing.assert_array_equal(ranker.coef_, 0.0)
+    assert ranker.objective_ == 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"regularization": 0}, "regularization is 0; .* above 0"),
+        ({"loss": "huber"}, "loss is 'huber'; choose from hinge, squared-hinge"),
+        ({"label": "gap"}, "label is 'gap'; choose from sign, difference"),
+        ({"average": "tail"}, "average is 'tail'; choose from second-half, all, none"),
+        ({"eta0": -1.0}, "eta0 is -1.0; .* above 0"),
+        ({"n_epochs": 0}, "n_epochs is 0; it must be at least 1"),
+        ({"steps_per_epoch": 1.5}, "steps_per_epoch is 1.5; it must be a whole"),
+        ({"shards": None}, "shards is None; it must be a whole"),
+        ({"patience": 0}, "patience is 0; it must be at least 1"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"sampling": "rows"}, "sampling is 'rows'"),
+        ({"position_weights": "rows"}, "position_weights is 'rows'"),
+        ({"metric": "recall"}, "no measure 'recall'"),
+        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
+        ({"memory_limit": "much"}, "memory_limit is 'much'"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters, message, dataset):
+    with pytest.raises(dr.UsageError, match=message):
+        SPD(**parameters).fit(dataset)
+
+
+def test_patience_needs_validation_data(dataset):
+    with pytest.raises(dr.UsageError, match="patience needs validation data"):
+        SPD(patience=2, **SHORT).fit(dataset)
+
+
+def test_validation_data_that_lacks_features_is_refused_before_training(dataset):
+    epochs = []
+    with (
+        reporting(lambda *progress: epochs.append(progress)),
+        pytest.raises(dr.DataError, match="lacks 3 of the 6 features needed"),
+    ):
+        SPD(**SHORT).fit(dataset, validation=random_problem(3, n_features=3).dataset())
+    assert not epochs
+
+
+def test_validation_data_without_relevant_documents(dataset):
+    nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], qid=[1, 1, 1])
+    with pytest.raises(dr.DataError, match=r"no query of the validation data counts for ndcg@10"):
+        SPD(**SHORT).fit(dataset, validation=nothing)
+
+
+def test_data_without_a_pair_is_refused():
+    with pytest.raises(dr.DataError, match="no pair to learn from"):
+        SPD().fit(np.ones((3, 1)), [1, 1, 0], qid=[1, 1, 2])
+    with pytest.raises(dr.DataError, match="no labelled document"):
+        SPD().fit(np.ones((3, 1)), None, qid=[1, 1, 2])
+
+
+def test_the_model_tells_how_it_came_about(dataset, tmp_path):
+    ranker = SPD(0.01, **SHORT).fit(dataset)
+    ranker.to_model().save(tmp_path / "m.json")
+    facts = dr.load_model(tmp_path / "m.json").provenance
+    assert facts["n_steps"] == 6_000
+    assert [p["epoch"] for p in facts["learning_curve"]] == [1, 2, 3]
+    copied = pickle.loads(pickle.dumps(ranker))
+    np.testing.assert_array_equal(copied.partial_fit(dataset).coef_[:0], [])
+
+
+def test_the_learning_curve_is_drawn(dataset):
+    plain = SPD(0.01, **SHORT).fit(dataset)
+    validated = SPD(0.01, **SHORT).fit(dataset, validation=dataset)
+    [axes] = plot_learning_curve(plain.learning_curve_, against="n_steps").axes
+    assert axes.lines[0].get_xdata().tolist() == [2_000, 4_000, 6_000]
+    panels = plot_learning_curve(validated.learning_curve_, metric="NDCG@10").axes
+    shown = [(a.lines[0].get_xdata().tolist(), a.lines[0].get_ydata().tolist()) for a in panels]
+    steps, seconds, objective, metric = (
+        [getattr(p, name) for p in validated.learning_curve_]
+        for name in ("n_steps", "seconds", "objective", "validation")
+    )
+    assert shown == [
+        (steps, objective), (seconds, objective), (steps, metric), (seconds, metric),
+    ]  # fmt: skip
+    top, bottom = plot_learning_curve(
+        validated.learning_curve_, metric="NDCG@10", against="seconds"
+    ).axes
+    assert (top.get_ylabel(), bottom.get_ylabel()) == ("objective", "NDCG@10")
+    assert bottom.get_xlabel() == "seconds"
+    with pytest.raises(dr.UsageError, match="choose n_steps or seconds"):
+        plot_learning_curve(plain.learning_curve_, against="hours")
+    with pytest.raises(dr.UsageError, match="has no point"):
+        plot_learning_curve([])
+
+
+def two_queries(X):
+    n_rows = np.shape(X)[0] if np.ndim(X) else 0
+    return (np.arange(n_rows) >= 0.4 * n_rows).astype(int)  # grades change within them
+
+
+NO_PAIR = {"check_fit2d_1sample": "one document makes no pair, which is refused as such"}
+
+
+class PlainSPD(SPD):
+    def __init__(self, regularization=1.0, n_epochs=2, steps_per_epoch=200, warm_start=False):
+        super().__init__(regularization)
+        self.n_epochs, self.steps_per_epoch = n_epochs, steps_per_epoch
+        self.warm_start = warm_start
+
+    def fit(self, X, y=None):
+        return super().fit(X, y, qid=two_queries(X))
+
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(X, y, qid=two_queries(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
+@estimator_checks.parametrize_with_checks(
+    [PlainSPD()], expected_failed_checks=lambda estimator: DO_NOT_APPLY | NO_PAIR
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("fold", [1, 4])
+def test_mq2008_within_one_percent_of_the_optimum(mq2008, fold):
+    parts = [mq2008 / f"S{(fold - 1 + i) % 5 + 1}.txt" for i in range(5)]
+    train, test = dr.open_dataset(parts[:3]), dr.open_dataset(parts[4])
+    pairs = listed_pairs(train)
+    best, spd = RankSVM(1e-3, "hinge").fit(train), SPD(1e-3).fit(train)
+    assert pairs.objective(spd.coef_, 1e-3) <= 1.002 * pairs.objective(best.coef_, 1e-3)
+    maps = [
+        dr.evaluate(ranker.to_model(), test, ["map"], convention="letor4").metrics["map"]
+        for ranker in (best, spd)
+    ]
+    assert maps[1] == pytest.approx(maps[0], abs=0.005)
