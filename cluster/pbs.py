@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import batch_options, optional, start
+from dranking.engine.cluster.deploy import batch_options, job_queues, start
+
+DASK_JOBQUEUE = job_queues("pbs")
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
     """Start the scheduler here and submit the jobs; `job_script()` shows what is submitted."""
-    jobqueue = optional("dask_jobqueue", "pbs")
-    return start(jobqueue.PBSCluster, batch_options(options, "pbs"))
+    return start(DASK_JOBQUEUE.PBSCluster, batch_options(options, "pbs"))

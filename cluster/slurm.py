@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import batch_options, optional, start
+from dranking.engine.cluster.deploy import batch_options, job_queues, start
+
+DASK_JOBQUEUE = job_queues("slurm")
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
     """Start the scheduler here and submit the jobs; `job_script()` shows what is submitted."""
-    jobqueue = optional("dask_jobqueue", "slurm")
-    return start(jobqueue.SLURMCluster, batch_options(options, "slurm"))
+    return start(DASK_JOBQUEUE.SLURMCluster, batch_options(options, "slurm"))

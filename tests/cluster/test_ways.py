@@ -1,5 +1,6 @@
 """Each way to get a cluster: what it asks for, and, where that can be had here, the cluster."""
 
+import gc
 import getpass
 import json
 import operator
@@ -43,6 +44,31 @@ def test_a_package_that_is_not_there_is_named(absent, name, package, extra, opti
     message = rf"needs the package {package}: pip install 'dranking\[{extra}\]'"
     with pytest.raises(UsageError, match=message):
         run(FOLDER / f"{name}.py", options)
+
+
+@pytest.mark.parametrize("name", ["slurm", "pbs"])
+def test_job_queues_start_in_a_process_that_has_not_imported_them(name):
+    """Importing dask_jobqueue sets a signal handler, which only the main thread may do."""
+    pytest.importorskip("dask_jobqueue")
+    code = (
+        "import signal, sys\n"
+        "from dranking.engine.cluster.connect import open_executor\n"
+        "from dranking.errors import UsageError\n"
+        "numbers = signal.SIGINT, signal.SIGTERM\n"
+        "before = [signal.getsignal(number) for number in numbers]\n"
+        "try:\n"
+        f"    with open_executor('cluster/{name}.py', {{'timeout': '5s'}}):\n"
+        "        pass\n"
+        "except UsageError as error:\n"
+        "    print(error)\n"
+        "assert 'dask_jobqueue.runner' in sys.modules\n"
+        "assert [signal.getsignal(number) for number in numbers] == before\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=FOLDER.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "You must specify how much cores" in done.stdout, "dask_jobqueue itself was reached"
 
 
 def test_temporary_certificates_need_a_package(absent):
@@ -219,6 +245,7 @@ def test_options_of_jobs_keep_what_dasks_configuration_says():
 
 @pytest.mark.cluster
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_jobs_are_submitted_run_and_cancelled(tmp_path, monkeypatch, encrypted):
     """With commands in place of a batch system that run the very script that is submitted."""
@@ -246,6 +273,7 @@ def test_jobs_are_submitted_run_and_cancelled(tmp_path, monkeypatch, encrypted):
     protocol = "tls" if encrypted else "tcp"
     assert f"dask_worker {protocol}://127.0.0.1:" in submitted.read_text()
     assert cancelled.read_text().strip().isdigit()
+    gc.collect()  # dask_jobqueue leaves files with keys open; they must not end another test
 
 
 # SSH

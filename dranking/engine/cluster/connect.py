@@ -350,6 +350,8 @@ def _cluster_maker(path: Path) -> Callable[[dict[str, Any]], Any]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+    except DrankingError:
+        raise
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(f"{path}: cannot be loaded, {problem}") from error

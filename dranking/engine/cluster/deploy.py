@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -86,6 +87,32 @@ def optional(module: str, extra: str) -> Any:
             f"this needs the package {module.partition('.')[0]}: pip install 'dranking[{extra}]' "
             f"({error})."
         ) from error
+
+
+def job_queues(extra: str) -> Any:
+    """The package dask_jobqueue, imported without the signal handler that it installs.
+
+    Importing dask_jobqueue 0.9 makes Ctrl-C exit with code 0, and fails outside the main thread.
+    The files of ``cluster/`` therefore call this function when they are loaded, which the main
+    thread does; `make_cluster` runs in a thread that has a deadline.
+
+    Parameters
+    ----------
+    extra
+        The extra of this project that brings the package.
+
+    Raises
+    ------
+    UsageError
+        If the package cannot be imported.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return optional("dask_jobqueue", extra)
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 def check_options(options: Mapping[str, Any], known: Collection[str], what: str) -> None:
