@@ -1,4 +1,4 @@
-"""The architecture, held by the imports themselves: they point down only."""
+"""The architecture, held by the imports themselves: imports point down only."""
 
 import ast
 import subprocess
@@ -10,6 +10,8 @@ import pytest
 import dranking
 
 PACKAGE = Path(dranking.__file__).parent
+REPOSITORY = PACKAGE.parent
+
 LAYERS = [
     {"kernels"},
     {"files"},
@@ -20,19 +22,49 @@ LAYERS = [
     {"retrain", "report", "export"},
     {"cli"},
 ]
-HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
-WITHIN_A_LAYER = {
+"""The layers, the lowest first. A layer imports from lower layers only."""
+
+WITHIN_A_FLOOR = {
     ("tuning", "rankers"),
     ("bounds", "rankers"),
     ("retrain", "export"),
     ("retrain", "report"),
 }
+"""Imports between layers of one height that are allowed: (importer, imported)."""
+
+ROOMS = {
+    "rankers": [
+        {"linear"},
+        {"gram", "training"},
+        {"leave_query_out", "rankrls", "pairwise", "bilinear"},
+        {"greedy", "max_margin"},
+        {"models"},
+    ],
+    "kernels": [
+        {"machine"},
+        {"gram", "text", "listwise", "metrics"},
+        {"lqo", "pairwise", "products"},
+        {"bilinear"},
+    ],
+}
+"""The rooms of a layer, the lowest first. A room imports from lower rooms of its layer only."""
+
+ROOMS_ON_ONE_FLOOR = {("max_margin", "pairwise")}
+
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba", "llvmlite"),
     *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
     *("sys", "threading", "typing", "weakref"),
 }
 HEAVY = ("dask", "distributed", "matplotlib", "numba", "pandas", "sklearn", "zarr")
+
+
+def heights(floors: list[set[str]]) -> dict[str, int]:
+    """The floor of each name, counted from 0."""
+    return {name: floor for floor, names in enumerate(floors) for name in names}
+
+
+HEIGHT = heights(LAYERS)
 
 
 def imports_of(source: str) -> set[str]:
@@ -56,7 +88,7 @@ def offences(layer: str, modules: set[str]) -> list[str]:
         top, *below = module.split(".")
         if top == "dranking" and below and below[0] in HEIGHT:
             other = below[0]
-            same = other == layer or (layer, other) in WITHIN_A_LAYER
+            same = other == layer or (layer, other) in WITHIN_A_FLOOR
             if not same and HEIGHT[other] >= HEIGHT[layer]:
                 bad.append(module)
         elif top in ("dask", "distributed") and layer != "engine":
@@ -66,19 +98,61 @@ def offences(layer: str, modules: set[str]) -> list[str]:
     return bad
 
 
+def offences_between_rooms(layer: str, room: str, modules: set[str]) -> list[str]:
+    """Imports of other rooms of the same layer that a file of a room may not have."""
+    height = heights(ROOMS[layer])
+    bad = []
+    for module in sorted(modules):
+        top, *below = module.split(".")
+        if top != "dranking" or len(below) < 2 or below[0] != layer or below[1] == room:
+            continue
+        other = below[1]
+        if (room, other) not in ROOMS_ON_ONE_FLOOR and height[other] >= height[room]:
+            bad.append(module)
+    return bad
+
+
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_down(path):
-    layer = path.relative_to(PACKAGE).parts[0]
+    layer, *rest = path.relative_to(PACKAGE).with_suffix("").parts
+    modules = imports_of(path.read_text())
     if layer in HEIGHT:
-        assert offences(layer, imports_of(path.read_text())) == []
+        assert offences(layer, modules) == []
+    if layer in ROOMS and rest[0] != "__init__":
+        assert offences_between_rooms(layer, rest[0], modules) == []
 
 
 def test_every_folder_is_a_layer():
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert folders <= set(HEIGHT)
+    assert folders == set(HEIGHT)
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_every_room_of_a_layer_has_its_floor(layer):
+    folder = PACKAGE / layer
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert files | rooms == set(heights(ROOMS[layer]))
+
+
+PRODUCTION = sorted(
+    path
+    for folder in ("dranking", "pipelines", "cluster")
+    for path in (REPOSITORY / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("path", PRODUCTION, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_nothing_outside_tests_imports_tests(path):
+    assert not [m for m in imports_of(path.read_text()) if m.split(".")[0] == "tests"]
+
+
+def test_the_library_does_not_import_pipelines():
+    found = {m for path in FILES for m in imports_of(path.read_text())}
+    assert not [module for module in found if module.split(".")[0] == "pipelines"]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +170,22 @@ def test_every_folder_is_a_layer():
 )
 def test_an_import_that_points_up_is_found(layer, line):
     assert offences(layer, imports_of(line))
+
+
+@pytest.mark.parametrize(
+    ("layer", "room", "line"),
+    [
+        ("rankers", "leave_query_out", "from dranking.rankers.greedy.path import SelectionPath"),
+        (
+            "rankers",
+            "greedy",
+            "from dranking.rankers.pairwise import spd\nimport dranking.rankers.models",
+        ),
+        ("kernels", "machine", "from dranking.kernels.lqo.state import update"),
+    ],
+)
+def test_an_import_of_a_higher_room_is_found(layer, room, line):
+    assert offences_between_rooms(layer, room, imports_of(line))
 
 
 def test_import_is_light_and_every_public_name_is_there():

@@ -21,6 +21,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
+from pipelines.benchmarks.algorithm_1 import algorithm_1_blocked
 from pipelines.benchmarks.harness import (
     REPEATS,
     Figure,
@@ -31,7 +32,6 @@ from pipelines.benchmarks.harness import (
     parser,
     peak_memory,
 )
-from tests.reference.algorithm1 import algorithm_1_blocked
 
 PEER = "Algorithm 1, NumPy, cache-blocked"
 SELECTED = (10, 46)

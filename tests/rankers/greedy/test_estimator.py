@@ -17,6 +17,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import SelectionWarning
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
+from pipelines.benchmarks.algorithm_1 import algorithm_1, algorithm_1_blocked
 from tests.rankers.greedy.selections import (
     LAYOUTS,
     assert_copies_follow_their_order,
@@ -26,7 +27,6 @@ from tests.rankers.greedy.selections import (
     select,
 )
 from tests.rankers.problems import Problem, random_problem, ranking_problems
-from tests.reference.algorithm1 import algorithm_1, algorithm_1_blocked
 from tests.reference.greedy import (
     centred_queries,
     held_out_error,

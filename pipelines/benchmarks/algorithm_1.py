@@ -1,17 +1,26 @@
-"""Greedy RankRLS by the paper's Algorithm 1 with leave-query-out, in NumPy.
+"""The peer of the greedy benchmarks: the paper's Algorithm 1 with leave-query-out, in NumPy.
 
 Pahikkala, Airola, Naula and Salakoski, Greedy RankRLS: a Linear Time Algorithm for Learning Sparse
-Ranking Models, 2010. `algorithm_1` is the plain form; `algorithm_1_blocked` does the same in tiles
-that stay in the processor's cache, and is the benchmarks' peer. A query's weight w multiplies its
-squared residuals everywhere, so its centred rows are multiplied by the root of w.
+Ranking Models, 2010. `algorithm_1` is the plain form. `algorithm_1_blocked` computes the same
+selection in tiles that stay in the processor's cache, and is the peer that the benchmarks quote.
+The weight w of a query multiplies the squared residuals of the query everywhere, so the centred
+rows of the query are multiplied by the square root of w. This file imports nothing from
+`dranking`, so tests use both functions as oracles.
 """
+
+from __future__ import annotations
 
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from tests.reference.greedy import Selection
+
+class Selection(NamedTuple):
+    """Selected features (0-based, in order), and the leave-query-out error after each of them."""
+
+    selected: list[int]
+    errors: list[float]
 
 
 def centred_columns(X, y, query_ptr, query_weights=None):
