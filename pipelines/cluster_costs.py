@@ -3,8 +3,8 @@
 python -m pipelines.cluster_costs --documents 10^9 --features 1000 --queries 10^7 --select 50 \
     --workers 10,100,1000
 
-With --measure the rates are those of this machine, from a run of a minute on it, and not the
-defaults of `pipelines.forecast.Rates`.
+With --measure a run of a minute measures the rates of this machine, which replace the defaults of
+`pipelines.forecast.Rates`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT = {
     "rows": (False, True),
     "neither": (False, False),
 }
-"""What stays in memory: X, the Gram rows of every query."""
+"""For each memory plan: whether X and the Gram rows of every query stay in memory."""
 
 HEAD = (
     "workers",
@@ -32,7 +32,7 @@ HEAD = (
     "messages",
     "GB sent",
     "s a round",
-    "of it Dask's",
+    "Dask's s a round",
     "hours",
 )
 
@@ -45,7 +45,7 @@ def table(
     workers: Sequence[int],
     rates: Rates = Rates(),  # noqa: B008 - it is immutable
 ) -> Iterator[str]:
-    """Lines of Markdown."""
+    """Lines of the table in Markdown."""
     yield f"| {' | '.join(HEAD)} |"
     yield "|" + "---:|" * len(HEAD)
     data = Sketch(n_documents, n_features, n_queries)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("documents", "features", "queries", "select"):
         parser.add_argument(f"--{name}", type=number_of, required=True, metavar="N")
     parser.add_argument("--workers", default="10,100,1000", metavar="N,N,...")
-    parser.add_argument("--measure", action="store_true", help="take the rates of this machine")
+    parser.add_argument("--measure", action="store_true", help="measure the rates of this machine")
     given = parser.parse_args(arguments)
     rates = measured_rates() if given.measure else Rates()
     sizes = (int(getattr(given, name)) for name in ("documents", "features", "queries", "select"))
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measured_rates() -> Rates:
-    """Of this machine."""
+    """Measured rates of this machine."""
     from pipelines.benchmarks.clusters.rates import rates
 
     found = rates()

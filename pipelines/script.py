@@ -1,4 +1,4 @@
-"""What the scripts share."""
+"""How the scripts of this folder report errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dranking.errors import DrankingError
 
 
 def run_script(main: Callable[[], None]) -> None:
-    """Run a script: an error is one line, and its exit code that of the command line."""
+    """Run a script: print an error in one line, and exit with the code of the command line."""
     try:
         main()
     except DrankingError as error:

@@ -1,8 +1,9 @@
 """Time and memory of greedy RankRLS against the paper's Algorithm 1 in NumPy, cache-blocked.
 
-Both get float32 features in memory and select the same features (checked). The memory floor is the
-time that the machine takes to read and write what our form must, once each, at the bandwidth
-measured in the same rounds: X in every pass, the kept Gram rows and the state of every query.
+Both sides get float32 features in memory, and the benchmark checks that both select the same
+features. The memory floor is the time in which the machine, at the bandwidth measured in the same
+rounds, reads and writes once what our form must read and write: X in every pass, the kept Gram rows
+and the state of every query.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ BANDWIDTH_BYTES = 2**30
 
 
 class Size(NamedTuple):
-    """A made data set, and what was promised for it.
+    """The size of a made data set, and the promised figures.
 
     Attributes
     ----------
     faster
-        Number of features to select -> how many times faster than the peer.
+        Number of features to select -> promised speed, in times the speed of the peer.
     memory
-        The same -> peak memory at most, as a multiple of the float32 size of X.
+        Number of features to select -> promised peak memory, as a multiple of X in float32.
     """
 
     n_documents: int
@@ -64,20 +65,20 @@ QUICK = (Size(7_000, 46, 40, {}, {}), Size(20_000, 136, 50, {}, {}))
 
 
 class Arrays(NamedTuple):
-    """Ranking data as arrays; documents of a query are adjacent."""
+    """Ranking data as arrays; the documents of a query are adjacent."""
 
     X: NDArray[np.float32]
     y: NDArray[np.float64]
     query_ptr: NDArray[np.int64]
 
     def dataset(self) -> Dataset:
-        """The same data as query blocks; X is used in place."""
+        """These arrays as query blocks; X is not copied."""
         sizes = np.diff(self.query_ptr)
         return from_arrays(self.X, self.y, np.repeat(np.arange(len(sizes)), sizes))
 
 
 def make_arrays(size: Size, seed: int = 0) -> Arrays:
-    """Correlated features, and grades 0 to 3 from a third of them and noise."""
+    """Correlated features, and grades 0 to 3 made from a third of the features and noise."""
     rng = np.random.default_rng(seed)
     m, n, per_query = size[:3]
     ends = np.cumsum(rng.integers(per_query // 2, 3 * per_query // 2 + 1, 2 * m // per_query))
@@ -92,23 +93,23 @@ def make_arrays(size: Size, seed: int = 0) -> Arrays:
 
 
 def select(n_features: int, dataset: Dataset) -> Selection:
-    """Our selection, lambda 1."""
+    """Our selection for lambda = 1."""
     return select_paths(dataset, [1.0], SelectionRules(n_features))
 
 
 def select_by_peer(n_features: int, arrays: Arrays) -> Any:
-    """The peer's selection, lambda 1."""
+    """The selection of the peer for lambda = 1."""
     return algorithm_1_blocked(*arrays, n_features, 1.0)
 
 
 def load_dataset(size: Size) -> Dataset:
-    """The data in memory, everything compiled."""
+    """Make the data in memory, and compile all kernels by a small selection."""
     select(2, make_arrays(Size(2_000, size.n_features, 50, {}, {})).dataset())
     return make_arrays(size).dataset()
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """All sizes and numbers of features."""
+    """Figures of all sizes and numbers of features."""
     figures: list[Figure] = []
     for size in QUICK if options.quick else SIZES:
         arrays = make_arrays(size)
@@ -120,7 +121,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def speed(size: Size, arrays: Arrays, n_features: int, rounds: int) -> list[Figure]:
-    """Times of both sides, and how far ours is from the memory floor."""
+    """Times of both sides, and our time as a multiple of the memory floor."""
     dataset = arrays.dataset()
     found: dict[str, Any] = {}
 
@@ -157,9 +158,9 @@ def speed(size: Size, arrays: Arrays, n_features: int, rounds: int) -> list[Figu
 
 
 def bytes_moved(arrays: Arrays, n_features: int, n_passes: int) -> int:
-    """Bytes that a selection must read and write, from where X does not fit into the cache.
+    """Bytes that a selection must read and write where X does not fit into the cache.
 
-    At the least one update goes through all picks.
+    The count assumes the least number of updates: one update that goes through all picks.
     """
     row = 8 * (len(arrays.query_ptr) - 1) * arrays.X.shape[1]
     rows_moved, state_moved = 2 * n_features, 2 * 4
@@ -167,7 +168,7 @@ def bytes_moved(arrays: Arrays, n_features: int, n_passes: int) -> int:
 
 
 def read_all(values: NDArray[np.float64]) -> None:
-    """Read an array with as many threads as selections use."""
+    """Read an array with as many threads as a selection uses."""
     n_threads = get_executor("threads").n_slots
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(np.max, np.array_split(values, n_threads)))
@@ -186,7 +187,7 @@ def memory(size: Size, x_bytes: int, n_features: int) -> list[Figure]:
         )
     ]
     if n_features == SELECTED[-1]:
-        # Its peak is that of the first rounds.
+        # The peer reaches its peak in the first rounds.
         theirs = peak_memory(partial(make_arrays, size), partial(select_by_peer, 2))
         figures.append(
             figure(f"peak memory over X of the peer, {at}", theirs / x_bytes, "x", peer=PEER)

@@ -2,8 +2,8 @@
 
     python -m pipelines.benchmarks.greedy_scale --json [--quick] [--topics speed,passes]
 
-The public exact peers are those of RLScore, which other Pythons than this one may have: name one
-with `--rlscore`. The growth topic writes 5 GB to the temporary folder, and removes them.
+The public exact peers are learners of RLScore, which may be installed in another Python: name that
+Python with `--rlscore`. The growth topic writes 5 GB to the temporary folder and removes them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TOPICS: dict[str, Topic] = {
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """The topics asked for, in turn."""
+    """Figures of the chosen topics, in turn."""
     return [item for name in options.topics for item in TOPICS[name](options).values()]
 
 
 def scale_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The parser of the command line."""
     options = add_topics(parser(__doc__.splitlines()[0]), TOPICS)
     options.add_argument(
         "--rlscore", type=Path, metavar="PYTHON", help="a Python that can import rlscore"

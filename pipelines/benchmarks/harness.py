@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved timing, peak memory, figures, and how they are printed.
+"""The frame of all benchmarks: interleaved timing, peak memory, figures and their printing.
 
 A benchmark is a function from its options to figures, run by `main`:
 
@@ -37,21 +37,22 @@ from dranking.engine.memory import release_memory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 REPEATS = 5
-"""Interleaved runs, of which figures are medians."""
+"""Number of interleaved rounds; a figure is the median over the rounds."""
 
 SHORT = 3
-"""Times as many runs of calls that take some hundredths of a second."""
+"""Calls of some hundredths of a second are timed this many times as often as longer calls."""
 
 SETTLE_SECONDS = 0.3
-"""Before a call that is timed. After a product the threads of BLAS spin for more than a tenth of a
-second, on the cores that the next alternative is to have."""
+"""Seconds to wait before each timed call. After a matrix product, the threads of BLAS keep spinning
+for more than a tenth of a second on the cores that the next alternative needs."""
 
 ARITHMETIC = 500_000_000
-"""Steps of `arithmetic`, about a second of one core: what sharing can gain here."""
+"""Steps of `arithmetic`, about a second of one core. Shared by several threads, they show how much
+the machine can gain from its cores."""
 
 WAKING = 100_000_000
-"""The same before a call that is timed. The cores of a virtual machine that have slept are slow for
-as long as the shortest calls take."""
+"""Steps of `arithmetic` before each timed call. After a pause, the cores of a virtual machine are
+slow for about as long as the shortest calls take."""
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "dask")
 
@@ -63,20 +64,20 @@ class Sample:
     Attributes
     ----------
     values
-        In the order measured. Samples from the same `interleaved` call belong together round by
-        round, and so divide: what slows the machine down in one round slows both sides.
+        The values in the order of measurement. Samples of one `interleaved` call are divided round
+        by round, since whatever slows the machine down in a round slows both sides.
     """
 
     values: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle value."""
+        """Median of the values."""
         return statistics.median(self.values)
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value."""
+        """Least and greatest value."""
         return min(self.values), max(self.values)
 
     def __truediv__(self, other: Sample | float) -> Sample:
@@ -95,15 +96,15 @@ class Figure:
     Attributes
     ----------
     name, value, unit
-        What was measured; the value is a median where there is a range.
+        The quantity, its value and its unit. The value is a median where there is a range.
     peer
-        What it was measured against.
+        The program that the quantity was measured against.
     target, holds
-        The value wanted and whether it was reached; None where nothing was promised.
+        The value that was promised, and whether it was reached; None without a promise.
     range
-        The least and the greatest of the values measured.
+        Least and greatest measured value.
     skipped
-        Why there is no value.
+        The reason why there is no value.
     """
 
     name: str
@@ -116,7 +117,7 @@ class Figure:
     skipped: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's keys, and the range or the reason for skipping where there is one."""
+        """The keys of the contract, with the range or the reason for skipping if there is one."""
         optional = {"range", "skipped"}
         fields = asdict(self).items()
         return {name: x for name, x in fields if name not in optional or x is not None}
@@ -131,7 +132,7 @@ def figure(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Figure:
-    """A figure that was measured; `at_least` or `at_most` is its target."""
+    """A measured figure; `at_least` or `at_most` is the target."""
     middle, spread = (value.median, value.range) if isinstance(value, Sample) else (value, None)
     target = at_least if at_most is None else at_most
     holds = None
@@ -145,7 +146,7 @@ def figure(
 def skipped(
     name: str, unit: str, why: str, *, peer: str | None = None, target: float | None = None
 ) -> Figure:
-    """A figure that could not be measured here."""
+    """A figure that this machine could not measure, with the reason."""
     return Figure(name, None, unit, peer, target, skipped=why)
 
 
@@ -161,13 +162,15 @@ def interleaved(
     Parameters
     ----------
     alternatives
-        What to call, by name; results are dropped.
+        Functions to call, by name; their results are dropped.
     repeats
         Number of rounds.
     warm_up
-        Whether each is called once before, so that compiling and first reads are not timed.
+        Whether each function is called once beforehand, so that neither compilation nor the first
+        read of a file is timed.
     clock
-        What is read before and after, for example `processor_seconds`; wall seconds by default.
+        The clock that is read before and after each call, for example `processor_seconds`; wall
+        seconds by default.
 
     Returns
     -------
@@ -186,17 +189,17 @@ def interleaved(
 
 
 def processor_seconds() -> float:
-    """Seconds of the processor that this process, and children it waited for, have taken.
+    """Processor seconds of this process and of the child processes that it has waited for.
 
-    As the clock of `interleaved`, it counts the work of one core even where other work keeps the
-    machine busy.
+    As the clock of `interleaved`, this function counts only the work of the call, even where other
+    work keeps the machine busy.
     """
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def arithmetic(n_threads: int, n_steps: int = ARITHMETIC) -> None:
-    """Do so much arithmetic without memory, shared by so many threads."""
+    """Do `n_steps` of arithmetic that needs no memory, shared by `n_threads` threads."""
     parts = [n_steps // n_threads] * n_threads
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(_count, parts))
@@ -204,7 +207,7 @@ def arithmetic(n_threads: int, n_steps: int = ARITHMETIC) -> None:
 
 @njit(nogil=True)  # type: ignore[untyped-decorator]
 def _count(n: int) -> float:
-    """A sum over n numbers that follow from each other."""
+    """A sum over n numbers, each computed from the number before."""
     state, total = np.uint64(1), 0.0
     for _ in range(n):
         state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
@@ -222,16 +225,17 @@ def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
 
 
 def peak_memory(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
-    """Memory that ``run(load())`` takes at its peak, in bytes above what `load` left behind.
+    """Peak memory of ``run(load())``, in bytes above the memory in use after `load`.
 
-    Both run in a fresh process, so they must be functions of a module (or partials of them).
-    `load` should also run something small, or compiling counts as the run's memory. The system
-    counts in batches: a megabyte more or less means nothing.
+    Both functions run in a fresh process, so both must be functions of a module, or partials of
+    such functions. `load` should also run a small example, because otherwise the memory of
+    compilation counts as memory of `run`. The system counts in batches: a megabyte more or less
+    means nothing.
 
     Raises
     ------
     NotImplementedError
-        On systems other than Linux.
+        If the system is not Linux.
     """
     if not Path("/proc/self/clear_refs").exists():
         raise NotImplementedError("peak memory is measured on Linux only.")
@@ -244,27 +248,27 @@ def _peak_of(load: Callable[[], Any], run: Callable[[Any], object]) -> int:
     data = load()
     _give_back_memory()
     before = resident("VmRSS")
-    # Linux: forget the peak that loading reached.
+    # On Linux this resets the peak, so that the peak of loading does not count.
     Path("/proc/self/clear_refs").write_text("5")
     run(data)
     return resident("VmHWM") - before
 
 
 def _give_back_memory() -> None:
-    """Return freed memory to the system, or the run would use it again without being seen."""
+    """Return freed memory to the system, so that a run that uses memory again is counted."""
     gc.collect()
     release_memory()
 
 
 def resident(field: str) -> int:
-    """Bytes of memory of this process: VmRSS now, VmHWM at its peak. Linux only."""
+    """Bytes of memory of this process: VmRSS for now, VmHWM for the peak. Linux only."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith(field + ":"))
     return 1024 * int(line.split()[1])
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores this process may use, memory in bytes, and versions."""
+    """Processor, usable cores, memory in bytes, and versions of packages."""
     return {
         "cpu": _cpu_model(),
         "cores": _usable_cores(),
@@ -297,7 +301,7 @@ def _version(package: str) -> str | None:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The options every benchmark has; a benchmark adds its own."""
+    """A parser with the options of every benchmark; a benchmark adds more options."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--json", action="store_true", help="print one JSON object")
     options.add_argument("--quick", action="store_true", help="smaller data, for a first look")
@@ -314,7 +318,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 def add_topics(
     options: argparse.ArgumentParser, topics: Collection[str]
 ) -> argparse.ArgumentParser:
-    """With the options of a benchmark of several topics: which ones, and how many rounds."""
+    """Add the options of a benchmark with several topics: topics and number of rounds."""
 
     def named(text: str) -> list[str]:
         names = text.split(",")

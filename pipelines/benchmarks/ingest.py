@@ -2,13 +2,15 @@
 
     python -m pipelines.benchmarks.ingest --json [--quick]
 
-The text is MQ2008 (LETOR 4.0), repeated with new query ids up to 200 MB; where it is not at hand,
-text that looks like it. Ours gives dense float32 blocks with query ids, document ids and comments,
-scikit-learn one float64 CSR matrix without the latter two. All read from the page cache.
+The text is MQ2008 (LETOR 4.0), repeated with new query ids up to 200 MB. Where MQ2008 is not there,
+the benchmark makes text that looks alike. Our reader gives dense float32 blocks with query ids,
+document ids and comments; scikit-learn gives one float64 CSR matrix, without document ids and
+comments. All readers read from the page cache.
 
-scikit-learn is timed without query ids, too, though ranking needs them: with them it copies all
-ids so far at every line (np.append), so that its time grows with the square of the file. Beside
-that, a speed-up says little about how fast either reads; the one without query ids does.
+scikit-learn is also timed without query ids, although ranking needs query ids. With query ids,
+scikit-learn copies all ids so far at every line (np.append), so that its time grows with the square
+of the file, and the speed-up says little about how fast either program reads. The speed-up without
+query ids compares reading alone.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from pipelines.benchmarks.harness import (
 MEGABYTE = 10**6
 SIZE = 200 * MEGABYTE
 QUICK_SIZE = 60 * MEGABYTE
-SMALLER = 4  # times; the smaller file, too, holds more than a block (some 10 MB of text)
+SMALLER = 4  # times smaller; the smaller file also holds more than a block (some 10 MB of text)
 
 PEERS = {
     "scikit-learn, query_id=False": False,
@@ -58,7 +60,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def throughput(name: str, path: Path) -> list[Figure]:
-    """Megabytes per second of every reader, and how many times faster ours is."""
+    """Megabytes per second of every reader, and the speed of our reader in times each peer's."""
     seconds = interleaved(
         {
             "reader": partial(read_all, path),
@@ -79,7 +81,7 @@ def throughput(name: str, path: Path) -> list[Figure]:
 
 
 def memory(name: str, small: Path, large: Path, repeats: int = 5) -> list[Figure]:
-    """Peak memory of reading a file, and how little a larger file raises it."""
+    """Peak memory of reading a file, and the ratio to that of a smaller file."""
     peaks: dict[Path, list[float]] = {small: [], large: []}
     for _ in range(repeats):
         for path, measured in peaks.items():
@@ -97,7 +99,7 @@ def memory(name: str, small: Path, large: Path, repeats: int = 5) -> list[Figure
 
 
 def warm_up(path: Path) -> Path:
-    """Compile the reader; return the path."""
+    """Compile the reader, and return the path."""
     tiny = path.with_name("tiny.txt")
     tiny.write_bytes(b"0 qid:1 1:1 # comment\n")
     read_all(tiny)
@@ -105,7 +107,7 @@ def warm_up(path: Path) -> Path:
 
 
 def read_all(path: Path) -> int:
-    """Read every block and keep none; return the number of documents."""
+    """Read every block, keep none of the blocks, and return the number of documents."""
     return sum(block.n_documents for block in read_letor(path))
 
 
@@ -116,7 +118,7 @@ def read_sklearn(path: Path, query_id: bool) -> int:
 
 
 def write_repeated(text: bytes, path: Path, size: int) -> None:
-    """Write copies of a text up to a size, the queries of each with ids of their own."""
+    """Write copies of a text up to a size; each copy has query ids of its own."""
     with path.open("wb") as file:
         for copy in count(1):
             part = text.replace(b" qid:", b" qid:%d" % copy)
@@ -128,7 +130,7 @@ def write_repeated(text: bytes, path: Path, size: int) -> None:
 
 
 def synthetic_text(n_queries: int = 600, n_features: int = 46) -> bytes:
-    """Text with the look of MQ2008: many zeros, six decimals, a comment with a document id."""
+    """Text that looks like MQ2008: many zeros, six decimals, a comment with a document id."""
     rng = np.random.default_rng(0)
     lines = []
     for query in range(10_000, 10_000 + n_queries):

@@ -1,4 +1,4 @@
-"""Ranking data made for benchmarks, block by block: of any size, in little memory."""
+"""Made ranking data of any size for benchmarks, block by block, in little memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUERY_SIZE = 40
 def made_blocks(
     n_documents: int, n_features: int, query_size: int = QUERY_SIZE
 ) -> Iterator[QueryBlock]:
-    """Blocks of queries of one size, made one at a time."""
+    """Blocks whose queries all have one size; each block is made when it is needed."""
     per_block = MAX_BLOCK_DOCUMENTS // query_size
     weights = np.random.default_rng(0).normal(size=n_features)
     for first in range(0, n_documents // query_size, per_block):

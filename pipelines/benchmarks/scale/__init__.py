@@ -1,5 +1,4 @@
-"""What greedy RankRLS shows at scale, a module for each topic.
+"""Greedy RankRLS at scale: a module for each topic.
 
-Each has `figures(quick, ...)`, which measures and returns its figures by name; the driver is
-`pipelines.benchmarks.greedy_scale`.
-"""
+Each module has a function `figures(quick, ...)`, which measures and returns the figures of its
+topic by name. `pipelines.benchmarks.greedy_scale` calls these functions."""

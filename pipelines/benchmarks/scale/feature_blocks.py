@@ -1,8 +1,8 @@
-"""Features split over the tiles of two worker processes: the same bits, and what travels.
+"""Features split over the tiles of two worker processes: the same bits, and the bytes sent.
 
-What travels is counted twice: by the engine, as the design of greedy RankRLS does (its point 5),
-and by the workers themselves, who also send what has nothing to do with feature blocks. Data is
-made block by block in the temporary folder.
+The bytes are counted twice: by the engine, as `dranking/rankers/greedy/THEORY.md` counts them, and
+by the workers, which also send bytes that have nothing to do with feature blocks. The data is made
+block by block in the temporary folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QUICK_DOCUMENTS, QUICK_FEATURES = 20_000, 400
 SMALL = (1_000, 200)
 K, PARTS, WORKERS = 5, 4, 2
 MEMORY = 9 * 10**9
-"""Bytes that a selection may take, over both workers."""
+"""Memory limit of a selection over both workers, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Run:
     Attributes
     ----------
     selection
-        What it found, with the engine's counts.
+        The result, with the counts of the engine.
     seconds
-        Wall time, without starting the cluster.
+        Wall time, without the start of the cluster.
     sent
-        Bytes that the workers say they sent each other.
+        Bytes that the workers sent each other, by their own count.
     peak
-        Memory that the larger worker took at its peak, in bytes.
+        Peak memory of the larger worker, in bytes.
     """
 
     selection: Selection
@@ -55,7 +55,7 @@ class Run:
 
 
 def figures(quick: bool) -> dict[str, Figure]:
-    """One feature block, then several, on the same data."""
+    """Figures of several feature blocks against one, on the same data."""
     size = (QUICK_DOCUMENTS, QUICK_FEATURES) if quick else (DOCUMENTS, N_FEATURES)
     n_bytes = 4 * size[0] * size[1]
     at = f"{size[0]:,} x {size[1]:,}, k = {K}, {PARTS} feature blocks, {WORKERS} processes"
@@ -74,10 +74,10 @@ def figures(quick: bool) -> dict[str, Figure]:
 
 
 def run(data: Dataset, small: Dataset, parts: int) -> Run:
-    """A selection on a fresh cluster, after a small one: everything is compiled."""
+    """A selection on a fresh cluster, after a small selection that compiles all kernels."""
     from distributed import Client
 
-    # Workers that limit themselves would write to disk what the plan has room for.
+    # A worker with a memory limit of its own would spill what the memory plan lets it keep.
     options = {"n_workers": WORKERS, "memory_limit": 0}
     with local_cluster(options) as cluster, Client(cluster, set_as_default=False) as client:
         select(small, parts, client)
@@ -90,15 +90,15 @@ def run(data: Dataset, small: Dataset, parts: int) -> Run:
 
 
 def select(data: Dataset, parts: int, executor: Any) -> Selection:
-    """The selection, lambda 1."""
-    rules = SelectionRules(K, prefetch=1)  # so that it is known how many rows are fetched
+    """The selection for lambda = 1."""
+    rules = SelectionRules(K, prefetch=1)  # one row a pass, so that the number of rows is known
     return select_paths(
         data, [1.0], rules, memory_limit=MEMORY, feature_blocks=parts, executor=executor
     )
 
 
 def sent_so_far(client: Any) -> int:
-    """Bytes that the workers sent each other, as they count them."""
+    """Bytes that the workers have sent each other so far, by their own count."""
 
     def sent(dask_worker: Any) -> int:
         return int(dask_worker.transfer_outgoing_bytes_total)
@@ -107,7 +107,7 @@ def sent_so_far(client: Any) -> int:
 
 
 def compared(data: Dataset, one: Run, several: Run, at: str) -> list[Figure]:
-    """The same bits, one broadcast a round, and the bytes that the design counts."""
+    """Figures: the same bits, one broadcast a round, and the bytes that the theory counts."""
     [path], [whole] = several.selection.paths, one.selection.paths
     is_same = (path.selected, path.lqo_error) == (whole.selected, whole.lqo_error)
     is_same &= all((a == b).all() for a, b in zip(path.weights, whole.weights, strict=True))
@@ -120,7 +120,7 @@ def compared(data: Dataset, one: Run, several: Run, at: str) -> list[Figure]:
         figure(f"broadcasts a round, {at}", rounds / K, "", at_most=1),
         *(
             figure(
-                f"bytes of {name} over the design's count, {at}", found[name] / n, "x", at_most=1
+                f"bytes of {name} over the theory's count, {at}", found[name] / n, "x", at_most=1
             )
             for name, n in expected.items()
         ),
@@ -134,19 +134,21 @@ def compared(data: Dataset, one: Run, several: Run, at: str) -> list[Figure]:
 
 
 def counted_by_design(data: Dataset) -> dict[str, int]:
-    """Bytes by the design of greedy RankRLS, point 5, a pass fetching one row."""
+    """Bytes by the count of `dranking/rankers/greedy/THEORY.md`, where a pass fetches one row."""
     m, n, queries = data.n_documents, data.n_features, data.n_queries
     ranges = len(tile_ranges(data, WORKERS, PARTS))
     others = PARTS - 1
     broadcast = sum(n + PARTS * (3 * (t + 1) + 1) for t in range(K))
     return {
-        # A column of X as it is stored, to the other feature blocks; the sum of its rows back.
+        # A stored column of X goes to the other feature blocks; the sum of its Gram rows comes
+        # back.
         "shared-columns": 4 * m * K * others,
         "sum-gram-rows": 8 * n * K * ranges,
-        # f and where it is, A[f, S], A[f, f] and lambda to every tile, with its slice of A[f, :].
+        # Every tile gets f, the place of f, A[f, S], A[f, f], lambda, and the tile's slice of A[f,
+        # :].
         "update": 8 * ranges * broadcast,
-        # t + 4 numbers of every query.
+        # The tile that holds f sends t + 4 numbers of every query.
         "shared-announce": 8 * queries * others * sum(t + 4 for t in range(K)),
-        # An n-vector and the present error, before the first round too.
+        # The scores are an n-vector and the present error, also before the first round.
         "sum-scores": 8 * ranges * (n + PARTS) * (K + 1),
     }

@@ -1,6 +1,6 @@
-"""Time per document and feature as the data grows, and data larger than the memory to use.
+"""Time for each document and feature as the data grows, and data larger than the memory limit.
 
-Data is made block by block in the temporary folder and read from there in every pass.
+The data is made block by block in the temporary folder, and every pass reads it from there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ K, N_FEATURES, QUERY_SIZE = 10, 136, 100
 DOCUMENTS = (100_000, 1_000_000, 10_000_000)
 QUICK_DOCUMENTS = (2_000, 4_000)
 MEMORY = 4 * 10**9
-"""Bytes that a selection may take: less than the largest data."""
+"""Memory limit of a selection in bytes, smaller than the largest data."""
 
 BEYOND_MEMORY = 4_000_000
 """Documents of the data that is so many times what a selection may take:"""
@@ -34,7 +34,7 @@ BUDGETS = 4
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """Ever more documents; then a budget to keep."""
+    """Figures of growing data, then of data larger than the memory limit."""
     documents = QUICK_DOCUMENTS if quick else DOCUMENTS
     n_bytes = 4 * N_FEATURES * sum(documents)
     with tempfile.TemporaryDirectory() as folder:
@@ -48,14 +48,14 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
 
 
 def growth(folder: Path, documents: Sequence[int], rounds: int) -> list[Figure]:
-    """Nanoseconds per document and feature, the largest data against the smallest."""
+    """Nanoseconds for each document and feature, and the largest data's over the smallest's."""
     data = {m: made(folder, m) for m in documents}
     passes: dict[int, int] = {}
 
     def run(n_documents: int) -> None:
         passes[n_documents] = select_streaming(data[n_documents]).n_passes
 
-    run(documents[0])  # everything is compiled then
+    run(documents[0])  # compiles all kernels
     calls = {str(m): partial(run, m) for m in documents}
     times = interleaved(calls, rounds, warm_up=False)
     cost = {m: times[str(m)] / (1e-9 * m * N_FEATURES) for m in documents}
@@ -72,7 +72,7 @@ def growth(folder: Path, documents: Sequence[int], rounds: int) -> list[Figure]:
 
 
 def ratio_of(documents: Sequence[int]) -> str:
-    """Name of the figure."""
+    """Name of the figure that compares the largest with the smallest data."""
     least, most = documents[0], documents[-1]
     return f"time per document and feature, {most:,} over {least:,} documents, k = {K}"
 
@@ -84,22 +84,22 @@ def made(folder: Path, n_documents: int) -> Dataset:
 
 
 def select_streaming(dataset: Dataset) -> Selection:
-    """A selection that reads storage in every pass, also where the data would fit into memory."""
+    """A selection that reads storage in every pass, even where the data would fit into memory."""
     with mock.patch("dranking.rankers.greedy.selection.plan_memory", streaming_plan):
         return select_paths(dataset, [1.0], SelectionRules(K), memory_limit=MEMORY)
 
 
 def streaming_plan(*arguments: Any, **options: Any) -> MemoryPlan:
-    """The plan made, without X in memory."""
+    """The memory plan with X left in storage."""
     return plan_memory(*arguments, **options)._replace(resident=False)
 
 
 def beyond_memory(folder: Path, quick: bool) -> list[Figure]:
-    """Peak memory of a selection that may take a part of the data's size."""
+    """Peak memory of a selection whose memory limit is a part of the size of the data."""
     at = f"data {BUDGETS} x the budget, {BEYOND_MEMORY:,} x {N_FEATURES}, k = {K}"
     name = f"peak memory over the budget, {at}"
     if quick:
-        return [skipped(name, "x", "it takes gigabytes; full runs only", target=1.0)]
+        return [skipped(name, "x", "the data takes gigabytes; full runs only", target=1.0)]
     data = made(folder / "beyond", BEYOND_MEMORY)
     budget = size_of(data) // BUDGETS
     small = made(folder / "beyond", 2_000)
@@ -108,11 +108,11 @@ def beyond_memory(folder: Path, quick: bool) -> list[Figure]:
 
 
 def warmed_up(small: Dataset, data: Dataset) -> Dataset:
-    """The data, everything compiled."""
+    """Compile all kernels on the small data, and return the other data."""
     select_within(MEMORY, small)
     return data
 
 
 def select_within(memory_limit: int, dataset: Dataset) -> Selection:
-    """A selection that may take so many bytes."""
+    """A selection within a memory limit in bytes."""
     return select_paths(dataset, [1.0], SelectionRules(K), memory_limit=memory_limit)

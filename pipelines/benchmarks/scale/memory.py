@@ -1,4 +1,4 @@
-"""Memory of a selection in memory: what it takes, and what it costs to take less."""
+"""Peak memory of a selection from memory, and the time that a memory limit costs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipelines.benchmarks.harness import Figure, figure, interleaved, peak_memor
 SIZE, K = Size(200_000, 136, 50, {}, {46: 3.2}), 46
 QUICK, QUICK_K = Size(4_000, 60, 50, {}, {8: 3.2}), 8
 SHARE = 1.5
-"""Of the float32 size of X: the limit at which rows are fetched again."""
+"""Memory limit as a multiple of the float32 size of X; below it, rows are fetched again."""
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """Peaks with and without a limit, and the time that the limit costs."""
+    """Peak memory with and without a limit, and the time that the limit costs."""
     size, k = (QUICK, QUICK_K) if quick else (SIZE, K)
     arrays = make_arrays(size)
     found = greedy.memory(size, arrays.X.nbytes, k)
@@ -27,7 +27,7 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
 
 
 def limited(size: Size, k: int, x_bytes: int, rounds: int) -> list[Figure]:
-    """A selection that keeps no rows and computes them again in every round."""
+    """Figures of a selection that keeps no Gram rows and computes the rows anew in every round."""
     limit = int(SHARE * x_bytes)
     dataset = make_arrays(size).dataset()
     kept: list[Selection] = []
@@ -52,5 +52,5 @@ def limited(size: Size, k: int, x_bytes: int, rounds: int) -> list[Figure]:
 
 
 def select(k: int, limit: int | None, dataset: Dataset) -> Selection:
-    """The selection, lambda 1."""
+    """The selection for lambda = 1."""
     return select_paths(dataset, [1.0], SelectionRules(k), memory_limit=limit)

@@ -23,7 +23,7 @@ QUICK = Size(2_000, 60, 50, {}, {})
 
 
 def figures(quick: bool, rounds: int, *, data: Path) -> dict[str, Figure]:
-    """MQ2008 where it is, and made data."""
+    """Figures of made data, and of MQ2008 where it is there."""
     made = QUICK if quick else SIZE
     found = passes(f"{made}", make_arrays(made).dataset(), rounds)
     part = data / "letor" / "MQ2008" / "S1.txt"
@@ -36,7 +36,7 @@ def figures(quick: bool, rounds: int, *, data: Path) -> dict[str, Figure]:
 
 
 def passes(name: str, dataset: Dataset, rounds: int) -> list[Figure]:
-    """Passes of one lambda, those of eleven against them, and what the wall time goes into."""
+    """Passes of one lambda and of eleven lambdas, and the parts of the wall time."""
     one, eleven = timed(dataset, [1.0], rounds), timed(dataset, GRID, rounds)
     at = f"{name}, k = {K}"
     per_pick = one["passes"].median / K
@@ -57,9 +57,9 @@ def passes(name: str, dataset: Dataset, rounds: int) -> list[Figure]:
 
 
 def timed(dataset: Dataset, grid: Sequence[float], rounds: int) -> dict[str, Sample]:
-    """Passes of a selection, and its seconds: all, those in passes, and the others."""
+    """Passes of a selection, its seconds, and its seconds within and outside of passes."""
     rows = []
-    select(dataset, grid)  # everything is compiled then
+    select(dataset, grid)  # compiles all kernels
     for _ in range(rounds):
         clock = _PassClock()
         start = time.perf_counter()
@@ -74,7 +74,7 @@ def timed(dataset: Dataset, grid: Sequence[float], rounds: int) -> dict[str, Sam
 
 
 def select(dataset: Dataset, grid: Sequence[float]) -> Selection:
-    """Selections in lockstep."""
+    """Selections for all lambdas in lockstep."""
     return select_paths(dataset, grid, SelectionRules(K))
 
 
@@ -85,7 +85,7 @@ class _PassClock:
         self.seconds = 0.0
 
     def running(self) -> mock._patch_dict | Any:
-        """While this is entered, passes are timed."""
+        """A context in which passes are timed."""
         clock = self
 
         class TimedMoments(QueryMoments):

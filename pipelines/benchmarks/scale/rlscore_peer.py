@@ -1,11 +1,11 @@
-"""Run a greedy learner of RLScore, in a Python that has it; nothing of this project is imported.
+"""Run a greedy learner of RLScore in a Python that has RLScore; import nothing of this project.
 
     python rlscore_peer.py {nfold,loo} DATA.npz K
 
-DATA.npz holds X, y and query_ptr. With `nfold` it is GreedyNFoldRLS with queries as folds on
-query-centred data: the criterion of greedy RankRLS. With `loo` it is GreedyRLS, whose leave-one-out
-criterion answers an easier question. Prints {"seconds": ..., "selected": [...]}.
-"""
+DATA.npz holds X, y and query_ptr. `nfold` runs GreedyNFoldRLS with queries as folds on
+query-centred data, which has the criterion of greedy RankRLS. `loo` runs GreedyRLS, whose
+leave-one-out criterion answers an easier question. The program prints {"seconds": ..., "selected":
+[...]}."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def centred(values, query_ptr):
 
 
 def nfold(X, y, query_ptr, k):
-    """Select with GreedyNFoldRLS; it wants matrices."""
+    """Select with GreedyNFoldRLS, which takes matrices."""
     from rlscore.learner.greedy_nfold_rls import GreedyNFoldRLS
 
     queries = [list(range(a, b)) for a, b in pairwise(query_ptr)]
@@ -42,7 +42,7 @@ def loo(X, y, query_ptr, k):
 
 def main(learner, path, k):
     """Select and print."""
-    np.mat = np.asmatrix  # NumPy 2 took it away, and RLScore needs it
+    np.mat = np.asmatrix  # RLScore calls np.mat, which NumPy 2 removed
     data = np.load(path, allow_pickle=False)
     query_ptr = data["query_ptr"]
     X, y = centred(data["X"], query_ptr), centred(data["y"], query_ptr)

@@ -1,9 +1,9 @@
-"""Selections over sparse data: seconds, memory, and the same results as dense.
+"""Selections over sparse data: seconds, memory, and the same results as over dense data.
 
-The floor of a round is a pass that sums the moments of the features over all queries: it reads each
-nonzero and finds the mean and the spread of each feature in each query where it occurs, as every
-round must. What a round takes beyond that are the scores, one number per query and candidate.
-"""
+The floor of a round is a pass that sums the moments of the features over all queries. This pass
+reads each nonzero and finds the mean and the spread of each feature in each query where the feature
+occurs, as every round must. Beyond the floor, a round computes the scores: one number for each
+query and candidate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES_PER_NONZERO = 8  # a float32 and its column
 
 
 class Size(NamedTuple):
-    """A made data set, the selection from it, and the columns that are compared with dense."""
+    """The size of a made data set, its selection, and the columns of the dense comparison."""
 
     n_documents: int
     n_features: int
@@ -56,12 +56,12 @@ class SparseArrays(NamedTuple):
     qid: NDArray[np.int64]
 
     def dataset(self) -> Dataset:
-        """The same data as query blocks."""
+        """These arrays as query blocks."""
         return from_arrays(*self)
 
 
 def make_arrays(size: Size, seed: int = 0) -> SparseArrays:
-    """Every value is there with the same probability; grades from a twentieth of the features."""
+    """Values are nonzero with one probability; grades come from a twentieth of the features."""
     rng = np.random.default_rng(seed)
     m, n = size.n_documents, size.n_features
     expected = m * n * size.density
@@ -79,23 +79,23 @@ def make_arrays(size: Size, seed: int = 0) -> SparseArrays:
 
 
 def select(k: int, candidates: int | None, dataset: Dataset) -> Selection:
-    """A selection of k features, lambda 1."""
+    """A selection of k features for lambda = 1."""
     return select_paths(dataset, [1.0], SelectionRules(k, candidates=candidates))
 
 
 def sum_moments(dataset: Dataset) -> None:
-    """One pass that sums the moments."""
+    """Sum the moments in one pass."""
     TotalMoments(Tiles(dataset, get_executor("threads")))
 
 
 def load_dataset(size: Size) -> Dataset:
-    """The data in memory, everything compiled."""
+    """Make the data in memory, and compile all kernels by a small selection."""
     select(2, None, make_arrays(QUICK).dataset())
     return make_arrays(size).dataset()
 
 
 def figures(quick: bool, rounds: int = 3) -> dict[str, Figure]:
-    """Speed, memory, and equality on some columns."""
+    """Figures of speed and memory, and equality with dense data on some columns."""
     size = QUICK if quick else FULL
     arrays = make_arrays(size)
     found = [*speed(size, arrays.dataset(), rounds), *equality(size, arrays)]
@@ -106,7 +106,7 @@ def figures(quick: bool, rounds: int = 3) -> dict[str, Figure]:
 
 
 def speed(size: Size, dataset: Dataset, rounds: int) -> list[Figure]:
-    """Seconds of a selection with all candidates and with some drawn at random, and the floor."""
+    """Seconds of a selection with all candidates, with random candidates, and of the floor."""
     passes: dict[int | None, int] = {}
 
     def run(candidates: int | None) -> None:
@@ -145,14 +145,16 @@ def memory(size: Size, n_nonzeros: int) -> list[Figure]:
                 f"peak memory over one array of queries x features, {at}",
                 peak / state,
                 "x",
-                at_most=0.5 if state > SPARE_BYTES else None,  # else the process itself counts
+                at_most=0.5
+                if state > SPARE_BYTES
+                else None,  # for small data the process itself counts
             ),
         ]
     return rows
 
 
 def equality(size: Size, arrays: SparseArrays) -> list[Figure]:
-    """The selection from the most frequent columns, sparse against dense."""
+    """Figures of a selection from the most frequent columns, sparse against dense."""
     frequency = np.bincount(arrays.X.indices, minlength=size.n_features)
     columns = np.sort(np.argsort(-frequency, kind="stable")[: size.n_columns])
     part = arrays.X[:, columns]

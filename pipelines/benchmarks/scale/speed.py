@@ -1,4 +1,4 @@
-"""Speed in memory against the exact peers, and of a pass over X against a mere read of it."""
+"""Speed in memory against the exact peers, and passes over X against a mere read of X."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ SIZES = (
 QUICK = (Size(2_000, 20, 40, {3: 0.0}, {}),)
 
 PEERS = {"nfold": ("GreedyNFoldRLS", 1_000.0), "loo": ("GreedyRLS (leave-one-out)", 40.0)}
-"""Learners of RLScore, and how many times faster ours is to be."""
+"""Learners of RLScore, and the promised speed of our selection in times theirs."""
 
 READ = "read of the same blocks by the same threads"
 DECODE = "decoding the same blocks"
 PASSES = {1: 1.6, 8: 4.0}
-"""Rows of a pass -> its time at most, in pure reads."""
+"""Rows of a pass -> promised time of the pass, in times that of a mere read."""
 
 
 def figures(quick: bool, rounds: int, *, rlscore: Path | None = None) -> dict[str, Figure]:
-    """Selections, then passes."""
+    """Figures of selections, then of passes."""
     sizes = QUICK if quick else SIZES
     found: list[Figure] = []
     for size in sizes:
@@ -63,7 +63,7 @@ def figures(quick: bool, rounds: int, *, rlscore: Path | None = None) -> dict[st
 
 
 def against_rlscore(size: Size, k: int, python: Path | None, rounds: int) -> list[Figure]:
-    """Times of RLScore's learners, each run in a process of its own and timed there."""
+    """Times of the learners of RLScore, each in a process of its own that takes the time."""
     at = f"{size}, k = {k}"
     if python is None:
         why = "RLScore is not there; name a Python that has it with --rlscore"
@@ -98,7 +98,7 @@ def against_rlscore(size: Size, k: int, python: Path | None, rounds: int) -> lis
 
 
 def run_rlscore(python: Path, learner: str, data: Path, k: int) -> dict[str, Any]:
-    """What `rlscore_peer` prints."""
+    """Run `rlscore_peer`, and return the object that it prints."""
     command = [str(python), rlscore_peer.__file__, learner, str(data), str(k)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -106,7 +106,7 @@ def run_rlscore(python: Path, learner: str, data: Path, k: int) -> dict[str, Any
 
 
 def passes_in_memory(size: Size, dataset: Dataset, rounds: int) -> list[Figure]:
-    """Time of a Gram pass over X in memory, in pure reads."""
+    """Time of a Gram pass over X in memory, in times that of a mere read."""
     tiles = Tiles(dataset, get_executor("threads"))
     calls = gram_passes(tiles) | {"read": lambda: tiles.gather(tiles.map_blocks(read, name="read"))}
     times = interleaved(calls, 2 * rounds)
@@ -123,7 +123,7 @@ def passes_in_memory(size: Size, dataset: Dataset, rounds: int) -> list[Figure]:
 
 
 def passes_from_storage(size: Size, dataset: Dataset, rounds: int) -> list[Figure]:
-    """Rate of a Gram pass over a dataset directory, as a share of that of decoding alone."""
+    """Rate of a Gram pass over a dataset directory, as a share of the rate of decoding alone."""
     with tempfile.TemporaryDirectory() as folder:
         blocks = (dataset.block(b) for b in range(dataset.n_blocks))
         stored = dr.write_dataset(blocks, Path(folder, "data"))
@@ -147,7 +147,7 @@ def passes_from_storage(size: Size, dataset: Dataset, rounds: int) -> list[Figur
 
 
 def gram_passes(tiles: Tiles) -> dict[str, Callable[[], object]]:
-    """A call for each J of `PASSES`: fetch as many rows, in room that was used before."""
+    """For each J of `PASSES`, a call that fetches J rows into memory that was used before."""
     gram = GramRows(tiles, QueryMoments(tiles), max(PASSES))
 
     def fetch(n_rows: int) -> None:
@@ -172,10 +172,10 @@ def _sum(values: NDArray[np.float32]) -> np.float32:
 
 
 def nothing(block: QueryBlock) -> int:
-    """Nothing is done with a block but reading it."""
+    """Read a block, and do nothing with it."""
     return block.n_documents
 
 
 def size_of(dataset: Dataset) -> int:
-    """Bytes of X as float32."""
+    """Size of X as float32, in bytes."""
     return 4 * dataset.n_documents * dataset.n_features

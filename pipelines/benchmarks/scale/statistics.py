@@ -1,4 +1,4 @@
-"""Statistics stores: what new data costs, and selections without the data."""
+"""Statistics stores: the cost of new data, and selections without the documents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pipelines.benchmarks.pairwise import write_text
 SIZE, SELECTED = Size(200_000, 136, 50, {}, {}), (10, 46)
 QUICK, QUICK_SELECTED = Size(3_000, 20, 50, {}, {}), (3,)
 SHARE = 0.01
-"""Of the documents, what is new."""
+"""Share of the documents that are new."""
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """Selections from a store against those from memory; then new data."""
+    """Figures of selections from a store against from memory, then of new data."""
     size = QUICK if quick else SIZE
     with tempfile.TemporaryDirectory() as folder:
         found = selections(Path(folder), size, QUICK_SELECTED if quick else SELECTED, rounds)
@@ -31,7 +31,7 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
 
 
 def selections(folder: Path, size: Size, selected: tuple[int, ...], rounds: int) -> list[Figure]:
-    """Time from a store, opened each time, over that from X in memory; and its size."""
+    """Time from a store, opened each time, over the time from X in memory; the store's size."""
     dataset = make_arrays(size).dataset()
     store = build_statistics(dataset, folder / "store")
     rows = []
@@ -62,7 +62,7 @@ def selections(folder: Path, size: Size, selected: tuple[int, ...], rounds: int)
 
 
 def new_data(folder: Path, size: Size, rounds: int) -> list[Figure]:
-    """From text to statistics: what is new, over everything."""
+    """Time from text to statistics: new data over all data."""
     old, new = split(make_arrays(size))
     n_old = len(old.query_ptr) - 1
     texts = [
@@ -96,7 +96,7 @@ def new_data(folder: Path, size: Size, rounds: int) -> list[Figure]:
 
 
 def split(arrays: Arrays) -> tuple[Arrays, Arrays]:
-    """The queries there were, and the last few, which are new."""
+    """The old queries, and the last few queries, which are new."""
     ptr = arrays.query_ptr
     first = min(int(np.searchsorted(ptr, (1.0 - SHARE) * ptr[-1])), len(ptr) - 2)
     cut = ptr[first]
@@ -107,6 +107,6 @@ def split(arrays: Arrays) -> tuple[Arrays, Arrays]:
 
 
 def build(texts: list[Path], folder: Path) -> StatisticsDataset:
-    """From text to a dataset directory to a statistics store."""
+    """Make a dataset directory of text files, and a statistics store of the directory."""
     stored, _ = dr.ingest(texts, folder / "data", overwrite=True)
     return build_statistics(stored, folder / "statistics", overwrite=True)
