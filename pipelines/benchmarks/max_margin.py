@@ -1,9 +1,9 @@
 """Time of max-margin training to a duality gap, against RankSVM to its optimum.
 
-On fold 1 of MQ2008, or on made data of that kind where it is not there: the listwise hinge of AP by
-cutting planes to a gap of 1e-3, at several lambdas; that of NDCG, whose inference is an assignment
-problem for each list; and the pairwise one by Newton's method. The same rounds time RankSVM at the
-same lambda.
+The data is fold 1 of MQ2008, or made data of the same kind where MQ2008 is not there. The benchmark
+trains the listwise hinge of AP by cutting planes to a gap of 1e-3 at several lambdas, the listwise
+hinge of NDCG, whose inference is an assignment problem for each list, and the pairwise hinge by
+Newton's method. The same rounds time RankSVM at the same lambda.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MADE = Size(9_630, 46, 20, {}, {})
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """Seconds, ratios to RankSVM, and the gaps reached."""
+    """Figures: seconds, ratios to RankSVM, and the duality gaps reached."""
     name, dataset = training_data(options)
     figures: list[Figure] = []
     for value in QUICK_LAMBDAS if options.quick else LAMBDAS:
@@ -59,7 +59,7 @@ def training_data(options: argparse.Namespace) -> tuple[str, Dataset]:
 
 
 def against_ranksvm(at: str, dataset: Dataset, loss: str, regularization: float) -> list[Figure]:
-    """Training with a loss, and RankSVM in the same rounds."""
+    """Figures of training with a loss, and of RankSVM in the same rounds."""
     tol = GAP if loss == "pairwise" else GAP / objective_at_zero(dataset, loss)
     ranker = dr.MaxMarginRanker(regularization, loss, tol=tol)
     times = interleaved(
@@ -81,7 +81,7 @@ def against_ranksvm(at: str, dataset: Dataset, loss: str, regularization: float)
 
 
 def assignments(name: str, dataset: Dataset) -> Figure:
-    """One evaluation of the hinges for NDCG, and scipy's assignments of the same lists."""
+    """One evaluation of the hinges for NDCG over SciPy's assignments of the same lists."""
     block = dataset.block(0)
     lists = measured_lists(block, ListRule("ndcg", "standard"))
     ranker = dr.RankRLS(1.0).fit(dataset)
@@ -97,7 +97,7 @@ def assignments(name: str, dataset: Dataset) -> Figure:
 
 
 def assign_by_scipy(lists: Lists, scores: NDArray[np.float64]) -> None:
-    """The most violated ranking of each list, nothing else."""
+    """Find the most violated ranking of each list with SciPy, and nothing else."""
     for query, gains in gains_of(lists):
         start, n = lists.query_ptr[query], len(gains)
         discounts = lists.discounts[:n]
@@ -108,7 +108,7 @@ def assign_by_scipy(lists: Lists, scores: NDArray[np.float64]) -> None:
 
 
 def objective_at_zero(dataset: Dataset, loss: str) -> float:
-    """What the gap is relative to."""
+    """Objective at zero weights; the duality gap is relative to this value."""
     rule = ListRule(loss, "standard")  # type: ignore[arg-type]
     objective = ListwiseObjective(dataset, rule, list_loss(rule.measure, "argmax"), get_executor())
     return objective.risk(np.zeros(dataset.n_features))[0]

@@ -1,9 +1,9 @@
 """Speed of SPD: steps a second in memory, while streaming, and with a second worker.
 
-The public C++ reference, sofia-ml, is timed in the same rounds where it is there (`--sofia`). It
-reads its data as text each time; the time of a run with one step is therefore taken off. In memory,
-seconds are the processor's, of one core. While streaming, and with workers, they are those of the
-clock, so that other work on the machine shows.
+The same rounds time the public C++ reference, sofia-ml, where its program is there (`--sofia`).
+sofia-ml reads its data as text in each run, so the time of a run with one step is subtracted. In
+memory, seconds are processor seconds of one core. While streaming, and with workers, seconds are
+wall seconds, so that other work on the machine shows.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ STREAMED = (100_000, 10_000_000)
 QUICK_STREAMED = (50_000, 200_000)
 STEPS_PER_DOCUMENT = 2
 SHARED = 16 * (MAX_BLOCK_DOCUMENTS - MAX_BLOCK_DOCUMENTS % QUERY_SIZE)
-"""Documents that two workers share: whole blocks, equally many each, as the larger half is waited
-for."""
+"""Documents that two workers share. Each worker gets the same number of whole blocks, because an
+epoch waits for the larger half."""
 QUICK_SHARED = SHARED // 8
 SOFIA = "sofia-ml"
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """In memory at both sizes, then streaming, then two workers."""
+    """Figures in memory at both sizes, while streaming, and with two workers."""
     n_steps = STEPS // 10 if options.quick else STEPS
     sizes = QUICK if options.quick else TARGETS
     figures: list[Figure] = []
@@ -66,7 +66,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def in_memory(size: Size, target: float, n_steps: int, sofia: str | None) -> list[Figure]:
-    """Steps a second of one core, against sofia-ml's."""
+    """Steps a second of one core, against sofia-ml."""
     arrays = make_arrays(size)
     dataset, core = arrays.dataset(), ThreadExecutor(1)
     name, ratio = f"steps a second, {size}", f"times the steps a second, {size}"
@@ -95,15 +95,15 @@ def in_memory(size: Size, target: float, n_steps: int, sofia: str | None) -> lis
 
 
 def epochs(n_steps: int, shards: int = 1) -> SPD:
-    """Training of a number of steps; the objective's estimate counts as part of it."""
+    """A ranker that trains for a number of steps; estimating the objective counts as training."""
     return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, shards=shards)
 
 
 def two_workers(n_documents: int, n_steps: int) -> list[Figure]:
-    """The same two shards on one worker and on two: threads, then Dask's worker processes.
+    """The same two shards on one worker and on two workers: threads, then Dask worker processes.
 
-    A worker process has one core, as one that a cluster gives one core. Beside them what the
-    machine itself gives: arithmetic that needs no memory.
+    Each worker process is pinned to one core. Arithmetic that needs no memory shows how much the
+    machine itself gains from two cores.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         stored = dr.write_dataset(made_blocks(n_documents, 46), Path(folder, "data"))
@@ -128,10 +128,10 @@ def two_workers(n_documents: int, n_steps: int) -> list[Figure]:
 
 
 def streaming(sizes: Sequence[int]) -> list[Figure]:
-    """Steps a second from storage, blocks read one ahead, for few documents and many.
+    """Steps a second from storage, one block read ahead, for few and for many documents.
 
-    The steps of an epoch are in proportion to the documents; small data has more epochs. Timed are
-    the epochs.
+    The number of steps of an epoch is proportional to the number of documents, and small data gets
+    more epochs. Only the epochs are timed.
     """
     core, largest = ThreadExecutor(1), max(sizes)
     speeds: dict[int, list[float]] = {m: [] for m in sizes}
@@ -146,7 +146,7 @@ def streaming(sizes: Sequence[int]) -> list[Figure]:
         data = {m: dr.write_dataset(made_blocks(m, 46), path) for m, path in paths.items()}
         interleaved({f"{m:,} documents": partial(train, m, data[m]) for m in sizes})
         memory = peak_memory(partial(load, paths[largest]), partial(train_once, largest))
-    of_size = {m: Sample(tuple(values[1:])) for m, values in speeds.items()}  # warm up left out
+    of_size = {m: Sample(tuple(values[1:])) for m, values in speeds.items()}  # without the warm-up
     at, few, many = "steps a second, streaming", min(sizes), largest
     return [
         *(figure(f"{at} {m:,} documents", speed, "1/s") for m, speed in of_size.items()),
@@ -157,21 +157,21 @@ def streaming(sizes: Sequence[int]) -> list[Figure]:
 
 
 def load(path: Path) -> Dataset:
-    """The data, and everything compiled."""
+    """Open the data, and compile all kernels."""
     data = dr.open_dataset(path)
     train_once(1, data)
     return data
 
 
 def train_once(n_documents: int, data: Dataset) -> SPD:
-    """An epoch of training while streaming, with the steps for so many documents."""
+    """Train for one epoch while streaming; the number of steps follows from `n_documents`."""
     n_steps = STEPS_PER_DOCUMENT * n_documents
     ranker = SPD(LAMBDA, n_epochs=1, steps_per_epoch=n_steps, memory_limit=1)
     return ranker.fit(data, executor=ThreadExecutor(1))
 
 
 def write_text(arrays: Arrays, path: Path, first_query: int = 100_000) -> Path:
-    """The data as SVMlight text, query ids of equal width: sofia-ml reads no other correctly."""
+    """Write the data as SVMlight text. Query ids have one width, since sofia-ml misreads others."""
     sizes = np.diff(arrays.query_ptr)
     qid = np.repeat(first_query + np.arange(len(sizes)), sizes)
     with path.open("w") as file:
@@ -182,7 +182,7 @@ def write_text(arrays: Arrays, path: Path, first_query: int = 100_000) -> Path:
 
 
 def run_sofia(program: str, text: Path, n_features: int, n_steps: int) -> None:
-    """Train with sofia-ml's own SPD: rank loop, Pegasos steps."""
+    """Train with the SPD of sofia-ml: rank loop, Pegasos steps."""
     subprocess.run(
         [
             program,

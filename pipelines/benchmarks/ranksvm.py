@@ -1,14 +1,16 @@
 """Time of RankSVM to its optimum, against a public solver, and of one pass against a read of X.
 
 The peer is the distributed trust-region Newton rankSVM built on LIBLINEAR (Lee and Lin: Large-scale
-linear RankSVM, 2014), run as one process where its program is named (`--tron`). It says itself how
-many seconds of the processor the solver took, reading the data aside; ours are counted in the same
-way, on one thread. Both stop by their own default, and the objectives reached are compared.
+linear RankSVM, 2014), run as one process where its program is named (`--tron`). The peer prints the
+processor seconds of its solver, without the time of reading the data. Our seconds are counted in
+the same way, on one thread. Both solvers stop by their own default, and the benchmark compares the
+objectives that they reach.
 
 A pass is a product with the second derivative of the objective: X v, two sweeps over the sorted
-documents of each query, X' g. Its floor is one read of X, measured in the same rounds. That it
-costs O(l log l) for a query of l documents shows where the same documents are grouped into ever
-larger queries: the number of pairs grows in proportion to l, the time hardly.
+documents of each query, and X' g. The floor of a pass is one read of X, measured in the same
+rounds. A pass costs O(l log l) for a query of l documents. To show this, the benchmark groups the
+same documents into larger and larger queries: the number of pairs grows in proportion to l, the
+time hardly grows.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ TRON = "trust-region Newton rankSVM on LIBLINEAR"
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """Solutions at both sizes, and passes over queries of growing size."""
+    """Figures of solutions at both sizes, and of passes over queries of growing size."""
     figures: list[Figure] = []
     for size in QUICK if options.quick else SIZES:
         arrays = make_arrays(size)
@@ -60,7 +62,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def solution(at: str, arrays: Arrays) -> list[Figure]:
-    """Seconds to the default tolerance on all cores, and how far from the optimum that is."""
+    """Seconds to the default tolerance on all cores, and the distance from the optimum there."""
     dataset = arrays.dataset()
     optimum = dr.RankSVM(LAMBDA, tol=1e-9).fit(dataset).objective_
     fitted = dr.RankSVM(LAMBDA).fit(dataset)
@@ -74,10 +76,10 @@ def solution(at: str, arrays: Arrays) -> list[Figure]:
 
 
 def against_tron(at: str, arrays: Arrays, tron: str | None) -> list[Figure]:
-    """Seconds of one core, and the objective, against the peer's."""
+    """Seconds of one core and the objective, against those of the peer."""
     over, gap = f"time over the peer's, one core, {at}", f"objective off the peer's, {at}"
     if not tron:
-        why = "its program is not there; name it with --tron"
+        why = "the program of the peer is not there; name the program with --tron"
         return [
             skipped(over, "x", why, peer=TRON, target=1.5),
             skipped(gap, "", why, peer=TRON, target=1e-4),
@@ -94,7 +96,7 @@ def against_tron(at: str, arrays: Arrays, tron: str | None) -> list[Figure]:
             },
             clock=processor_seconds,
         )
-    theirs = Sample(tuple(seconds for seconds, _ in found[1:]))  # the first was to warm up
+    theirs = Sample(tuple(seconds for seconds, _ in found[1:]))  # without the warm-up
     objective = found[-1][1]
     return [
         figure(f"processor time to the optimum, one core, {at}", times["ours"], "s"),
@@ -105,10 +107,10 @@ def against_tron(at: str, arrays: Arrays, tron: str | None) -> list[Figure]:
 
 
 def run_tron(program: str, text: Path, n_pairs: float) -> tuple[float, float]:
-    """Train with the peer; its solver's seconds, and the objective that it reached, in our terms.
+    """Train with the peer; return the seconds of its solver and its objective in our terms.
 
-    It minimises ``|w|^2 / 2 + C sum of squared hinges``: with C = 1 / (lambda n_pairs), ours over
-    lambda.
+    The peer minimises ``|w|^2 / 2 + C sum of squared hinges``. With C = 1 / (lambda n_pairs), this
+    is our objective divided by lambda.
     """
     cost = 1.0 / (LAMBDA * n_pairs)
     command = [program, "-c", repr(cost), str(text), str(text.with_suffix(".model"))]
@@ -120,7 +122,7 @@ def run_tron(program: str, text: Path, n_pairs: float) -> tuple[float, float]:
 
 
 def one_pass(at: str, arrays: Arrays) -> list[Figure]:
-    """A pass against one read of X."""
+    """Figures of a pass against one read of X."""
     times = interleaved(
         {"pass": passes_over(arrays.dataset()), "read": partial(read_all, arrays.X)}
     )
@@ -131,7 +133,7 @@ def one_pass(at: str, arrays: Arrays) -> list[Figure]:
 
 
 def query_growth(arrays: Arrays) -> list[Figure]:
-    """The same documents in queries of other sizes."""
+    """Figures of passes over the same documents in queries of other sizes."""
     m = len(arrays.y)
     passes, n_pairs = {}, {}
     for size in QUERY_SIZES:
@@ -153,7 +155,7 @@ def query_growth(arrays: Arrays) -> list[Figure]:
 
 
 def passes_over(dataset: Dataset) -> partial[object]:
-    """A product with the second derivative at weights near the optimum."""
+    """A call that multiplies by the second derivative at weights near the optimum."""
     objective = PairwiseObjective(dataset, LAMBDA, get_executor())
     weights = dr.RankSVM(LAMBDA, tol=1e-2).fit(dataset).coef_
     tangents = objective.at(SQUARED_HINGE, weights).tangents
@@ -161,7 +163,7 @@ def passes_over(dataset: Dataset) -> partial[object]:
 
 
 def options() -> argparse.ArgumentParser:
-    """The options of this benchmark."""
+    """The parser of the command line."""
     options = parser(__doc__.splitlines()[0])
     options.add_argument("--tron", metavar="PROGRAM", help="the peer's training program")
     return options

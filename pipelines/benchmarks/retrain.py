@@ -1,11 +1,12 @@
-"""A night's retraining with 1 % new data against a full build: cost, bytes read, the same bits.
+"""A night with 1 % new data against a full build: cost, bytes read, the same bits.
 
     python -m pipelines.benchmarks.retrain --json [--quick]
 
-A stream of 100 parts of LETOR text, the last of them new: greedy RankRLS is retrained on what 99
-nights have left, and from nothing. The data stages are validate, ingest and statistics; the others
-cost the same either way. Files that are opened are counted by the interpreter's audit events, which
-see the full build open what the night must not.
+The data is a stream of 100 parts of LETOR text, and the last part is new. Greedy RankRLS is
+retrained once on the work of 99 earlier nights, and once from nothing. The data stages are
+validate, ingest and statistics; the other stages cost the same in both cases. Audit events of the
+interpreter count the opened files, and these events also see that the full build opens the files
+that the night must not open.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pipelines.benchmarks.harness import REPEATS, Figure, Sample, figure, main, 
 DATA_STAGES = ("validate", "ingest", "statistics")
 N_PARTS = 100
 N_FEATURES = 46
-N_DOCUMENTS = 20  # of a query
+N_DOCUMENTS = 20  # in each query
 LIMIT = 0.05
 
 
@@ -43,11 +44,11 @@ class Night(NamedTuple):
     Attributes
     ----------
     outcome
-        What it came to, and what its stages have cost.
+        The outcome of the run, and the cost of its stages.
     model
-        The model file's features and weights.
+        Features and weights in the model file.
     old_bytes
-        Bytes of the files that it opened of old features: sources, and what was ingested of them.
+        Bytes of the opened files that hold old features: sources, and data sets ingested of them.
     """
 
     outcome: Outcome
@@ -55,7 +56,7 @@ class Night(NamedTuple):
     old_bytes: int
 
     def data_cost(self, what: str) -> float:
-        """Seconds or processor_seconds of the data stages."""
+        """The `seconds` or `processor_seconds` of the data stages."""
         return sum(self.outcome.costs[stage][what] for stage in DATA_STAGES)
 
 
@@ -70,7 +71,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 def figures(
     size: str, nights: Sequence[Night], builds: Sequence[Night], limit: float | None
 ) -> list[Figure]:
-    """What the runs show; the limit is for the data stages of nights."""
+    """Figures of the runs; the limit applies to the data stages of nights."""
     found = []
     for what in ("seconds", "processor_seconds"):
         unit = what.replace("_", " ")
@@ -100,7 +101,7 @@ def figures(
             "old features opened by a full build",
             float(min(build.old_bytes for build in builds)),
             "bytes",
-            at_least=1,  # else the count would not see what is opened
+            at_least=1,  # shows that the count sees opened files
         ),
     ]
 
@@ -108,7 +109,7 @@ def figures(
 def interleaved_runs(
     folder: Path, n_queries: int, n_rounds: int
 ) -> tuple[list[Night], list[Night]]:
-    """Nights and full builds in turn, each in directories of its own."""
+    """Run nights and full builds in turn, each in directories of its own."""
     for part in range(N_PARTS - 1):
         write_part(folder / "incoming" / f"{part:03d}.txt", part, n_queries)
     write_part(folder / "holdout.txt", N_PARTS, 10)
@@ -133,7 +134,7 @@ def interleaved_runs(
 
 
 def config(folder: Path, name: str) -> RetrainConfig:
-    """The configuration of runs that work in a folder of this name."""
+    """The configuration of runs that work in the folder `name`."""
     return RetrainConfig.model_validate(
         {
             "data": {"train": f"{folder}/incoming/*.txt", "holdout": f"{folder}/holdout.txt"},
@@ -154,7 +155,7 @@ def model_in(folder: Path) -> tuple[Any, Any]:
 
 
 def write_part(path: Path, seed: int, n_queries: int) -> None:
-    """Queries as LETOR text, with the look of MQ2008: many zeros, six decimals."""
+    """Write queries as LETOR text that looks like MQ2008: many zeros, six decimals."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     shape = (n_queries, N_DOCUMENTS, N_FEATURES)
@@ -169,12 +170,12 @@ def write_part(path: Path, seed: int, n_queries: int) -> None:
 
 
 _watched: list[tuple[tuple[str, ...], list[int]]] = []
-"""Places that are watched now, and where the sizes of files opened there go."""
+"""The watched folders, and the list that takes the sizes of files opened there."""
 
 
 @contextmanager
 def bytes_opened(places: Sequence[Path]) -> Iterator[list[int]]:
-    """The sizes of files that this process opens inside, of those in some places."""
+    """Collect the sizes of files in some folders that this process opens inside the context."""
     _watch()
     sizes: list[int] = []
     _watched.append((tuple(str(place.absolute()) for place in places), sizes))
@@ -186,7 +187,7 @@ def bytes_opened(places: Sequence[Path]) -> Iterator[list[int]]:
 
 @cache
 def _watch() -> None:
-    """Let `_note_open` know of files; once, for a hook cannot be removed."""
+    """Install `_note_open` as an audit hook, once, because a hook cannot be removed."""
     sys.addaudithook(_note_open)
 
 
@@ -200,7 +201,7 @@ def _note_open(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def options() -> argparse.ArgumentParser:
-    """The options."""
+    """The parser of the command line."""
     found = parser(__doc__.splitlines()[0])
     found.add_argument("--rounds", type=int, default=REPEATS, help="default: %(default)s")
     return found

@@ -2,14 +2,16 @@
 
     python -m pipelines.reproduce.greedy_rankrls LETOR_FOLDER [--output DIR] [--json]
 
-LETOR_FOLDER is MQ2007 or MQ2008, as parts S1.txt to S5.txt or as folders Fold1 to Fold5, or a
-folder that holds one of them or both. Figures are written to the output folder.
+LETOR_FOLDER is the folder of MQ2007 or MQ2008 with parts S1.txt to S5.txt or folders Fold1 to
+Fold5, or a folder that holds one of these folders or both. Figures are written to the output
+folder.
 
-Fold i trains on three parts S_i, S_i+1, S_i+2, chooses lambda and the number of features by MAP on
-S_i+3 and is tested on S_i+4, indices wrapping. RankSVM, which the paper took from the LETOR site,
-is printed as published. Ties in validation MAP go to the smallest lambda, then to the fewest
-features. It shows in one digit: for RankRLS on fold 2 of MQ2008, 2^-15 to 2^-8 tie; the MeanNDCG of
-2^-15 is 0.42695, printed 0.4270, and only 2^-10 to 2^-8 give the 0.4269 of the paper's table 9.
+Fold i trains on the parts S_i, S_i+1 and S_i+2, chooses lambda and the number of features by MAP on
+S_i+3, and is tested on S_i+4; indices wrap. RankSVM, whose figures the paper took from the LETOR
+site, is printed as published. Ties in validation MAP go to the smallest lambda, then to the fewest
+features. This rule shows in one digit: for RankRLS on fold 2 of MQ2008, the values 2^-15 to 2^-8
+tie; the MeanNDCG of 2^-15 is 0.42695, printed as 0.4270, and only 2^-10 to 2^-8 give the 0.4269 of
+the paper's table 9.
 
 Pahikkala, Airola, Naula, Salakoski: Greedy RankRLS: a Linear Time Algorithm for Learning Sparse
 Ranking Models. SIGIR 2010 workshop on Feature Generation and Selection for Information Retrieval.
@@ -50,14 +52,14 @@ FIGURE_MEASURES = ("map", "mean_ndcg")
 
 
 class Outcome(NamedTuple):
-    """A ranker on one fold: what validation chose, and the measures on test queries."""
+    """A ranker on one fold: the values that validation chose, and the measures on test queries."""
 
     tuned: TuningResult
     metrics: dict[str, float]
 
     @property
     def choice(self) -> Choice:
-        """What validation chose, as the paper prints it."""
+        """The values that validation chose, in the form that the paper prints."""
         best, first = self.tuned.best, self.tuned.selected[:10]
         exponent = round(math.log2(best["regularization"]))
         return Choice(exponent, best["n_features"], tuple(i + 1 for i in first))
@@ -98,7 +100,7 @@ def run(ranker: ModelName, fold: Fold) -> Outcome:
 
 
 def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
-    """The validation measures against the number of features, mean of the folds, by lambda."""
+    """Draw the mean validation measures of the folds against the number of features, by lambda."""
     paths = []
     for measure in FIGURE_MEASURES:
         results = [
@@ -117,12 +119,12 @@ def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
 
 
 def with_mean(values: Sequence[float]) -> list[float]:
-    """The values of the folds, and their mean."""
+    """The values of the folds, then the mean of these values."""
     return [*values, sum(values) / len(values)]
 
 
 def table_of(outcomes: Outcomes, measure: str) -> dict[str, list[float]]:
-    """Ranker -> test folds 1 to 5 and their mean."""
+    """Ranker -> values of test folds 1 to 5 and the mean."""
     return {
         ranker: with_mean([outcome.metrics[measure] for outcome in of_folds])
         for ranker, of_folds in outcomes.items()
@@ -130,7 +132,7 @@ def table_of(outcomes: Outcomes, measure: str) -> dict[str, list[float]]:
 
 
 def differences(name: str, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
-    """(where, ranker, here, published) of whatever is not as published, to every digit."""
+    """(place, ranker, here, published) of each figure that differs from print in any digit."""
     published = PUBLISHED[name]
     choices = [outcome.choice for outcome in outcomes[GREEDY]]
     rows = [
@@ -150,7 +152,7 @@ def differences(name: str, outcomes: Outcomes) -> list[tuple[str, str, str, str]
 
 
 def as_json(name: str, outcomes: Outcomes) -> dict[str, Any]:
-    """All figures of a data set, those of the tables at full precision, and the differences."""
+    """All figures of a data set at full precision, and the differences from print."""
     published = PUBLISHED[name]
     return {
         "chosen": {
@@ -177,7 +179,7 @@ def as_json(name: str, outcomes: Outcomes) -> dict[str, Any]:
 
 
 def print_data_set(name: str, outcomes: Outcomes) -> None:
-    """The tables of a data set, each row above the published one, and what differs."""
+    """Print the tables of a data set, each row above the published row, and the differences."""
     published = PUBLISHED[name]
     rows: list[tuple[Any, ...]] = []
     for fold, outcome, there in zip(FOLDS, outcomes[GREEDY], published.choices, strict=True):
@@ -198,7 +200,7 @@ def print_data_set(name: str, outcomes: Outcomes) -> None:
         print_table(f"table {number}: {name}, test {measure_label(measure)}", columns, rows)
 
     if rows := differences(name, outcomes):
-        title = f"{name}: all as published, to every digit, but"
+        title = f"{name}: as published to every digit, except"
         print_table(title, ["", "ranker", "here", "published"], rows)
     else:
         console.print(f"{name}: all as published, to every digit.")

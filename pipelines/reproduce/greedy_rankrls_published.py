@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """What validation chose: log2 of lambda, how many features, and the first ten, from 1."""
+    """The values that validation chose: log2 of lambda, number of features, first ten (from 1)."""
 
     exponent: int
     n_features: int
     features: tuple[int, ...]
 
     def cells(self) -> tuple[str, int, str]:
-        """The choice as a table shows it."""
+        """The cells of a table that show the choice."""
         return f"2^{self.exponent}", self.n_features, " ".join(map(str, self.features))
 
     def __str__(self) -> str:
@@ -29,11 +29,11 @@ class Published(NamedTuple):
     Attributes
     ----------
     first_table
-        Number of the table of the first measure; those of the others follow.
+        Number of the table of the first measure; the tables of the other measures follow.
     choices
-        Of greedy RankRLS, fold by fold.
+        Choices of greedy RankRLS, fold by fold.
     tables
-        Measure -> ranker -> test folds 1 to 5 and their mean, as printed.
+        Measure -> ranker -> values of test folds 1 to 5 and the mean, as printed.
     """
 
     first_table: int

@@ -1,4 +1,4 @@
-"""The folds of LETOR 4.0, for the studies that run on them."""
+"""The folds of LETOR 4.0, for the reproductions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fold(NamedTuple):
 def parse_arguments(
     arguments: Sequence[str] | None, program: str, description: str
 ) -> argparse.Namespace:
-    """The folder of LETOR data, and where what comes of it goes."""
+    """Parse the folder of LETOR data, the output folder, and the form of the output."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {program}", description=description.split("\n", 1)[0]
     )
@@ -37,7 +37,7 @@ def parse_arguments(
 
 
 def find_data_sets(folder: Path) -> dict[str, Path]:
-    """The data sets in a folder, or the one that it is."""
+    """The data sets in a folder; the folder may itself be a data set."""
     folder = folder.resolve()
     found = {
         name: path

@@ -2,12 +2,12 @@
 
     python -m pipelines.reproduce.max_margin LETOR_FOLDER [--output DIR] [--json]
 
-For each measure, lambda is chosen by that measure on the validation fold, ties going to the larger
-lambda, and the model is tested on the test fold; the five test folds are all queries, so rankers
-are compared query by query over all of them. The lists' hinges are trained under the same
-convention as is measured. A ranker is *on par* where the interval of its difference holds 0 or lies
-on the better side of it. What the pairwise hinge is trained for, the margin-weighted share of pairs
-in the wrong order, is no measure of `evaluate`: the nearest is the share without weights.
+For each measure, lambda is chosen by this measure on the validation fold (ties go to the larger
+lambda), and the model is tested on the test fold. The five test folds together hold all queries, so
+rankers are compared query by query over all queries. The listwise hinges are trained under the
+convention of the measure. A ranker is *on par* if the interval of its difference holds 0 or lies on
+the better side of 0. The pairwise hinge is trained for the margin-weighted share of pairs in the
+wrong order, which is no measure of `evaluate`; the nearest measure is the share without weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 
 
 def max_margin(loss: str, regularization: float) -> LinearRanker:
-    """A max-margin ranker under the convention that is measured."""
+    """A max-margin ranker that is trained under the convention of the measures."""
     return dr.MaxMarginRanker(
         regularization, loss, convention=CONVENTION, n_levels=3, tol=1e-3, max_iter=2_000
     )
@@ -62,7 +62,7 @@ CANDIDATES = {
 
 
 class Tuned(NamedTuple):
-    """A ranker on one fold: by measure, the lambda chosen, and the values of the test queries."""
+    """A ranker on one fold: the chosen lambda and the values of the test queries, by measure."""
 
     chosen: dict[str, float]
     tested: dict[str, PerQuery]
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def tune_fold(ranker: str, fold: Fold) -> Tuned:
-    """Fit every lambda, choose by validation for each measure, and test what was chosen."""
+    """Fit every lambda, choose one by validation for each measure, and test the chosen models."""
     candidate = CANDIDATES[ranker]
     models = [candidate.make(value).fit(fold.train).to_model() for value in candidate.lambdas]
     scores = [dr.evaluate(m, fold.validation, MEASURES, CONVENTION).metrics for m in models]
@@ -102,7 +102,7 @@ def tune_fold(ranker: str, fold: Fold) -> Tuned:
 
 
 def better_way(measure: str) -> float:
-    """1 if more is better, -1 if less is."""
+    """1 if a larger value is better, -1 if a smaller value is better."""
     return 1.0 if higher_is_better(measure) else -1.0
 
 
@@ -112,12 +112,12 @@ def on_par(entry: MetricComparison) -> bool:
 
 
 def pool(of_folds: Sequence[Tuned]) -> dict[str, PerQuery]:
-    """By measure, the values of the test queries of all folds."""
+    """Values of the test queries of all folds, by measure."""
     return {m: PerQuery.concatenate([fold.tested[m] for fold in of_folds]) for m in MEASURES}
 
 
 def comparisons(pooled: dict[str, dict[str, PerQuery]]) -> dict[tuple[str, str, str], Comparison]:
-    """(ranker, peer, measure) -> the ranker less the peer, query by query."""
+    """(ranker, peer, measure) -> values of the ranker minus values of the peer, by query."""
     return {
         (ranker, peer, measure): compare(pooled[ranker][measure], pooled[peer][measure])
         for ranker in CANDIDATES
@@ -128,7 +128,7 @@ def comparisons(pooled: dict[str, dict[str, PerQuery]]) -> dict[tuple[str, str, 
 
 
 def draw(name: str, compared: dict[tuple[str, str, str], Comparison]) -> Any:
-    """Differences with their intervals, a panel for each measure."""
+    """Draw the differences with their intervals, one panel for each measure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 3.4), layout="constrained")
@@ -169,7 +169,7 @@ def as_json(
 
 
 def mean_of(values: PerQuery, measure: str) -> float:
-    """Mean over the queries."""
+    """Mean of a measure over the queries."""
     return values.summary().metrics[measure]
 
 
@@ -178,7 +178,7 @@ def print_data_set(
     pooled: dict[str, dict[str, PerQuery]],
     compared: dict[tuple[str, str, str], Comparison],
 ) -> None:
-    """The means, and the differences."""
+    """Print the means and the differences."""
     rows: list[tuple[Any, ...]] = [
         (ranker, *(mean_of(values[m], m) for m in MEASURES)) for ranker, values in pooled.items()
     ]

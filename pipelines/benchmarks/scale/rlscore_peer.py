@@ -5,7 +5,8 @@
 DATA.npz holds X, y and query_ptr. `nfold` runs GreedyNFoldRLS with queries as folds on
 query-centred data, which has the criterion of greedy RankRLS. `loo` runs GreedyRLS, whose
 leave-one-out criterion answers an easier question. The program prints {"seconds": ..., "selected":
-[...]}."""
+[...]}.
+"""
 
 import json
 import sys

@@ -3,7 +3,8 @@
 The floor of a round is a pass that sums the moments of the features over all queries. This pass
 reads each nonzero and finds the mean and the spread of each feature in each query where the feature
 occurs, as every round must. Beyond the floor, a round computes the scores: one number for each
-query and candidate."""
+query and candidate.
+"""
 
 from __future__ import annotations
 
