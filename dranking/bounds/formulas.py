@@ -1,29 +1,13 @@
-"""The bounds of Riezler and De Bona (2009), theorems 3 and 4, and of their extensions; in logs.
+"""The bounds of Riezler and De Bona (2009), theorems 3 and 4, and their extensions, in logarithms.
 
-For n queries drawn alike, linear scores with |w| <= B and |phi| <= M over documents, with
-probability 1 - delta for all such w at once
+For n queries drawn independently and linear scores with |w| <= B and |phi| <= M over documents,
+with probability 1 - delta for all such w at once
 
     risk <= empirical risk + N 4BM/sqrt(n) + N (K + 2BM) sqrt(8 ln(2/delta)/n).
 
-Empirical risks are sums over the N pairs or rankings of a query, mean over queries. Logs, because N
-may be a factorial.
-
-As printed, some of the bounds are not proved; they are given *as printed* and *corrected*:
-
-- A hinge whose margin is less than 1 may be below the 0-1 loss. Corrected, the left side is the
-  *margin-weighted* 0-1 risk; or the right side is *scaled* by the inverse of the least margin.
-- The joint map has norm M c, with c = n/(n-1) for lists of even length n and (n+1)/n for odd ones.
-- The score of a class of rankings with equal AP is not linear, but the largest of its members': the
-  complexity term needs m!, not the number of classes.
-
-Beyond the paper, for the largest hinge of all rankings (the *arg-max form*), whose values are at
-most 1 + 2BMc: either the complexity of a maximum is at most the sum of those of its m! members
-(*union*); or, since the hinge is Lipschitz in the scores of a list, with constant
-4/(n(n-1)) |y - pi|, it is at most 2 sqrt(2) B M max_n sqrt(16(n+1)/(3(n-1)))/sqrt(n_queries)
-(*contraction*: Maurer, A vector-contraction inequality for Rademacher complexities, 2016,
-corollary 4), which hardly depends on how long lists are. Lists may differ in length n: a hinge
-with constant L_n in the scores has constant 1 in L_n times the scores, which are linear too, of
-vectors whose squared norms sum to at most n L_n^2 M^2; that is largest for the shortest list.
+The empirical risk is the mean over queries of the sum over the N pairs or rankings of a query.
+Logarithms, because N may be a factorial. ``THEORY.md`` in this package says why some statements do
+not hold as printed, and derives the corrected versions and the extensions.
 """
 
 from __future__ import annotations
@@ -32,21 +16,23 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 Version: TypeAlias = Literal["printed", "weighted", "scaled", "corrected", "union", "contraction"]
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What every bound depends on.
+class BoundConstants:
+    """The constants that all bounds share.
 
     Attributes
     ----------
     n_queries
-        n, of the sample.
+        n, queries of the sample.
     delta
-        The bound fails with at most this probability.
+        A bound fails with at most this probability.
     norm
-        B: the class holds all weights of at most this norm, fixed before training.
+        B: the class of models holds all weights of at most this norm, fixed before training.
     feature_norm
         M: no document of the distribution has a feature vector of greater norm.
     """
@@ -68,7 +54,17 @@ class Setting:
         return log(largest) + 0.5 * math.log(spread)
 
     def log_contraction(self, least_length: int) -> float:
-        """Log of the complexity term by vector contraction."""
+        """Log of the arg-max form's complexity term by vector contraction.
+
+        Parameters
+        ----------
+        least_length
+            Documents of the shortest list, at least 2.
+
+        References
+        ----------
+        Maurer: A vector-contraction inequality for Rademacher complexities, 2016, corollary 4.
+        """
         slope = math.sqrt(16.0 * (least_length + 1) / (3.0 * (least_length - 1)))
         product = 2.0 * math.sqrt(2.0) * self.norm * self.feature_norm * slope
         return log(product) - 0.5 * math.log(self.n_queries)
@@ -81,30 +77,30 @@ class RiskBound:
     Attributes
     ----------
     statement
-        Which theorem or corollary, or "extension".
+        The theorem or corollary, such as "theorem 3"; or "extension".
     case
-        What it is about.
+        The pairs or lists that the statement is about, such as "full pairwise".
     version
-        "printed"; "weighted" or "scaled" (pairs), "corrected" (lists); "union" or "contraction"
-        (arg-max form).
+        "printed"; "weighted" or "scaled" (pairs); "corrected" (sums over rankings); "union" or
+        "contraction" (arg-max form).
     risk
-        What is bounded.
+        The risk that is bounded.
     n_queries
         n.
     empirical
-        Empirical risk of the same form; None where a list is too long to compute it.
+        Empirical hinge risk of the same form; None where a list is too long to compute the risk.
     log_terms
-        Log of N, the pairs or rankings of a query (1 for the arg-max form).
+        Log of N, the pairs or rankings of a query (N is 1 for the arg-max form).
     margin
         K, the largest margin.
     map_norm
-        c of the joint map; 1 where there is none.
+        Factor c of the joint map's norm; 1 for pairs and printed statements.
     log_complexity, log_deviation
-        Logs of the second and third term, with N.
+        Logs of the second and third term, both with their factor N.
     log_scale
-        Log of what the right side is multiplied by.
+        Log of the factor of the whole right side.
     log_ceiling
-        Log of a value that the risk never exceeds: the bound is vacuous if it is not below.
+        Log of a value that the risk never exceeds: a bound that is not below it is vacuous.
     """
 
     statement: str
@@ -123,14 +119,14 @@ class RiskBound:
 
     @property
     def log_slack(self) -> float:
-        """Log of all but the empirical risk."""
-        return self.log_scale + log_add(self.log_complexity, self.log_deviation)
+        """Log of the right side without the empirical risk."""
+        return self.log_scale + self._log_terms_sum
 
     @property
     def log_value(self) -> float:
-        """Log of the right side; at least so much if the empirical risk is not known."""
+        """Log of the right side; a lower bound of that log if the empirical risk is None."""
         own = log(self.empirical or 0.0) + self.log_scale
-        return log_add(own, self.log_slack)
+        return float(np.logaddexp(own, self.log_slack))
 
     @property
     def value(self) -> float:
@@ -139,34 +135,40 @@ class RiskBound:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether it says no more than that the risk is what a risk can be."""
+        """Whether the bound is no lower than the largest risk there can be."""
         return self.empirical is None or self.log_value >= self.log_ceiling
 
     @property
     def log_queries_needed(self) -> float | None:
-        """Log of the number of queries from which on it is not vacuous, the empirical risk given.
+        """Log of the n from which on the bound is not vacuous, at the same empirical risk.
 
-        None if no number is enough, or the empirical risk is not known.
+        None if no n is enough, or the empirical risk is None.
         """
         if self.empirical is None:
             return None
-        room = exp(self.log_ceiling - self.log_scale) - self.empirical
-        if room <= 0.0:
+        left = exp(self.log_ceiling - self.log_scale) - self.empirical
+        if left <= 0.0:
             return None
-        terms = log_add(self.log_complexity, self.log_deviation)
-        return 2.0 * (terms - math.log(room)) + math.log(self.n_queries)
+        return 2.0 * (self._log_terms_sum - math.log(left)) + math.log(self.n_queries)
 
     @property
     def queries_needed(self) -> float | None:
-        """The number itself, the least whole one; infinity beyond floating point."""
+        """The least whole n from which on the bound is not vacuous.
+
+        Infinity beyond floating point; None as for `log_queries_needed`.
+        """
         if self.log_queries_needed is None:
             return None
         number = exp(self.log_queries_needed)
         return math.floor(number) + 1.0 if number < 2.0**53 else number
 
+    @property
+    def _log_terms_sum(self) -> float:
+        return float(np.logaddexp(self.log_complexity, self.log_deviation))
+
     def as_json(self) -> dict[str, Any]:
-        """All of it; what is beyond floating point is None beside its log to base 10."""
-        tenth = math.log(10.0)
+        """All facts and terms, for JSON; logs to base 10 stand beside what may be infinite."""
+        ln_10 = math.log(10.0)
         needed = self.log_queries_needed
         return {
             "statement": self.statement,
@@ -178,13 +180,13 @@ class RiskBound:
             "deviation_term": exp(self.log_deviation),
             "scale": exp(self.log_scale),
             "value": self.value if self.empirical is not None else None,
-            "log10_value": self.log_value / tenth,
+            "log10_value": self.log_value / ln_10,
             "ceiling": exp(self.log_ceiling),
             "vacuous": self.is_vacuous,
             "queries_needed": self.queries_needed,
-            "log10_queries_needed": None if needed is None else needed / tenth,
+            "log10_queries_needed": None if needed is None else needed / ln_10,
             "constants": {
-                "log10_N": self.log_terms / tenth,
+                "log10_N": self.log_terms / ln_10,
                 "K": self.margin,
                 "c": self.map_norm,
             },
@@ -200,11 +202,11 @@ class PairCase:
     statement, case
         As in `RiskBound`.
     n_pairs
-        N, of a query at most.
+        N, the most pairs of a query.
     largest_margin
-        K; the least is its inverse.
+        K; the least margin is 1 / K.
     total_margin
-        Sum of the margins of a query at most.
+        Largest sum of the margins of a query.
     """
 
     statement: str
@@ -215,7 +217,7 @@ class PairCase:
 
 
 def pair_bound(
-    case: PairCase, empirical: float, setting: Setting, version: Version = "weighted"
+    case: PairCase, empirical: float, constants: BoundConstants, version: Version
 ) -> RiskBound:
     """Theorem 3, and corollaries 1 and 2.
 
@@ -224,7 +226,8 @@ def pair_bound(
     empirical
         Mean over queries of the sum of position-sensitive hinges.
     version
-        "printed"; "weighted", for the margin-weighted 0-1 risk; or "scaled".
+        "printed"; "weighted", for the margin-weighted 0-1 risk; or "scaled", the right side times
+        K.
     """
     log_terms = log(case.n_pairs)
     weighted = version == "weighted"
@@ -233,13 +236,13 @@ def pair_bound(
         case=case.case,
         version=version,
         risk="margin-weighted 0-1 risk of pairs" if weighted else "0-1 risk of pairs",
-        n_queries=setting.n_queries,
+        n_queries=constants.n_queries,
         empirical=empirical,
         log_terms=log_terms,
         margin=case.largest_margin,
         map_norm=1.0,
-        log_complexity=log_terms + setting.log_complexity(),
-        log_deviation=log_terms + setting.log_deviation(case.largest_margin),
+        log_complexity=log_terms + constants.log_complexity(),
+        log_deviation=log_terms + constants.log_deviation(case.largest_margin),
         log_scale=log(case.largest_margin) if version == "scaled" else 0.0,
         log_ceiling=log(case.total_margin if weighted else case.n_pairs),
     )
@@ -254,9 +257,9 @@ class ListCase:
     statement, case, risk
         As in `RiskBound`.
     lengths
-        Documents of the shortest and of the longest list, of the distribution; 2 at least.
+        Documents of the shortest and of the longest list of the distribution; at least 2.
     log_classes
-        Log of the number of rankings, or of classes of them, that a sum is over.
+        Log of the number of rankings, or of classes of rankings, in the sum.
     """
 
     statement: str
@@ -267,82 +270,55 @@ class ListCase:
 
     @property
     def map_norm(self) -> float:
-        """C: the joint map has norm M c at most, whatever the length."""
+        """Largest factor c: the joint map of any list has a norm of at most M c."""
         return largest_map_norm(self.lengths[0])
 
     @property
     def log_rankings(self) -> float:
-        """Log of m!."""
+        """Log of m!, m the length of the longest list."""
         return math.lgamma(self.lengths[1] + 1)
 
 
-def sum_bound(
-    case: ListCase, empirical: float | None, setting: Setting, version: Version = "corrected"
+def list_bound(
+    case: ListCase, empirical: float | None, constants: BoundConstants, version: Version
 ) -> RiskBound:
-    """Theorem 4 and corollary 3: the sum of the hinges of all rankings.
+    """Theorem 4 and corollary 3 (sums over rankings), and the arg-max form beyond the paper.
 
     Parameters
     ----------
     empirical
-        Mean over queries of the sum; None if it is not known.
+        Mean over queries of the sum of hinges ("printed", "corrected"), or of the largest hinge
+        ("union", "contraction"); None if a list is too long to compute the mean.
     version
-        "printed" or "corrected".
+        "printed" or "corrected"; "union" or "contraction".
     """
     printed = version == "printed"
     c = 1.0 if printed else case.map_norm
-    log_members = case.log_classes if printed else case.log_rankings
+    log_terms = case.log_classes if version in ("printed", "corrected") else 0.0
+    if version == "contraction":
+        log_complexity = constants.log_contraction(case.lengths[0])
+    else:
+        log_members = case.log_classes if printed else case.log_rankings
+        log_complexity = log_members + constants.log_complexity(c)
     return RiskBound(
         statement=case.statement,
         case=case.case,
         version=version,
         risk=case.risk,
-        n_queries=setting.n_queries,
+        n_queries=constants.n_queries,
         empirical=empirical,
-        log_terms=case.log_classes,
+        log_terms=log_terms,
         margin=1.0,
         map_norm=c,
-        log_complexity=log_members + setting.log_complexity(c),
-        log_deviation=case.log_classes + setting.log_deviation(1.0, c),
-        log_scale=0.0,
-        log_ceiling=0.0,
-    )
-
-
-def argmax_bound(
-    case: ListCase, empirical: float | None, setting: Setting, version: Version = "contraction"
-) -> RiskBound:
-    """The arg-max form, beyond the paper.
-
-    Parameters
-    ----------
-    empirical
-        Mean over queries of the largest hinge; None if it is not known.
-    version
-        "union" or "contraction".
-    """
-    if version == "union":
-        log_complexity = case.log_rankings + setting.log_complexity(case.map_norm)
-    else:
-        log_complexity = setting.log_contraction(case.lengths[0])
-    return RiskBound(
-        statement=case.statement,
-        case=case.case,
-        version=version,
-        risk=case.risk,
-        n_queries=setting.n_queries,
-        empirical=empirical,
-        log_terms=0.0,
-        margin=1.0,
-        map_norm=case.map_norm,
         log_complexity=log_complexity,
-        log_deviation=setting.log_deviation(1.0, case.map_norm),
+        log_deviation=log_terms + constants.log_deviation(1.0, c),
         log_scale=0.0,
         log_ceiling=0.0,
     )
 
 
 def largest_map_norm(least_length: int) -> float:
-    """Largest c of lists of at least so many documents: n/(n-1) for even n, (n+1)/n for odd."""
+    """Largest c of lists of `least_length` or more documents: n/(n-1) for even n, else (n+1)/n."""
     n = least_length
     return n / (n - 1.0) if n % 2 == 0 else (n + 1.0) / n
 
@@ -355,9 +331,3 @@ def log(value: float) -> float:
 def exp(value: float) -> float:
     """Exponential; infinity beyond floating point."""
     return math.exp(value) if value < 709.0 else math.inf
-
-
-def log_add(a: float, b: float) -> float:
-    """Log of the sum of two numbers given by their logs."""
-    high, low = max(a, b), min(a, b)
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))

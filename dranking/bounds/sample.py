@@ -1,8 +1,7 @@
-"""What a sample of queries says of a model: empirical risks, and its largest sizes and norms."""
+"""Measurements of a model on a sample of queries: empirical risks, largest sizes and norms."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, 
 from dranking.losses.margins import MarginRule, margin_targets, pair_counts, pair_risks
 from dranking.metrics.conventions import get_convention
 from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.max_margin.estimator import levels_of
 from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
 
 Array = NDArray[np.float64]
@@ -35,37 +35,37 @@ LIST_LOSSES: dict[str, ListLoss] = {
     "ap argmax": ArgmaxHinge(),
     "ndcg argmax": ArgmaxHinge(),
 }
-"""By name, whose first word is the measure."""
+"""Losses by name; the first word of a name is the measure."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of queries, and a model on it.
+    """Measurements of a model on a sample of queries.
 
     Attributes
     ----------
     n_queries
-        All queries with labelled documents; those where no mistake is possible have risk 0.
+        All queries with labelled documents; a query in which no mistake is possible has risk 0.
     n_levels
         r.
     lengths
-        Labelled documents of the shortest list of at least 2, and of the longest.
+        Labelled documents of the shortest list with at least 2, and of the longest list.
     norm, feature_norm
-        Of the model's weights; and the largest one of a document's features, of those that the
-        model uses and as it uses them.
+        Norm of the model's weights; largest norm of a document's features, scaled for the model
+        and restricted to the features with a weight.
     level_sizes
         (n_levels,) most documents of a query with each grade.
     maxima
-        The most of a query: ``KIND pairs`` and ``KIND margins``, number and sum of margins of the
-        pairs of each of `PAIRS`; ``ties``, pairs of equal relevance; ``classes``, log of the
-        number of rankings of different AP.
+        Largest values of a query: ``KIND pairs`` and ``KIND margins``, the number and the sum of
+        margins of the pairs of each of `PAIRS`; ``ties``, pairs of equal relevance; ``classes``,
+        the log of the number of rankings with different AP.
     risks
         Means over queries: ``KIND 0-1``, ``KIND weighted``, ``KIND hinge`` of each of `PAIRS`;
         ``ap loss`` and ``ndcg loss``, ``ap argmax`` and ``ndcg argmax``; and the sums over all
-        rankings ``ap``, ``ap classes`` and ``ndcg``. Sums, and ``ndcg argmax``, are left out where
-        lists are too long for them.
+        rankings ``ap``, ``ap classes`` and ``ndcg``. Sums over rankings, and ``ndcg argmax``, are
+        missing where lists are too long to compute them.
     too_long
-        Which query's list is too long for ``ndcg argmax``; None if there is none.
+        The first query whose list is too long for ``ndcg argmax``, and why; None if there is none.
     """
 
     n_queries: int
@@ -80,7 +80,7 @@ class Sample:
 
 
 class BlockFacts(NamedTuple):
-    """What a block says: sums over its queries, and the most and the least of any of them."""
+    """Measurements of one block: sums over its queries, and largest and least values of a query."""
 
     n_queries: int
     sums: dict[str, float]
@@ -98,27 +98,25 @@ def measure_sample(
     convention: str = "standard",
     executor: Any = None,
 ) -> Sample:
-    """Measure a model on a data set, where its blocks are.
+    """Measure a model on a data set; every block is measured where it is read.
 
     Parameters
     ----------
     n_levels
         r; None means one more than the highest grade.
     convention
-        What is relevant, gains and discounts, as in `dranking.evaluate`.
+        Defines relevance, gains and discounts, as in `dranking.evaluate`.
 
     Raises
     ------
     DataError
-        If no document is labelled, the queries have different weights, or a grade is not whole or
-        beyond the levels.
+        If no document is labelled, queries have different weights, or a grade is not whole or not
+        among the levels.
     """
     executor = get_executor(executor)
     columns, missing = locate_features(model.feature_names, model.transforms, dataset)
     if n_levels is None:
-        none = np.empty(0, dtype=np.intp)
-        grades = list(map_blocks(highest_grade, dataset, executor, columns=none, name="grades"))
-        n_levels = max(2, math.ceil(max(grades, default=0.0)) + 1)
+        n_levels = levels_of(dataset, executor)
     weights = np.array(model.weights)
     arguments = (weights, missing, n_levels, get_convention(convention).name)
     blocks = [
@@ -129,12 +127,14 @@ def measure_sample(
         if facts is not None
     ]
     if not blocks:
-        raise DataError("there is no labelled document: a bound needs labelled queries.")
+        raise DataError("there is no labelled document; a bound needs labelled queries.")
     n_queries = sum(facts.n_queries for facts in blocks)
     maxima = {name: max(facts.maxima[name] for facts in blocks) for name in blocks[0].maxima}
     minima = {name: min(facts.minima[name] for facts in blocks) for name in blocks[0].minima}
     if minima.pop("weight") < maxima.pop("weight"):
-        raise DataError("queries have different weights; bounds are for queries drawn alike.")
+        raise DataError(
+            "queries have different weights; bounds are for queries drawn from one distribution."
+        )
     longest = max(2.0, maxima.pop("length"))
     return Sample(
         n_queries=n_queries,
@@ -153,15 +153,10 @@ def measure_sample(
     )
 
 
-def highest_grade(block: QueryBlock) -> float:
-    """Of the labelled documents of a block; 0 if there are none."""
-    return float(np.max(block.relevance, initial=0.0, where=~np.isnan(block.relevance)))
-
-
 def block_facts(
     block: QueryBlock, weights: Array, transforms: Transforms, n_levels: int, convention: str
 ) -> BlockFacts | None:
-    """The facts of the labelled part of a block; None if there is none."""
+    """Measurements of the labelled documents of a block; None if it has none."""
     block, scores = score_block(block, weights, transforms)
     scores = scores[~np.isnan(block.relevance)]
     block = block.labelled()
@@ -207,13 +202,13 @@ def block_facts(
 
 
 def _check_whole_grades(block: QueryBlock) -> None:
-    """Raise DataError unless grades are whole: their margins are otherwise below 1 / (r - 1)."""
+    """Raise DataError unless grades are whole: else a margin may be below 1 / (r - 1)."""
     wrong = np.flatnonzero(block.relevance % 1.0)
     if len(wrong):
         query = np.searchsorted(block.query_ptr, wrong[0], side="right") - 1
         raise DataError(
             f"query {block.query_ids[int(query)]} has a document of relevance "
-            f"{block.relevance[wrong[0]]:g}; bounds are for grades 0, 1, 2, ...: map the others to "
+            f"{block.relevance[wrong[0]]:g}; bounds need grades 0, 1, 2, ...: map the relevance to "
             "such grades."
         )
 
@@ -232,7 +227,7 @@ def most_of_each_grade(block: QueryBlock, n_levels: int) -> Ints:
 def list_sums(
     block: QueryBlock, scores: Array, convention: str
 ) -> tuple[dict[str, float], str | None]:
-    """Losses and hinges of the lists of a block; and the list that is too long for the last."""
+    """Sums of a block's listwise losses and hinges; why a list is too long for NDCG, or None."""
     sums: dict[str, float] = {}
     lists: dict[str, Lists] = {
         measure: measured_lists(block, ListRule(measure, convention)) for measure in MEASURES

@@ -1,4 +1,4 @@
-"""The most that a list can hold whose documents are limited, in all and of each grade."""
+"""Most pairs, margins and classes of rankings of a list, under caps of its documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dranking.metrics.conventions import get_convention
 
 
 def most_pairs(m: int, sizes: Sequence[int]) -> float:
-    """Most pairs of different grade among m documents, with (n_levels,) caps of each grade."""
-    # Equal sizes make most pairs: fill the levels in turn.
+    """Most pairs of different grade among m documents; `sizes` (n_levels,) caps each grade."""
+    # Equal sizes give most pairs: fill the levels in turn.
     taken = [0] * len(sizes)
     for _ in range(min(m, sum(sizes))):
         level = min((j for j, size in enumerate(sizes) if taken[j] < size), key=lambda j: taken[j])
@@ -22,10 +22,10 @@ def most_pairs(m: int, sizes: Sequence[int]) -> float:
 
 
 def most_margins(m: int, sizes: Sequence[int]) -> float:
-    """Largest sum of the margins of all pairs among m documents, with caps of each grade.
+    """Largest sum of the margins of all pairs of m documents; `sizes` (n_levels,) caps each grade.
 
-    With n documents by ascending target t_0, t_1, ... the sum is ``sum_k (2k - (n - 1)) t_k``: so
-    the lower half has the lowest targets that there are, and the upper half the highest.
+    With n documents by ascending target t_0, t_1, ... the sum is ``sum_k (2k - (n - 1)) t_k``, so
+    the lower half has the lowest targets that the caps allow, and the upper half the highest.
     """
     r = len(sizes)
     targets = np.repeat([r / (r - grade) for grade in range(r)], np.minimum(sizes, m))
@@ -34,18 +34,34 @@ def most_margins(m: int, sizes: Sequence[int]) -> float:
     return float(chosen @ (2.0 * np.arange(n) - (n - 1)))
 
 
-def log_most_classes(m: int, n_others: int, n_relevant: int) -> float:
-    """Log of the most classes of rankings of m documents that differ in AP.
+def ranked_margins(m: int, ties: bool) -> float:
+    """Largest sum of the margins of all pairs of m documents, with margins by rank.
 
-    C(n, k), for at most so many documents that are not relevant, and that are.
+    Parameters
+    ----------
+    m
+        Documents of the list.
+    ties
+        Whether documents may be equally relevant. The sum is then largest with half of the
+        documents at either end.
+    """
+    if ties:
+        return m // 2 * (m - m // 2) * (m - 1.0)
+    return sum(m * (m + 1 - 2 * i) / i for i in range(1, m + 1))
+
+
+def log_most_classes(m: int, n_others: int, n_relevant: int) -> float:
+    """Log of the most classes of rankings of m documents that differ in AP, C(n, k).
+
+    At most `n_others` documents are not relevant, and at most `n_relevant` are.
     """
     n = min(m, n_others + n_relevant)
-    # More of either kind make more classes; of all n, half of each makes most.
+    # Each further document gives more classes; of n documents, k nearest to n / 2 gives most.
     return log_choose(n, min(n_relevant, max(n - n_others, n // 2)))
 
 
 def sizes_by_relevance(level_sizes: Sequence[int], convention: str) -> tuple[int, int]:
-    """Caps of the documents that are not relevant, and that are, from those of each grade."""
+    """Caps of the other and of the relevant documents, from the caps of each grade (n_levels,)."""
     relevant = get_convention(convention).relevant(np.arange(float(len(level_sizes))))
     n_relevant = int(np.sum(level_sizes, where=relevant > 0))
     return sum(level_sizes) - n_relevant, n_relevant

@@ -1,1 +1,36 @@
-"""Ranking measures on one block of queries, their conventions, and the comparison of models."""
+"""Ranking measures, the conventions in which they are computed, and the comparison of models.
+
+The public tools of this field disagree in ways that change the second digit, so every measure
+takes a convention by name. A document at rank i (from 1) of a list of n documents, sorted by
+descending score, has grade r_i, gain g(r_i) and discount d(i):
+
+========  ========  ==================  ========  ===========  ===============  =================
+name      gain      discount d(i)       relevant  ties         none relevant    k > n
+========  ========  ==================  ========  ===========  ===============  =================
+letor4    2^r - 1   d(1) = d(2) = 1,    r >= 1    file order   scores 0,        NDCG@k = 0, P@k
+                    else 1 / log2(i)                           counted          divides by k
+letor3    2^r - 1   as letor4           r >= 1    file order   as letor4        NDCG@k = P@k = 0
+mslr      2^r - 1   as letor4           r >= 2    file order   as letor4        as letor4
+trec      r         1 / log2(i + 1)     r >= 1    document id  as letor4        pads with zeros
+standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded, and    pads with zeros
+                                                               counted as such
+========  ========  ==================  ========  ===========  ===============  =================
+
+- Under ``trec``, scores are compared as float32, and tied documents are ordered by descending id,
+  compared as byte strings. Under ``standard``, the default, a measure is averaged over the
+  permutations of tied documents, in closed form. Models of few features tie often, and file order
+  flatters files that are sorted by label; it serves the parity with LETOR's own tools.
+- The LETOR tools define grades 0 to 2 (``letor3``, ``letor4``) and 0 to 4 (``mslr``); other grades
+  are an extension of this project.
+- LightGBM and XGBoost count a query without relevant documents as 1.
+
+Measures: ``ndcg@k`` is ``sum_{i<=k} g(r_i) d(i)`` over its largest value; ``mean_ndcg`` is the mean
+of NDCG@k over all k = 1 to n; ``map`` is the mean over queries of AP, the sum of P@i over relevant
+i divided by the number of relevant documents in the list; ``pairwise_error`` is the share of the
+pairs of different relevance that the scores order wrongly, a tie counting 1/2, averaged over the
+queries that have such a pair; ``auc`` is 1 less that error for relevant against other documents.
+
+Measures are computed per query and block by block, and the values per query are kept: comparisons
+pair them. `dranking.metrics.compare.compare` gives the bootstrap interval of the mean difference,
+and beside it the paired t-test with Holm's correction over measures, and wins, ties and losses.
+"""

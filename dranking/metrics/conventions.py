@@ -1,24 +1,4 @@
-"""The conventions in which ranking measures are computed.
-
-The public tools of this field disagree in ways that change the second digit, so every measure here
-takes a convention by name:
-
-========  ========  ==================  ========  ===========  ==============  =================
-name      gain      discount d(i)       relevant  ties         none relevant   k beyond the list
-========  ========  ==================  ========  ===========  ==============  =================
-letor4    2^r - 1   d(1) = d(2) = 1,    r >= 1    file order   0, counted      NDCG@k = 0
-                    else 1 / log2(i)
-letor3    2^r - 1   as letor4           r >= 1    file order   0, counted      NDCG@k = P@k = 0
-mslr      2^r - 1   as letor4           r >= 2    file order   0, counted      as letor4
-trec      r         1 / log2(i + 1)     r >= 1    document id  0, counted      pads with zeros
-standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded        pads with zeros
-========  ========  ==================  ========  ===========  ==============  =================
-
-Under ``trec``, scores are compared as float32 and tied documents are ordered by descending id,
-compared as byte strings; under ``standard``, a measure is averaged over the permutations of tied
-documents. The LETOR tools define grades 0 to 2 (``letor3``, ``letor4``) and 0 to 4 (``mslr``);
-other grades extend them here. LightGBM and XGBoost count a query without relevant documents as 1.
-"""
+"""The conventions in which ranking measures are computed; `dranking.metrics` tabulates them."""
 
 from __future__ import annotations
 
@@ -35,28 +15,28 @@ DEFAULT_CONVENTION = "standard"
 
 @dataclass(frozen=True)
 class Convention:
-    """What the formulas of the measures leave open.
+    """The choices that the formulas of ranking measures leave open.
 
     Attributes
     ----------
     name
-        How the command line calls it.
+        Name of the convention on the command line.
     gain
-        Of a document of grade r: ``exponential`` is 2^r - 1, ``linear`` is r. A grade below 0
-        gains nothing.
+        Gain of grade r: ``exponential`` is 2^r - 1, ``linear`` is r. A grade below 0 gains nothing.
     discount
-        At rank i: ``log2`` is 1 / log2(i + 1); ``letor`` is 1 for ranks 1 and 2, then 1 / log2(i).
+        Discount of rank i: ``log2`` is 1 / log2(i + 1); ``letor`` is 1 for ranks 1 and 2, then
+        1 / log2(i).
     relevant_from
         Lowest grade that precision, AP, reciprocal rank and AUC take as relevant.
     ties
-        Documents with equal scores: ``file`` order, ``doc_id`` descending, or ``average`` over
-        their permutations.
+        Order of documents with equal scores: ``file`` order, ``doc_id`` descending, or ``average``
+        over their permutations.
     excludes_irrelevant
-        Whether a query without any relevant document is left out; otherwise it scores 0.
+        Whether means exclude a query without relevant documents; otherwise such a query scores 0.
     ndcg_pads
-        Whether NDCG@k of a list shorter than k is that of the whole list; otherwise it is 0.
+        Whether NDCG@k of a list shorter than k is the NDCG of the whole list; otherwise it is 0.
     precision_pads
-        Whether P@k of a list shorter than k divides by k; otherwise it is 0.
+        Whether P@k of a list shorter than k divides by k; otherwise P@k is 0.
     """
 
     name: str
@@ -69,7 +49,7 @@ class Convention:
     precision_pads: bool
 
     def gains(self, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Gain of each grade, in the same shape."""
+        """Gain of each grade, in the shape of `relevance`."""
         grades = np.maximum(relevance, 0.0)
         return np.asarray(np.exp2(grades) - 1.0 if self.gain == "exponential" else grades)
 
@@ -128,12 +108,12 @@ CONVENTIONS: dict[str, Convention] = {
 
 
 def get_convention(name: str | Convention = DEFAULT_CONVENTION) -> Convention:
-    """Look up a convention by name, in any case; a `Convention` passes through.
+    """Look up a convention by name, in upper or lower case; a `Convention` is returned unchanged.
 
     Raises
     ------
     UsageError
-        If there is none of that name.
+        If there is no convention of that name.
     """
     if isinstance(name, Convention):
         return name

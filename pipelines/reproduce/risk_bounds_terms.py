@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dranking as dr
+from dranking.bounds.caps import Caps
 from dranking.bounds.formulas import RiskBound, Version
-from dranking.bounds.report import Caps, risk_bounds
+from dranking.bounds.report import risk_bounds
 from dranking.data.blocks import QueryBlock
 from dranking.losses.listwise import ArgmaxHinge, ListLoss, SumHinge
 from dranking.losses.margins import MarginRule, margin_targets, pair_risks

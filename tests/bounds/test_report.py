@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.bounds.report import Caps, risk_bounds
+from dranking.bounds.caps import Caps
+from dranking.bounds.report import risk_bounds
 from dranking.bounds.sample import measure_sample
 from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs
 from dranking.rankers.linear.model import LinearModel

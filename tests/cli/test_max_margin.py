@@ -11,7 +11,8 @@ import pytest
 from typer.main import get_command
 
 import dranking as dr
-from dranking.bounds.report import Caps, risk_bounds
+from dranking.bounds.caps import Caps
+from dranking.bounds.report import risk_bounds
 from dranking.cli.app import app
 
 Call = Callable[..., tuple[int, str, str]]

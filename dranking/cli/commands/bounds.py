@@ -83,7 +83,7 @@ def bounds(
 
 def parse_caps(options: CapOptions) -> Any:
     """The caps as the library takes them."""
-    from dranking.bounds.report import Caps
+    from dranking.bounds.caps import Caps
 
     sizes = None
     if options.level_sizes is not None:

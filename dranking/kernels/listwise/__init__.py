@@ -1,1 +1,4 @@
-"""Losses over whole rankings."""
+"""Losses over whole rankings: most violated rankings, linear assignment, a simplex solver.
+
+The mathematics is in ``dranking/rankers/max_margin/THEORY.md``.
+"""

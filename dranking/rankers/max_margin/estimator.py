@@ -319,7 +319,7 @@ class MaxMarginRanker(LinearRanker):
 
 def levels_of(dataset: Dataset, executor: Executor) -> int:
     """One more than the highest grade of a data set, and 2 at least."""
-    highest: float = max(map_labels(highest_grade, dataset, executor))
+    highest: float = max(map_labels(highest_grade, dataset, executor), default=0.0)
     return max(2, math.ceil(highest) + 1)
 
 
