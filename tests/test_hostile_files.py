@@ -18,12 +18,12 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
-from dranking.data.statistics.store import StatisticsDataset
+from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.cluster.connect import _address_in
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.export.formats import export_model, import_model
-from dranking.files.array_folder import file_checksum
+from dranking.files.checksums import file_checksum
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.max_margin.cutting_planes import BundleCheckpoint, Planes, Round
 from dranking.retrain.config import load_config

@@ -9,7 +9,7 @@ import numpy as np
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.letor.dataset import read_letor
+from dranking.data.letor.reader import read_letor
 from dranking.data.letor.text_source import NullPolicy
 from dranking.data.open import PathLike, as_paths, data_form, open_dataset
 from dranking.data.scaling import Normalize, scaled

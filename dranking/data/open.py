@@ -58,7 +58,7 @@ def open_dataset(
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: this is for text, but {paths[0]} is {form}.")
     if form == "directory":
-        from dranking.data.statistics.store import StatisticsDataset, is_statistics
+        from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
         from dranking.data.store.dataset import StoredDataset
 
         return StatisticsDataset(paths[0]) if is_statistics(paths[0]) else StoredDataset(paths[0])
@@ -66,7 +66,7 @@ def open_dataset(
         from dranking.data.parquet.dataset import ParquetDataset
 
         return ParquetDataset(paths)
-    from dranking.data.letor.dataset import read_letor
+    from dranking.data.letor.reader import read_letor
     from dranking.data.tables.feature_names import default_feature_names
     from dranking.data.tables.in_memory import MemoryDataset
 

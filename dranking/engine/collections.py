@@ -14,7 +14,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.ids import as_ids, row_place
-from dranking.data.tables.values import as_float32, feature_error
+from dranking.data.tables.numeric_values import as_float32, feature_error
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import get_executor
 from dranking.errors import DataError, UsageError

@@ -1,1 +1,18 @@
-"""What every layer writes files with: commits, JSON, checksums, redaction, settings by name."""
+"""Files that every layer writes: whole or not at all, checked as they are read, without secrets.
+
+| module | what it is for | who uses it |
+| --- | --- | --- |
+| `commit` | temporary name, fsync, rename; leftovers of killed processes | all that is written |
+| `json_files` | JSON of bounded size whose every flaw is a ValueError | manifests, models, registry |
+| `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |
+| `manifests` | validated ``manifest.json`` of a directory | data sets, statistics, array folders |
+| `verified_folder` | a block's files against the checksums in the manifest | data sets, statistics |
+| `array_folder` | .npy files and facts in one directory | collections, bilinear models, checkpoints |
+| `redaction` | texts without credentials | logs, reports, errors, registry |
+| `key_values` | settings written as ``key=value`` | command line, retrain's configuration |
+
+Every directory of the project holds a ``manifest.json`` whose "format" begins with ``dranking-``;
+the manifest is written last, and a directory without one is never overwritten. This layer imports
+`dranking.errors` alone. Formats that one kind of directory has to itself lie with that kind: Zarr
+arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
+"""

@@ -1,4 +1,8 @@
-"""Directories of named arrays: one .npy file each, their checksums in the manifest. No pickle."""
+"""Array folders: a directory of named arrays, one .npy file each, with checksums in the manifest.
+
+``manifest.json`` holds "format" (``dranking-<kind>``), "schema_version", "files" (the CRC-32C of
+every ``<name>.npy``) and the facts of the caller. Nothing is pickled.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,25 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from dranking.errors import DataError
-from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory, restore_interrupted
-from dranking.files.json_files import read_json
-from dranking.files.zarr_chunks import checksum
+from dranking.files.checksums import Checksum, file_checksum
+from dranking.files.commit import (
+    FORMAT_PREFIX,
+    MANIFEST_NAME,
+    AnyPath,
+    manifest_format,
+    new_directory,
+    restore_interrupted,
+)
+from dranking.files.manifests import DirectoryKind, read_manifest
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 ARCHIVE_ERRORS = (
     OSError,
@@ -32,7 +44,16 @@ ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What reading an archive of arrays (.npz) raises that is none, damaged, or made to do harm."""
+"""What reading an .npz file raises if the file is damaged, hostile, or no such file at all."""
+
+
+class _ArrayFolderManifest(BaseModel):
+    """Content of ``manifest.json``; every further entry is a fact of the caller."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+    format: str
+    schema_version: Literal[1] = SCHEMA_VERSION
+    files: dict[Annotated[str, Field(pattern=r"^[^/]+\.npy$")], Checksum]
 
 
 def write_arrays(
@@ -43,25 +64,26 @@ def write_arrays(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write a directory, whole or not at all.
+    """Write an array folder, whole or not at all.
 
     Parameters
     ----------
     path
         Directory to write.
     kind
-        What it is, such as "collection"; the manifest's format is ``dranking-<kind>``.
+        The folder's kind, such as "collection"; the manifest's format is ``dranking-<kind>``.
     facts
-        What JSON can hold.
+        Further entries of the manifest; values that JSON can hold.
     arrays
-        Numbers, by name.
+        Arrays by name; any shape and dtype but objects.
     overwrite
         Replace a directory that exists.
 
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, or it is not the project's.
+        If the path exists and `overwrite` is false, if the directory there is not the project's,
+        or if the disk is full.
     """
     with new_directory(path, overwrite=overwrite) as folder:
         files = {}
@@ -70,7 +92,7 @@ def write_arrays(
             np.save(file, array, allow_pickle=False)
             files[file.name] = file_checksum(file)
         manifest = {
-            "format": f"dranking-{kind}",
+            "format": FORMAT_PREFIX + kind,
             "schema_version": SCHEMA_VERSION,
             "files": files,
             **facts,
@@ -78,32 +100,35 @@ def write_arrays(
         (folder / MANIFEST_NAME).write_text(json.dumps(manifest, ensure_ascii=False) + "\n")
 
 
-def is_array_directory(path: AnyPath, kind: str) -> bool:
-    """Whether a directory says that it is of a kind."""
-    try:
-        content = read_json(Path(path) / MANIFEST_NAME)
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("format") == f"dranking-{kind}"
+def is_array_folder(path: AnyPath, kind: str) -> bool:
+    """Whether a directory's manifest says that it is an array folder of this kind."""
+    return manifest_format(Path(path)) == FORMAT_PREFIX + kind
 
 
 def read_arrays(path: AnyPath, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read the facts and the arrays of a directory, each verified.
+    """Read the facts and the arrays of an array folder, and compare every file's checksum.
 
     Returns
     -------
-    Facts, and read-only arrays that lie in memory as they are used.
+    facts
+        Entries of the manifest that `write_arrays` was given.
+    arrays
+        Arrays by name: read-only, mapped into memory, so that only the parts in use are read.
 
     Raises
     ------
     DataError
-        If the directory is not there, of another kind, newer, or damaged.
+        If there is no such folder, or if it is of another kind, of a newer schema, or damaged.
     """
     root = Path(path)
     restore_interrupted(root)
-    facts = _read_manifest(root, kind)
+    manifest, _ = read_manifest(
+        root,
+        _ArrayFolderManifest,
+        DirectoryKind(kind, FORMAT_PREFIX + kind, SCHEMA_VERSION, "make it anew"),
+    )
     arrays = {}
-    for name, expected in facts.pop("files").items():
+    for name, expected in manifest.files.items():
         file = root / name
         try:
             found = file_checksum(file)
@@ -115,18 +140,21 @@ def read_arrays(path: AnyPath, kind: str) -> tuple[dict[str, Any], dict[str, NDA
             raise DataError(
                 f"{root} is damaged: {name} ({why}). Restore it from a copy, or make it anew."
             ) from error
-    return facts, arrays
+    return dict(manifest.model_extra or {}), arrays
 
 
 def csr_of(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any:
-    """The CSR array of indptr, indices and data; every number is looked at, none is copied.
+    """Make a CSR array of the arrays `indptr`, `indices` and `data`, without copying them.
+
+    Every entry is checked, because compiled code trusts the pointers.
 
     Raises
     ------
     KeyError
-        If one of them is not there.
+        If one of the arrays is missing.
     ValueError
-        If they point outside of their arrays, are of other types, or data is not finite.
+        If a pointer or an index is out of bounds, an array has a wrong dtype, or an entry of
+        `data` is not finite.
     """
     from scipy import sparse
 
@@ -140,39 +168,8 @@ def csr_of(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any:
     return matrix
 
 
-def file_checksum(file: Path) -> str:
-    """CRC-32C of a file as 8 hex digits."""
-    if not file.stat().st_size:
-        return checksum(b"")
-    return checksum(np.memmap(file, dtype=np.uint8, mode="r"))
-
-
 def _load(file: Path) -> NDArray[Any]:
-    """The array in a file, as it lies there."""
     array = np.load(file, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise ValueError("is an archive, not an array")
     return array
-
-
-def _read_manifest(root: Path, kind: str) -> dict[str, Any]:
-    file = root / MANIFEST_NAME
-    try:
-        content = read_json(file)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
-    except ValueError as error:
-        raise DataError(f"{file}: {error}.") from error
-    if not isinstance(content, dict) or content.pop("format", None) != f"dranking-{kind}":
-        raise DataError(f"{root}: this is no {kind} of dranking.")
-    version = content.pop("schema_version", None)
-    if version != SCHEMA_VERSION:
-        raise DataError(
-            f"{root}: schema {version} of a {kind} is not the one this dranking reads "
-            f"({SCHEMA_VERSION}); upgrade dranking, or make it anew."
-        )
-    files = content.get("files")
-    named = isinstance(files, dict) and all("/" not in n and n.endswith(".npy") for n in files)
-    if not named:
-        raise DataError(f"{file}: 'files' does not name the arrays; restore it from a copy.")
-    return content

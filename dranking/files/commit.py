@@ -209,6 +209,20 @@ def restore_interrupted(path: AnyPath) -> None:
                 return
 
 
+def manifest_format(directory: Path) -> str | None:
+    """Entry "format" of a directory's manifest; None if there is no readable manifest."""
+    try:
+        content = read_json(directory / MANIFEST_NAME)
+    except (OSError, ValueError):
+        return None
+    return str(content.get("format")) if isinstance(content, dict) else None
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether a directory has a manifest of the project, of any version."""
+    return (manifest_format(directory) or "").startswith(FORMAT_PREFIX)
+
+
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
     """A free temporary path and its suffix; what is left at the path in the end is removed."""
@@ -324,15 +338,6 @@ def _is_alive(pid: int, suffix: str) -> bool:
     except (OSError, OverflowError):
         return True
     return True
-
-
-def _is_ours(directory: Path) -> bool:
-    """Whether a directory has a manifest of the project's, of whatever version."""
-    try:
-        content = read_json(directory / MANIFEST_NAME)
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and str(content.get("format")).startswith(FORMAT_PREFIX)
 
 
 def _remove(path: Path) -> None:

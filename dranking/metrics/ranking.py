@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.runs import checked_scores, trec_order
+from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError
 from dranking.kernels import metrics as kernels
 from dranking.kernels.machine.compile import frozen

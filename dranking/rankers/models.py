@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dranking.files.array_folder import is_array_directory
+from dranking.files.array_folder import is_array_folder
 from dranking.files.commit import AnyPath
 from dranking.rankers.bilinear.model import KIND, BilinearModel, load_bilinear_model
 from dranking.rankers.linear import model as linear
@@ -26,4 +26,4 @@ def load_model(path: AnyPath) -> LinearModel | BilinearModel:
 
 def is_bilinear(path: AnyPath) -> bool:
     """Whether a path is that of a bilinear model."""
-    return Path(path).is_dir() and is_array_directory(path, KIND)
+    return Path(path).is_dir() and is_array_folder(path, KIND)

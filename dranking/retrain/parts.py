@@ -18,18 +18,18 @@ import numpy as np
 
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
-from dranking.data.digits import digits_ranking
+from dranking.data.digits_ranking import digits_ranking
 from dranking.data.ingest import ingest
 from dranking.data.open import data_form
 from dranking.data.scaling import FeatureMoments, Normalize, feature_moments, scaled, standard_of
-from dranking.data.statistics.changes import expire_statistics
-from dranking.data.statistics.store import StatisticsDataset, is_statistics
+from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
+from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
 from dranking.errors import DataError, TryAgainError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
-from dranking.files.verified import OlderSchemaError
+from dranking.files.manifests import OlderSchemaError
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
 from dranking.retrain.config import DataConfig
 from dranking.retrain.drift import Edges, Profile, parse_profile, profile_edges, profile_of

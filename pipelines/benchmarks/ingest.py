@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from dranking.data.ingest import ingest
-from dranking.data.letor.dataset import read_letor
+from dranking.data.letor.reader import read_letor
 from pipelines.benchmarks.harness import (
     Figure,
     Sample,

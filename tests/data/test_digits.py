@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import load_digits
 
-from dranking.data.digits import digits_ranking
+from dranking.data.digits_ranking import digits_ranking
 
 IMAGES, DIGITS = load_digits(return_X_y=True)
 SQUARES = (IMAGES**2).sum(axis=1)

@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.runs import document_ids, write_predictions_parquet, write_trec_run
+from dranking.data.prediction_files import document_ids, write_predictions_parquet, write_trec_run
 from dranking.errors import DataError, UsageError
 
 

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dranking.data.statistics.store import StatisticsDataset
+from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.linear.model import load_model
 from dranking.retrain import parts as parts_module

@@ -54,7 +54,7 @@ def predict_collection(
     path: Path, docs: Path, queries: Path | None, output: Path, top: int, tag: str, overwrite: bool
 ) -> dict[str, Any]:
     """Write the best documents of each query; returns what was written."""
-    from dranking.data.runs import write_predictions_parquet, write_trec_run
+    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.bilinear.evaluation import best_blocks
 
     form = "parquet" if output.suffix == ".parquet" else "trec"

@@ -105,7 +105,7 @@ def predict(
 ) -> None:
     """Score documents: parquet where the output ends in .parquet, else a TREC run file."""
     from dranking.data.open import open_dataset
-    from dranking.data.runs import write_predictions_parquet, write_trec_run
+    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
 

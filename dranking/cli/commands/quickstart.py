@@ -10,7 +10,7 @@ import typer
 
 from dranking.cli.options import Json
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.data.digits import N_PIXELS, Judged, digits_ranking
+from dranking.data.digits_ranking import N_PIXELS, Judged, digits_ranking
 
 METRICS = ("ndcg@10", "map", "p@10")
 LAMBDAS = tuple(2.0**e for e in range(-4, 21, 4))

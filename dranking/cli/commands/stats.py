@@ -15,7 +15,7 @@ from dranking.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
-    from dranking.data.statistics.store import StatisticsDataset
+    from dranking.data.statistics.dataset import StatisticsDataset
 
 stats = typer.Typer(
     help="Keep per-query statistics, from which select and train rankrls run without the data.",
@@ -94,7 +94,7 @@ def expire(
     as_json: Json = False,
 ) -> None:
     """Drop old queries, by block or by time."""
-    from dranking.data.statistics.changes import expire_statistics
+    from dranking.data.statistics.write_append_expire import expire_statistics
 
     numbers = names_in(blocks)
     if not all(number.isdecimal() for number in numbers):

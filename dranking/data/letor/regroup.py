@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import block_boundaries
-from dranking.data.letor.queries import query_keys
-from dranking.data.letor.rows import RowBuffer, empty_table
+from dranking.data.letor.row_buffer import RowBuffer, empty_table
+from dranking.data.letor.seen_queries import query_keys
 from dranking.errors import UsageError
 from dranking.kernels.text.tokenizer import TokenTable
 

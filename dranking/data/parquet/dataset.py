@@ -20,10 +20,10 @@ from dranking.data.parquet.schema import (
     recorded_transforms,
     transforms_metadata,
 )
-from dranking.data.tables.flat import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, rows_to_block
-from dranking.data.tables.grouping import QueryScan, check_adjacent
+from dranking.data.tables.columns import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, rows_to_block
 from dranking.data.tables.ids import as_ids, check_no_null
-from dranking.data.tables.values import arrow_numbers
+from dranking.data.tables.numeric_values import arrow_numbers
+from dranking.data.tables.query_rows import QueryScan, check_adjacent
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, atomic_path
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from dranking.data.tables.flat import Layout, Roles, find_layout, value_type
+from dranking.data.tables.columns import Layout, Roles, find_layout, value_type
 from dranking.data.tables.ids import is_text
 from dranking.data.transforms import QueryMinMax, Standard, Transform
 from dranking.errors import DataError

@@ -1,13 +1,15 @@
-"""Reading the folder of one block, every file verified."""
+"""Reading the folder of one block; every file is verified."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.parquet as pq
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock, canonical_csr
@@ -20,8 +22,9 @@ from dranking.data.store.manifest import (
     DatasetManifest,
     IdType,
 )
-from dranking.files.verified import VerifiedFolder
-from dranking.files.zarr_chunks import DamagedFileError, read_rows
+from dranking.data.store.zarr_arrays import read_array, read_rows, verified_chunk
+from dranking.files.checksums import Bytes, DamagedFileError
+from dranking.files.verified_folder import Value, VerifiedFolder
 
 
 def read_block(
@@ -63,8 +66,8 @@ def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Arra
 class _BlockReader(VerifiedFolder):
     """Verified access to the files of one block.
 
-    What is not as the writer makes it is refused even where its checksum is right: the kernels
-    trust the pointers they are given.
+    Content that the writer never produces is refused even if its checksum is right, because the
+    kernels trust the pointers they are given.
     """
 
     def __init__(self, root: Path, manifest: DatasetManifest, index: int) -> None:
@@ -74,16 +77,16 @@ class _BlockReader(VerifiedFolder):
         self._entry = entry
 
     def documents(self) -> pa.Table:
-        """A row for each document."""
-        table = self.table(DOCUMENTS_FILE)
+        """Table with one row per document."""
+        table = self._table(DOCUMENTS_FILE)
         if len(table) != self._entry.n_documents:
             raise self.damaged(DOCUMENTS_FILE, f"has {len(table)} rows, unlike the manifest says")
         self._check_numbers(DOCUMENTS_FILE, table, relevance=pa.float64())
         return table
 
     def queries(self) -> pa.Table:
-        """A row for each query."""
-        table = self.table(QUERIES_FILE)
+        """Table with one row per query."""
+        table = self._table(QUERIES_FILE)
         if len(table) != self._entry.n_queries:
             raise self.damaged(QUERIES_FILE, f"has {len(table)} rows, unlike the manifest says")
         has_weights = "weight" in table.schema.names
@@ -103,10 +106,10 @@ class _BlockReader(VerifiedFolder):
         shape = (entry.n_features, entry.n_documents)
         chunk = manifest.features_per_chunk
         if columns is None and entry.n_features == n_features:
-            values = self.array(FEATURES, shape, np.float32, chunk)
+            values = self._array(FEATURES, shape, np.float32, chunk)
         else:
             rows = _checked_columns(columns, n_features)
-            values = self.guarded(FEATURES, lambda read: read_rows(read, rows, shape, chunk))
+            values = self._explained(FEATURES, lambda read: read_rows(read, rows, shape, chunk))
         if entry.n_null and manifest.null_fill is not None:
             fill = np.asarray(manifest.null_fill, np.float32)
             fill = fill if columns is None else fill[columns]
@@ -115,17 +118,17 @@ class _BlockReader(VerifiedFolder):
         return values.T
 
     def csr(self, columns: NDArray[np.intp] | None) -> sparse.csr_array:
-        """(n_documents, n_columns) CSR array of float32, its indices sorted."""
+        """(n_documents, n_columns) CSR array of float32 with sorted indices."""
         manifest, entry = self._manifest, self._entry
         n_features = len(manifest.feature_names)
         chunk = manifest.values_per_chunk
         names = zip(SPARSE_ARRAYS, (np.int64, np.int32, np.float32), strict=True)
         lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
         indptr, indices, data = (
-            self.array(name, (length,), dtype, chunk)
+            self._array(name, (length,), dtype, chunk)
             for (name, dtype), length in zip(names, lengths, strict=True)
         )
-        self.guarded(SPARSE_ARRAYS[0], lambda _: _check_csr(indptr, indices, n_features))
+        self._explained(SPARSE_ARRAYS[0], lambda _: _check_csr(indptr, indices, n_features))
         if entry.n_null and manifest.null_fill is not None:
             null = np.isnan(data)
             data[null] = np.asarray(manifest.null_fill, np.float32)[indices[null]]
@@ -138,8 +141,34 @@ class _BlockReader(VerifiedFolder):
             part.flags.writeable = False
         return features
 
+    def _table(self, name: str) -> pa.Table:
+        return self.parsed(
+            name, "parquet", lambda source: pq.ParquetFile(source).read(use_threads=False)
+        )
+
+    def _array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, chunk: int) -> Any:
+        """A whole array, in chunks of `chunk` entries along the first axis."""
+        return self._explained(name, lambda read: read_array(read, shape, dtype, chunk))
+
+    def _explained(self, array: str, read: Callable[[Callable[[str], Bytes]], Value]) -> Value:
+        """Run `read` on an array's verified chunks; the error of a damaged chunk names it."""
+        current = array
+
+        def chunk(name: str) -> Bytes:
+            nonlocal current
+            current = f"{array}/{name}"
+            return verified_chunk(self.content(current), self._checksums[current])
+
+        try:
+            return read(chunk)
+        except DamagedFileError as error:
+            raise self.damaged(current, f"is not what was written, {error}") from error
+        except MemoryError as error:
+            why = "needs more memory than there is, if its manifest entry is right"
+            raise self.damaged(current, why) from error
+
     def _check_numbers(self, name: str, table: pa.Table, **types: pa.DataType) -> None:
-        """Raise DataError unless a table has these columns, with a value in every row."""
+        """Raise DataError unless a table has these columns, without nulls."""
         for column, kind in types.items():
             if column not in table.schema.names or table.schema.field(column).type != kind:
                 raise self.damaged(name, f"has no column {column} of {kind}")
@@ -148,10 +177,10 @@ class _BlockReader(VerifiedFolder):
 
 
 def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_features: int) -> None:
-    """Raise DamagedFileError unless pointers and indices stay inside of their arrays."""
+    """Raise DamagedFileError unless pointers and indices stay inside their arrays."""
     rising = indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
     if not rising or (len(indices) and not 0 <= indices.min() <= indices.max() < n_features):
-        raise DamagedFileError("it points outside of the values or features")
+        raise DamagedFileError("it points outside the values or features")
 
 
 def _numbers(table: pa.Table, name: str) -> Any:

@@ -22,8 +22,9 @@ from dranking.data.store.manifest import (
     IdType,
     block_path,
 )
+from dranking.data.store.zarr_arrays import write_array
 from dranking.errors import DataError
-from dranking.files.zarr_chunks import checksum, write_array
+from dranking.files.checksums import checksum
 
 MAX_SPARSE_FEATURES = 2**31 - 1
 

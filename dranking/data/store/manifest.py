@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -18,14 +18,15 @@ from pydantic import (
 )
 
 from dranking.data.blocks import BlockInfo
+from dranking.data.store.zarr_arrays import chunk_name, n_chunks
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Standard, Transform
-from dranking.files.verified import Kind, read_manifest
-from dranking.files.zarr_chunks import chunk_name, n_chunks
+from dranking.files.checksums import Checksum
+from dranking.files.manifests import DirectoryKind, read_manifest
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 1
-KIND: Final = Kind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew")
+KIND: Final = DirectoryKind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew")
 
 FEATURES = "features"
 SPARSE_ARRAYS = ("indptr", "indices", "data")
@@ -39,7 +40,6 @@ MAX_CHUNK_BYTES = 2**31 - 1
 """What the compressor takes; a manifest that says more is not one of ours."""
 
 IdType: TypeAlias = Literal["int64", "string"]
-Checksum: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -189,5 +189,5 @@ def manifest_json(manifest: BaseModel) -> str:
 
 
 def load_manifest(directory: Path) -> tuple[DatasetManifest, str]:
-    """Read the manifest of a data set directory; see `dranking.files.verified.read_manifest`."""
+    """Read the manifest of a data set directory; see `dranking.files.manifests`."""
     return read_manifest(directory, DatasetManifest, KIND)

@@ -14,8 +14,7 @@ from scipy import sparse
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.schema import recorded_transforms
-from dranking.data.tables.feature_names import check_feature_names, default_feature_names
-from dranking.data.tables.flat import (
+from dranking.data.tables.columns import (
     QID,
     RELEVANCE,
     Roles,
@@ -24,9 +23,9 @@ from dranking.data.tables.flat import (
     find_layout,
     rows_to_block,
 )
-from dranking.data.tables.grouping import check_adjacent, run_starts
+from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
-from dranking.data.tables.values import (
+from dranking.data.tables.numeric_values import (
     Flaw,
     as_float32,
     as_numbers,
@@ -35,6 +34,7 @@ from dranking.data.tables.values import (
     feature_error,
     is_number,
 )
+from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 

@@ -17,7 +17,8 @@ from scipy import sparse
 from dranking.data.tables.ids import as_ids
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, problems_in
-from dranking.files.array_folder import csr_of, file_checksum, read_arrays, write_arrays
+from dranking.files.array_folder import csr_of, read_arrays, write_arrays
+from dranking.files.checksums import file_checksum
 from dranking.files.commit import MANIFEST_NAME, AnyPath, restore_interrupted
 
 KIND = "collection"

@@ -14,7 +14,7 @@ from dranking.data.texts.collection import (
 )
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
-from dranking.files.array_folder import ARCHIVE_ERRORS, is_array_directory
+from dranking.files.array_folder import ARCHIVE_ERRORS, is_array_folder
 from dranking.files.commit import AnyPath
 
 COLUMNS = ("id", "text", "label")
@@ -56,7 +56,7 @@ def open_collection(
             return collection(sparse.load_npz(source))
         except ARCHIVE_ERRORS as error:
             raise DataError(f"{source}: no sparse matrix of SciPy ({error}).") from error
-    if is_array_directory(source, KIND):
+    if is_array_folder(source, KIND):
         return load_collection(source)
     raise DataError(
         f"{source}: no collection: wanted is a directory of one, a parquet table with the column "

@@ -18,8 +18,8 @@ from dranking.data.texts.collection import Collection, check_same_words
 from dranking.data.texts.preferences import Preferences, check_rows, same_class
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DataError, UsageError
+from dranking.files.checksums import checksum
 from dranking.files.commit import AnyPath
-from dranking.files.zarr_chunks import checksum
 from dranking.kernels.bilinear.shrinkage import Groups, entrywise, normwise
 from dranking.kernels.bilinear.steps import Steps
 from dranking.rankers.bilinear.model import BilinearModel

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.statistics.changes import append_statistics, write_statistics
+from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import as_times
-from dranking.data.statistics.store import StatisticsDataset
+from dranking.data.statistics.write_append_expire import append_statistics, write_statistics
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from dranking.data.letor.dataset import read_letor
+from dranking.data.letor.reader import read_letor
 from dranking.errors import DataError
 from tests.data.letor.letor_files import NUMBERS, texts
 from tests.reference import letor as reference

@@ -9,8 +9,8 @@ import tempfile
 import numpy as np
 import pytest
 
-from dranking.data.letor import rows as letor_rows
-from dranking.data.letor.dataset import read_letor
+from dranking.data.letor import row_buffer as letor_rows
+from dranking.data.letor.reader import read_letor
 from dranking.errors import DataError, UsageError
 
 if sys.version_info >= (3, 14):

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 
 from dranking.data.open import open_dataset
 from dranking.data.scaling import scaled
-from dranking.data.statistics.changes import (
+from dranking.data.statistics.dataset import StatisticsDataset
+from dranking.data.statistics.manifest import QUERY_TABLE
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.data.statistics.query_times import as_times
+from dranking.data.statistics.row_files import RowFile, write_rows
+from dranking.data.statistics.write_append_expire import (
     append_statistics,
     expire_statistics,
     write_statistics,
 )
-from dranking.data.statistics.files import QUERY_TABLE
-from dranking.data.statistics.per_query import QueryStatistics
-from dranking.data.statistics.query_times import as_times
-from dranking.data.statistics.store import StatisticsDataset
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files.row_files import RowFile, write_rows
-from dranking.files.zarr_chunks import DamagedFileError, checksum
+from dranking.files.checksums import DamagedFileError, checksum
 from tests.data.store.stored import everything_in, query_blocks, simple_block
 
 

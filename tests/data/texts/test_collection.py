@@ -61,7 +61,7 @@ def test_damage_is_found(tmp_path):
     manifest = tmp_path / "docs" / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "files": {"../secret.npy": "0"}}))
-    with pytest.raises(DataError, match="does not name the arrays"):
+    with pytest.raises(DataError, match=r"files.../secret.npy.*should match"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "schema_version": 9}))
     with pytest.raises(DataError, match="schema 9"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dranking.data.letor.rows import RowBuffer
+from dranking.data.letor.row_buffer import RowBuffer
 from dranking.kernels.text.decimals import round_to_float32, scan_decimal
 from dranking.kernels.text.tokenizer import scatter_rows
 

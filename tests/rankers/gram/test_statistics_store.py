@@ -13,7 +13,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.open import open_dataset
-from dranking.data.statistics.changes import expire_statistics
+from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.data.transforms import Standard
 from dranking.engine.executor import ThreadExecutor

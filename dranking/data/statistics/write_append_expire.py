@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.data.statistics.files import StatisticsEntry, StatisticsManifest, write_folder
+from dranking.data.statistics.block_folder import write_block
+from dranking.data.statistics.dataset import StatisticsDataset
+from dranking.data.statistics.manifest import StatisticsEntry, StatisticsManifest
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
-from dranking.data.statistics.store import StatisticsDataset
 from dranking.data.store.manifest import manifest_json
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, TryAgainError, UsageError
@@ -188,7 +189,7 @@ def _written(
             entries.append(block)
         elif block.n_queries:
             _check_alike(block, facts)
-            entries.append(write_folder(directory, number, block))
+            entries.append(write_block(directory, number, block))
             number += 1
     if not entries:
         raise DataError("there are no queries to keep statistics of: the input is empty.")

@@ -1,8 +1,8 @@
-"""Files of rows: float64 arrays of one shape, compressed one by one, and read one by one.
+"""Files of rows: float64 arrays of one shape, each compressed and read on its own.
 
-What does not become much shorter is kept as it is: decoding takes longer than reading it. Behind
-the rows stands an index, the bytes and the CRC-32C of each. Whoever keeps the checksum of the index
-knows of every row whether it is as it was written, and in its place.
+A row that compression hardly shortens is stored as it is, because decoding takes longer than
+reading. The rows are followed by an index: size and CRC-32C of every row, (n_rows, 2) little-endian
+uint64. The checksum of the index, kept elsewhere, therefore verifies every row and its place.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.files.zarr_chunks import CODEC, DamagedFileError, checksum, decode_chunk
+from dranking.data.store.zarr_arrays import CODEC, decode_chunk
+from dranking.files.checksums import DamagedFileError, checksum
 
 Array = NDArray[np.float64]
 
 WORTH_DECODING = 0.8
-"""Rows that compress to more than this share are kept as they are: a core decodes 2.5 GB/s, and
-copies 14."""
+"""Rows that compress to more than this share of their size are stored uncompressed: a core decodes
+2.5 GB/s but copies 14 GB/s."""
 
 _NUMBER = 8  # bytes
 _INDEX_ENTRY = 2 * _NUMBER
 
 
 class _Index(NamedTuple):
-    """(n_rows,) where the content of each row starts and ends, and its CRC-32C."""
+    """(n_rows,) first byte, end and CRC-32C of each row's content."""
 
     starts: NDArray[np.uint64]
     ends: NDArray[np.uint64]
@@ -39,6 +40,13 @@ class _Index(NamedTuple):
 
 def write_rows(file: Path, rows: Iterable[Array]) -> str:
     """Write rows, one at a time.
+
+    Parameters
+    ----------
+    file
+        File to write.
+    rows
+        float64 arrays of one shape; at least one.
 
     Returns
     -------
@@ -59,18 +67,18 @@ def write_rows(file: Path, rows: Iterable[Array]) -> str:
 
 
 class RowFile:
-    """Reads rows of a file of `write_rows`.
+    """Reads single rows of a file that `write_rows` wrote.
 
     Parameters
     ----------
     file
         The file.
     n_rows
-        All its rows.
+        Number of rows in the file.
     shape
-        Of a row.
+        Shape of a row.
     index_checksum
-        What `write_rows` returned.
+        The checksum that `write_rows` returned.
     """
 
     def __init__(
@@ -81,16 +89,16 @@ class RowFile:
         self._index: _Index | None = None
 
     def read(self, wanted: Iterable[int]) -> Iterator[Array]:
-        """Read some rows, from 0, in the order given, and only these.
+        """Read some rows, counted from 0, in the order of `wanted`, and no others.
 
         Yields
         ------
-        (*shape,) float64, maybe read-only.
+        (*shape,) float64, possibly read-only.
 
         Raises
         ------
         DamagedFileError
-            If the index or a row is not what was written.
+            If the index or a row differs from what was written.
         OSError
             If the file cannot be read.
         """

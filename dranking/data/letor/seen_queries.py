@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dranking.data.letor.flaws import Flaw
+from dranking.data.letor.invalid_lines import Flaw
 from dranking.kernels.text.tokenizer import TokenTable
 
 

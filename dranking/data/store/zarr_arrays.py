@@ -1,12 +1,12 @@
-"""Zarr v3 arrays in a folder: written and read a chunk at a time, every chunk verified.
+"""Arrays in the Zarr v3 format, one chunk at a time, every chunk verified.
 
-The format is Zarr's and any Zarr reader opens it; the chunks are coded here because zarr's own
-scheduling costs more than decoding them: 8 milliseconds for a block of 8,192 x 136 against 3.9
-(and 25 against 9 for writing), on one core. A chunk Zarr finds missing reads as fill values
-without any error; here it is an error.
+Any Zarr reader opens these arrays. The chunks are coded here because zarr's scheduling costs more
+than the decoding: a block of 8,192 x 136 takes zarr 8 ms to read and 25 ms to write, this module
+3.9 ms and 9 ms (one core). Zarr also reads a missing chunk as fill values, without an error; here a
+missing chunk is an error.
 
-An array is chunked along its first axis only. The chunks' checksums are also kept in the manifest,
-so that a chunk that is whole but belongs elsewhere is found too.
+An array is chunked along its first axis only. The manifest holds the chunks' checksums too, so
+that an undamaged chunk in the wrong place is noticed.
 """
 
 from __future__ import annotations
@@ -21,51 +21,44 @@ import numpy as np
 from numcodecs import Blosc  # type: ignore[import-untyped]
 from numpy.typing import DTypeLike, NDArray
 
+from dranking.files.checksums import Bytes, DamagedFileError, checksum
+
 Array: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | NDArray[np.int32] | NDArray[np.int64]
-Buffer: TypeAlias = NDArray[np.uint8]  # a slice of it is no copy, other than of bytes
 
 COMPRESSION_LEVEL = 5
 CHECKSUM_BYTES = 4
+"""Length of the CRC-32C that ends every chunk, little-endian."""
 
 CODEC = Blosc("lz4", COMPRESSION_LEVEL, Blosc.BITSHUFFLE)
-_BLOSC_SIZE = slice(4, 8)  # where blosc's header says how many bytes are compressed in it
-
-
-class DamagedFileError(Exception):
-    """A file is not what was written; the message says how, without naming it."""
-
-
-def checksum(content: bytes | Buffer) -> str:
-    """CRC-32C as 8 hex digits."""
-    return f"{google_crc32c.value(content):08x}"
+_BLOSC_SIZE = slice(4, 8)  # bytes of a Blosc header that hold the uncompressed size
 
 
 def chunk_name(index: int, n_dimensions: int) -> str:
-    """File of a chunk inside its array's folder."""
+    """Name of a chunk's file inside its array's folder."""
     return f"c/{index}" + "/0" * (n_dimensions - 1)
 
 
 def n_chunks(length: int, chunk_length: int) -> int:
-    """How many chunks hold `length` entries of the first axis."""
+    """Number of chunks of an array with `length` entries along its first axis."""
     return -(-length // chunk_length)
 
 
 def write_array(folder: Path, values: Array, chunk_length: int) -> dict[str, str]:
-    """Write an array as Zarr v3: blosc (lz4, bitshuffle), then crc32c.
+    """Write an array as Zarr v3 with the codecs blosc (lz4, bitshuffle) and crc32c.
 
     Parameters
     ----------
     folder
-        The array's folder; made here.
+        The array's folder, which this function makes.
     values
-        float32, float64, int32 or int64, C-contiguous, one- or two-dimensional.
+        float32, float64, int32 or int64; C-contiguous; one- or two-dimensional.
     chunk_length
-        Entries of the first axis in a chunk. An array that is shorter has one smaller chunk;
-        else the last one is filled up.
+        Entries of a chunk along the first axis. A shorter array is a single, smaller chunk;
+        otherwise the last chunk is padded.
 
     Returns
     -------
-    Checksum of each chunk by its name inside the folder.
+    CRC-32C of each chunk by the chunk's name inside the folder.
     """
     length = max(1, min(chunk_length, len(values)))
     folder.mkdir()
@@ -87,7 +80,7 @@ def write_array(folder: Path, values: Array, chunk_length: int) -> dict[str, str
 
 
 def read_array(
-    read_chunk: Callable[[str], Buffer],
+    read_chunk: Callable[[str], Bytes],
     shape: tuple[int, ...],
     dtype: DTypeLike,
     chunk_length: int,
@@ -97,13 +90,16 @@ def read_array(
     Parameters
     ----------
     read_chunk
-        From the name of a chunk inside the array's folder to its verified content.
-    shape
-        Of the result.
-    dtype
-        As stored.
+        Returns the verified content of a chunk, given the chunk's name inside the folder.
+    shape, dtype
+        Shape and dtype of the stored array.
     chunk_length
-        As given when it was written.
+        The `chunk_length` that the array was written with.
+
+    Raises
+    ------
+    DamagedFileError
+        If a chunk cannot be decoded, or has another size than `shape` says.
     """
     values = np.empty(shape, dtype)
     length = max(1, min(chunk_length, shape[0]))
@@ -114,14 +110,14 @@ def read_array(
 
 
 def read_rows(
-    read_chunk: Callable[[str], Buffer],
+    read_chunk: Callable[[str], Bytes],
     rows: NDArray[np.intp],
     shape: tuple[int, int],
     chunk_length: int,
 ) -> NDArray[np.float32]:
-    """Read some rows of a float32 matrix, in the order given, and only the chunks they are in.
+    """Read some rows of a float32 matrix, in the order of `rows`, and only their chunks.
 
-    Rows beyond `shape` are zeros. See `read_array` for the other parameters.
+    Rows beyond `shape` are zeros. The other parameters are those of `read_array`.
     """
     values = np.empty((len(rows), shape[1]), np.float32)
     values[rows >= shape[0]] = 0.0
@@ -133,7 +129,7 @@ def read_rows(
         inside = rows[here] - index * length
         run = values[here[0] : here[0] + len(here)]
         if np.array_equal(inside, np.arange(len(here))) and here[-1] - here[0] < len(here):
-            decode_chunk(content, run, length)  # no copy where the chunk is wanted as it is
+            decode_chunk(content, run, length)  # the chunk in its own order needs no copy
         else:
             chunk = np.empty((length, shape[1]), np.float32)
             decode_chunk(content, chunk, length)
@@ -141,8 +137,8 @@ def read_rows(
     return values
 
 
-def decode_chunk(content: Buffer, out: Array, chunk_length: int) -> None:
-    """Decompress a chunk into `out`, which holds its first entries.
+def decode_chunk(content: Bytes, out: Array, chunk_length: int) -> None:
+    """Decompress the first entries of a chunk into `out`.
 
     Raises
     ------
@@ -161,13 +157,14 @@ def decode_chunk(content: Buffer, out: Array, chunk_length: int) -> None:
         out[:] = target[: len(out)]
 
 
-def verified_chunk(content: bytes, expected: str) -> Buffer:
-    """The chunk without its checksum.
+def verified_chunk(content: bytes, expected: str) -> Bytes:
+    """A chunk's content without its checksum.
 
     Raises
     ------
     DamagedFileError
-        If the content does not have the checksum that is stored behind it and in the manifest.
+        If the checksum that ends the chunk, the checksum `expected` by the manifest, and the
+        checksum of the content are not all equal.
     """
     payload = np.frombuffer(content, np.uint8)[:-CHECKSUM_BYTES]
     stored = int.from_bytes(content[-CHECKSUM_BYTES:], "little")
@@ -177,12 +174,12 @@ def verified_chunk(content: bytes, expected: str) -> Buffer:
 
 
 def _fill(values: Array) -> float:
-    """What absent entries are: NaN, so that they never pass for data; integers have only 0."""
+    """Fill value: NaN, which never passes for data; 0 for integers, which have no NaN."""
     return float("nan") if values.dtype.kind == "f" else 0
 
 
 def _metadata(values: Array, chunk_length: int) -> str:
-    """Content of zarr.json, by the Zarr v3 specification."""
+    """Content of ``zarr.json`` as the Zarr v3 specification defines it."""
     document = {
         "zarr_format": 3,
         "node_type": "array",

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo
 from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
-from dranking.data.statistics.files import KIND, StatisticsManifest, read_folder
+from dranking.data.statistics.block_folder import read_block
+from dranking.data.statistics.manifest import KIND, StatisticsManifest, load_manifest
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError
-from dranking.files.commit import AnyPath, restore_interrupted
-from dranking.files.verified import format_of, read_manifest
+from dranking.files.commit import AnyPath, manifest_format, restore_interrupted
 
 Scaling: TypeAlias = QueryMinMax | Standard
 
@@ -52,7 +52,7 @@ class StatisticsDataset(Dataset):
     def __init__(self, path: AnyPath) -> None:
         self.path = Path(path).absolute()
         restore_interrupted(self.path)
-        self.manifest, self._manifest_digest = read_manifest(self.path, StatisticsManifest, KIND)
+        self.manifest, self._manifest_digest = load_manifest(self.path)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_manifest_digest": self._manifest_digest}
@@ -60,7 +60,7 @@ class StatisticsDataset(Dataset):
     @cached_property
     def manifest(self) -> StatisticsManifest:
         """What the store holds."""  # loaded on first use behind a pickle; `__init__` sets it
-        manifest, digest = read_manifest(self.path, StatisticsManifest, KIND)
+        manifest, digest = load_manifest(self.path)
         if digest != self._manifest_digest:
             raise DataError(
                 f"{self.path}: was changed since it was opened. Start the computation again."
@@ -94,7 +94,7 @@ class StatisticsDataset(Dataset):
         """
         if columns is not None and len(columns):
             raise documents_needed()
-        return read_folder(self.path, self.manifest, index, queries_only=columns is not None)
+        return read_block(self.path, self.manifest, index, queries_only=columns is not None)
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries as strings, in order."""
@@ -133,7 +133,7 @@ class StatisticsDataset(Dataset):
     def queries(self) -> Iterator[QueryStatistics]:
         """What there is of the queries of each block beside their features."""
         for index in range(self.n_blocks):
-            yield read_folder(self.path, self.manifest, index, queries_only=True)
+            yield read_block(self.path, self.manifest, index, queries_only=True)
 
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
@@ -159,4 +159,4 @@ class _ScaledStatistics(TransformedDataset):
 
 def is_statistics(path: Path) -> bool:
     """Whether a directory is a statistics store, by what its manifest says."""
-    return format_of(path) == KIND.format
+    return manifest_format(path) == KIND.format

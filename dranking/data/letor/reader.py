@@ -25,10 +25,10 @@ from dranking.data.blocks import (
     QueryBlock,
     block_boundaries,
 )
-from dranking.data.letor.minima import FeatureMinima, fill_missing
-from dranking.data.letor.queries import SeenQueries
+from dranking.data.letor.feature_minima import FeatureMinima, fill_missing
 from dranking.data.letor.regroup import Regrouper
-from dranking.data.letor.rows import BlockForm, RowBuffer, make_block
+from dranking.data.letor.row_buffer import BlockForm, RowBuffer, make_block
+from dranking.data.letor.seen_queries import SeenQueries
 from dranking.data.letor.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.kernels.text.tokenizer import TokenTable

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
-from dranking.data.letor.flaws import Flaw, encoding_flaw, syntax_flaw, width_flaw
+from dranking.data.letor.invalid_lines import Flaw, encoding_flaw, syntax_flaw, width_flaw
 from dranking.data.letor.text_source import NullPolicy
 from dranking.errors import DataError
 from dranking.kernels.text import tokenizer

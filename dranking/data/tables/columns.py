@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
-from dranking.data.tables.grouping import run_starts
 from dranking.data.tables.ids import Place, as_ids, check_no_null, is_text
-from dranking.data.tables.values import (
+from dranking.data.tables.numeric_values import (
     Flaw,
     arrow_numbers,
     as_float32,
@@ -26,6 +25,7 @@ from dranking.data.tables.values import (
     is_number,
     weights_per_query,
 )
+from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import parse_json
 

@@ -1,0 +1,131 @@
+"""The manifest of a statistics store, and the names of the files that it lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+
+from dranking.data.blocks import BlockInfo
+from dranking.data.statistics.per_query import WORDS_PER_NUMBER
+from dranking.data.statistics.query_times import TimeType
+from dranking.data.tables.feature_names import check_feature_names
+from dranking.data.transforms import Transform
+from dranking.files.checksums import Checksum
+from dranking.files.manifests import DirectoryKind, read_manifest
+
+KIND: Final = DirectoryKind(
+    "statistics store", "dranking-statistics", 2, "build the statistics anew"
+)
+
+QUERY_TABLE = "queries.arrow"
+"""Arrow file with one row per query: opening parquet takes as long as reading some Gram rows."""
+
+STATISTICS_FILE = "statistics.rows"
+"""Row file of (n_queries, n_features) arrays: the rows of A_q, by feature, then the diagonals
+of A_q, then b_q. A_q is symmetric, but stored whole: a selection reads just the rows it needs."""
+
+NUMBER_BYTES = 8
+VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an int32 column index
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class StatisticsEntry(BaseModel):
+    """The manifest's entry of one block.
+
+    Attributes
+    ----------
+    path
+        The block's folder inside the store.
+    n_documents, n_queries, n_unlabelled, n_values
+        Sizes of the data block: documents, queries, documents without relevance, feature values.
+    digest
+        `QueryBlock.digest()` of the data block if all of its queries are here (`is_whole`);
+        otherwise `QueryStatistics.digest()`.
+    is_whole
+        Whether all queries of the data block are here; false once some of them expired.
+    checksums
+        CRC-32C of `QUERY_TABLE`, and CRC-32C of the index of `STATISTICS_FILE`.
+    """
+
+    model_config = _STRICT
+    path: str = Field(pattern=r"^blocks/[0-9]{6,}$")
+    n_documents: PositiveInt
+    n_queries: PositiveInt
+    n_unlabelled: NonNegativeInt
+    n_values: NonNegativeInt
+    digest: str = Field(pattern=r"^[0-9a-f]{32}$")
+    is_whole: bool
+    checksums: dict[str, Checksum]
+
+
+class StatisticsManifest(BaseModel):
+    """Content of ``manifest.json``.
+
+    Attributes
+    ----------
+    format, schema_version
+        Kind and version of the directory; a reader refuses any other version.
+    feature_names
+        One unique name per feature.
+    sparse
+        Whether the data was sparse.
+    transforms
+        Scalings that the data's values already had.
+    time_type
+        Type of the queries' times; None if the queries have no times.
+    blocks
+        One entry per block, in order.
+    """
+
+    model_config = _STRICT
+    format: Literal["dranking-statistics"] = "dranking-statistics"
+    schema_version: Literal[2] = 2
+    feature_names: tuple[str, ...] = Field(min_length=1)
+    sparse: bool
+    transforms: tuple[Transform, ...] = ()
+    time_type: TimeType | None = None
+    blocks: tuple[StatisticsEntry, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> StatisticsManifest:
+        check_feature_names(self.feature_names)
+        if len({entry.path for entry in self.blocks}) < len(self.blocks):
+            raise ValueError("blocks: two entries name the same folder")
+        for index, entry in enumerate(self.blocks):
+            if set(entry.checksums) != {QUERY_TABLE, STATISTICS_FILE}:
+                raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
+
+    def info(self, entry: StatisticsEntry) -> BlockInfo:
+        """Sizes of a block, as `QueryStatistics.info` gives them."""
+        return BlockInfo(
+            n_documents=entry.n_documents,
+            n_queries=entry.n_queries,
+            n_values=WORDS_PER_NUMBER * entry.n_queries * 2 * self.n_features,
+            n_unlabelled=entry.n_unlabelled,
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the uncompressed statistics."""
+        n_queries = sum(entry.n_queries for entry in self.blocks)
+        return NUMBER_BYTES * n_queries * (self.n_features + 2) * self.n_features
+
+    @property
+    def n_data_bytes(self) -> int:
+        """Bytes of the uncompressed features that the statistics were made of: float32, or CSR."""
+        size = VALUE_BYTES["sparse" if self.sparse else "dense"]
+        return size * sum(entry.n_values for entry in self.blocks)
+
+
+def load_manifest(directory: Path) -> tuple[StatisticsManifest, str]:
+    """Read the manifest of a statistics store; see `dranking.files.manifests`."""
+    return read_manifest(directory, StatisticsManifest, KIND)

@@ -1,0 +1,119 @@
+"""Reading the manifest of a directory, and the errors of a manifest that cannot be used."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dranking.errors import DataError, problems_in
+from dranking.files.commit import MANIFEST_NAME
+from dranking.files.json_files import MAX_JSON_BYTES, parse_json
+
+Manifest = TypeVar("Manifest", bound=BaseModel)
+
+
+class OlderSchemaError(DataError):
+    """A directory was written in an older schema, which this version no longer reads."""
+
+
+class DirectoryKind(NamedTuple):
+    """A kind of directory, such as a data set or a statistics store.
+
+    Attributes
+    ----------
+    name
+        What errors call a directory of this kind.
+    format, schema_version
+        Entries that the manifest must have; any other format or version is refused.
+    remedy
+        How to make such a directory again; follows "Restore it from a copy, or" in errors.
+    """
+
+    name: str
+    format: str
+    schema_version: int
+    remedy: str
+
+
+def read_manifest(
+    directory: Path, model: type[Manifest], kind: DirectoryKind
+) -> tuple[Manifest, str]:
+    """Read and validate the manifest of a directory.
+
+    Parameters
+    ----------
+    directory
+        The directory.
+    model
+        Pydantic model of the manifest.
+    kind
+        The kind that the directory must have.
+
+    Returns
+    -------
+    manifest
+        The validated manifest.
+    digest
+        32 hex digits, BLAKE2b of the manifest's text.
+
+    Raises
+    ------
+    OlderSchemaError
+        If the manifest has an older schema version than `kind`.
+    DataError
+        If there is no manifest, or if it is damaged, of another kind, or of a newer schema. The
+        message names the entries that are wrong.
+    """
+    file = directory / MANIFEST_NAME
+    text = _read_text(directory, file, kind)
+    try:
+        content = parse_json(text)
+    except ValueError as error:
+        raise DataError(
+            f"{file}: damaged, {error}. Restore it from a copy, or {kind.remedy}."
+        ) from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != kind.format:
+        raise DataError(
+            f"{file}: not the manifest of a {kind.name} (its 'format' is not '{kind.format}')."
+        )
+    version = content.get("schema_version")
+    if isinstance(version, int) and version > kind.schema_version:
+        raise DataError(
+            f"{file}: {kind.name} schema {version} is newer than this dranking reads "
+            f"({kind.schema_version}); upgrade dranking."
+        )
+    if isinstance(version, int) and 0 < version < kind.schema_version:
+        raise OlderSchemaError(
+            f"{file}: {kind.name} schema {version} is older than what this dranking reads "
+            f"({kind.schema_version}); {kind.remedy}."
+        )
+    try:
+        manifest = model.model_validate_json(text)
+    except ValidationError as error:
+        raise DataError(f"{file}: {problems_in(error, 'manifest')}.") from error
+    return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def _read_text(directory: Path, file: Path, kind: DirectoryKind) -> bytes:
+    try:
+        if file.stat().st_size > MAX_JSON_BYTES:
+            raise DataError(
+                f"{file}: larger than {MAX_JSON_BYTES:,} bytes, so not a manifest of dranking."
+            )
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        if not directory.exists():
+            raise DataError(f"{directory}: does not exist.") from error
+        remedy = kind.remedy[0].upper() + kind.remedy[1:]
+        raise DataError(
+            f"{directory}: no {MANIFEST_NAME}: not a {kind.name}, or an interrupted write. "
+            f"{remedy}."
+        ) from error
+    except NotADirectoryError as error:
+        raise DataError(f"{directory}: not a directory, so not a {kind.name} directory.") from error
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
