@@ -2,19 +2,21 @@
 
     python -m pipelines.reproduce.lcra LETOR_FOLDER [--splits 20] [--table FILE.csv] [--json]
 
-LETOR_FOLDER holds parts S1.txt to S5.txt, or folders Fold1 to Fold5 (of which one has every query),
-or .txt files. The protocol is the paper's: features scaled to [0, 1] within each query; 70 % of the
-queries to train and 30 % to test; 20 % of the training queries keep their labels; two random views;
-lambda, mu and eta0 by five folds of the labelled queries; test MAP. One split says little, so there
-are many, the same for all methods, and their differences are tested as pairs: by Student's t-test,
-which takes the splits as independent, and corrected for the queries that they share, as the 95 %
-confidence intervals are.
+LETOR_FOLDER holds parts S1.txt to S5.txt, or folders Fold1 to Fold5 (one fold has every query), or
+.txt files. The protocol is that of the paper: features are scaled to [0, 1] within each query; 70 %
+of the queries train and 30 % test; 20 % of the training queries keep their labels; there are two
+random views; five folds of the labelled queries choose lambda, mu and eta0; the measure is test
+MAP. One split says little, so the study takes many splits, which are the same for all methods. The
+paired differences are tested by Student's t-test, which treats the splits as independent, and by a
+t-test that is corrected for the queries that splits share. The 95 % confidence intervals are
+corrected too.
 
-"Attainable" is the mean of the best test MAP that any setting of the grid has: no way of choosing
-parameters could give more. It flatters the methods that have more settings to choose from.
+"Attainable" is the mean of the best test MAP of all settings of the grid: no way of choosing
+parameters could give more. This figure flatters methods with more settings to choose from.
 
-Tsivtsivadze, Hofmann, Heskes: Large Scale Co-Regularized Ranking, 2012. It prints one figure for
-each data set of LETOR 3.0, without a spread; see the errata in `dranking.rankers.pairwise.lcra`.
+Tsivtsivadze, Hofmann, Heskes: Large Scale Co-Regularized Ranking, 2012. The paper
+prints one figure for each data set of LETOR 3.0, without a spread; the errata stand in
+`dranking/rankers/pairwise/THEORY.md`.
 """
 
 from __future__ import annotations
@@ -92,13 +94,17 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m pipelines.reproduce.lcra", description=(__doc__ or "").split("\n", 1)[0]
     )
     parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER")
-    parser.add_argument("--splits", type=int, default=20, help="random splits (20)")
-    parser.add_argument("--labels", type=float, default=0.2, help="share of queries (0.2)")
-    parser.add_argument("--steps", type=int, default=20_000, help="of each training (20,000)")
-    parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, a split each (1)")
-    parser.add_argument("--quick", action="store_true", help="a small grid, to see that it runs")
-    parser.add_argument("--table", type=Path, metavar="FILE.csv", help="write every split")
+    parser.add_argument("--splits", type=int, default=20, help="number of random splits (20)")
+    parser.add_argument(
+        "--labels", type=float, default=0.2, help="share of training queries with labels (0.2)"
+    )
+    parser.add_argument("--steps", type=int, default=20_000, help="steps of each training (20,000)")
+    parser.add_argument("--convention", default="letor4", help="convention of MAP (letor4)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one split each (1)")
+    parser.add_argument("--quick", action="store_true", help="a small grid, to try the script")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE.csv", help="write the results of every split"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     options = parser.parse_args(arguments)
     if options.splits < 2 or options.jobs < 1 or not 0 < options.labels <= 1:
@@ -109,7 +115,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_splits(judged: Judged, options: argparse.Namespace) -> Outcomes:
-    """Every method on every split."""
+    """Run every method on every split."""
     outcomes: Outcomes = {name: [] for name in METHODS}
     found = map_splits(partial(run_split, judged, options), options.splits, options.jobs)
     for done, of_split in enumerate(found, start=1):
@@ -120,7 +126,7 @@ def run_splits(judged: Judged, options: argparse.Namespace) -> Outcomes:
 
 
 def run_split(judged: Judged, options: argparse.Namespace, number: int) -> dict[str, Outcome]:
-    """Every method on a split, whose number also draws the views and the pairs."""
+    """Run every method on a split; the number of the split seeds the views and the pairs."""
     grid = QUICK if options.quick else GRID
     split = split_queries(judged, number, options.labels)
     parameters = {"n_epochs": 1, "steps_per_epoch": options.steps, "seed": number}
@@ -132,12 +138,12 @@ def scores_of(outcomes: Sequence[Outcome]) -> list[float]:
 
 
 def differences_of(outcomes: Outcomes) -> dict[tuple[str, str], Difference]:
-    """One method less another, of each pair."""
+    """Differences of the paired methods, first minus second."""
     return {(a, b): compared(scores_of(outcomes[a]), scores_of(outcomes[b])) for a, b in PAIRS}
 
 
 def summary_of(outcomes: Outcomes) -> dict[str, dict[str, float]]:
-    """Mean, spread and attainable mean of each method's test MAP."""
+    """Mean, spread and attainable mean of the test MAP of each method."""
     return {
         name: {
             "mean": float(np.mean(scores_of(of_method))),
@@ -149,7 +155,7 @@ def summary_of(outcomes: Outcomes) -> dict[str, dict[str, float]]:
 
 
 def as_json(name: str, outcomes: Outcomes, options: argparse.Namespace) -> dict[str, Any]:
-    """Everything: the table, the differences and every split."""
+    """The table, the differences and the results of every split."""
     return {
         "data": name,
         "splits": options.splits,
@@ -169,7 +175,7 @@ def as_json(name: str, outcomes: Outcomes, options: argparse.Namespace) -> dict[
 
 
 def as_csv(outcomes: Outcomes) -> str:
-    """A row for each split and method: test MAP, attainable MAP, and what the folds chose."""
+    """A row for each split and method: test MAP, attainable MAP, and the setting of the folds."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     settings = ("regularization", "mu", "eta0")
@@ -182,7 +188,7 @@ def as_csv(outcomes: Outcomes) -> str:
 
 
 def print_tables(name: str, outcomes: Outcomes) -> None:
-    """The paper's columns with their spread, and the paired differences."""
+    """Print the columns of the paper with their spread, and the paired differences."""
     summary = summary_of(outcomes)
     n_splits = len(next(iter(outcomes.values())))
     rows: list[tuple[Any, ...]] = [

@@ -1,4 +1,4 @@
-"""What the studies of LCRA share: splits that lose labels, rankers tuned by folds, paired tests."""
+"""The protocol of the LCRA studies: splits that hide labels, tuning by folds, paired tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRAINING_SHARE = 0.7
 N_FOLDS = 5
 MEASURE = "map"
 TIE = 1e-12
-"""Scores closer than this are equal."""
+"""Scores that differ by less than this count as equal."""
 
 Array = NDArray[np.float64]
 
@@ -36,11 +36,11 @@ class Method(NamedTuple):
     Attributes
     ----------
     model
-        What `tune` calls it.
+        Name of the ranker in `tune`.
     mus
-        Strengths of the co-regularisation to choose from; None means those of the grid.
+        Strengths of the co-regularisation to choose from; None means the strengths of the grid.
     parameters
-        Of the estimator.
+        Parameters of the estimator.
     """
 
     model: ModelName
@@ -57,7 +57,7 @@ METHODS = {
 
 
 class Grid(NamedTuple):
-    """Values to choose from, in all combinations; None is the estimator's own eta0."""
+    """Values to choose from, in all combinations; None means the default eta0 of the estimator."""
 
     lambdas: tuple[float, ...]
     mus: tuple[float, ...]
@@ -65,7 +65,7 @@ class Grid(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Documents of which every grade is known.
+    """Documents whose grades are all known.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Judged(NamedTuple):
     relevance
         (n_documents,).
     query
-        (n_documents,) number of each document's query, from 0, ascending.
+        (n_documents,) number of the query of each document, from 0, ascending.
     """
 
     features: NDArray[np.float32]
@@ -95,23 +95,23 @@ class Judged(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Training data of which few labels are known, and test data."""
+    """Training data with few known labels, and test data."""
 
     train: Dataset
     test: Dataset
 
 
 class Outcome(NamedTuple):
-    """How a method did on a split.
+    """Result of a method on a split.
 
     Attributes
     ----------
     score
         Test MAP with the setting that the folds chose.
     attainable
-        That of the best setting of the grid, chosen on the test queries themselves.
+        Test MAP of the best setting of the grid, chosen on the test queries themselves.
     setting
-        What the folds chose.
+        The setting that the folds chose.
     """
 
     score: float
@@ -120,20 +120,21 @@ class Outcome(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One method less another over the splits.
+    """Difference of two methods over the splits.
 
     Attributes
     ----------
     mean, spread
-        Of the differences; the spread is their standard deviation.
+        Mean and standard deviation of the differences.
     half_width
-        Of the 95 % confidence interval of the mean, corrected as `p_corrected` is.
+        Half width of the 95 % confidence interval of the mean, corrected like `p_corrected`.
     p_paired
-        Of the paired t-test over the splits. It is too small, because splits share queries.
+        P-value of the paired t-test over the splits. The value is too small, because splits share
+        queries.
     p_corrected
-        Of the t-test corrected for that.
+        P-value of the t-test that is corrected for shared queries.
     wins, ties, losses
-        Splits.
+        Number of splits of each kind.
     """
 
     mean: float
@@ -159,12 +160,12 @@ def read_judged(folder: Path) -> Judged:
 
 
 def letor_files(folder: Path) -> list[Path]:
-    """Files that hold each query once: parts S1 to S5, or those of Fold1, or the folder's own.
+    """Files that hold each query once: parts S1 to S5, files of Fold1, or files of the folder.
 
     Raises
     ------
     DataError
-        If there are none.
+        If there are no such files.
     """
     for place, pattern in ((folder, "S[1-5].txt"), (folder / "Fold1", "*.txt"), (folder, "*.txt")):
         if files := sorted(place.glob(pattern)):
@@ -183,20 +184,20 @@ def split_queries(
     noise: float = 0.0,
     only_with_pairs: bool = False,
 ) -> Split:
-    """A random split by queries; few training queries keep their labels.
+    """Split the queries at random; few training queries keep their labels.
 
     Parameters
     ----------
     judged
         The documents.
     seed
-        Of the split.
+        Seed of the split.
     labels
-        Share of the training queries that keep their labels; two at least, which folds need.
+        Share of the training queries that keep their labels; at least two queries, for the folds.
     noise
-        Share of the labels that are replaced by that of another labelled document, any one.
+        Share of the labels that are replaced by the label of a random labelled document.
     only_with_pairs
-        Labels go to queries whose documents differ, as those of others teach nothing.
+        Labels go only to queries whose documents differ in relevance; other queries teach nothing.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(judged.n_queries)
@@ -240,7 +241,7 @@ def run_method(
 
 
 def map_splits(run: Callable[[int], Any], n_splits: int, jobs: int) -> Iterator[Any]:
-    """``run(number)`` of each split in order, in so many processes if there are several."""
+    """Yield ``run(number)`` of each split in order, computed in `jobs` processes."""
     if jobs == 1:
         yield from map(run, range(n_splits))
         return
@@ -249,7 +250,7 @@ def map_splits(run: Callable[[int], Any], n_splits: int, jobs: int) -> Iterator[
 
 
 def shared_parameters(method: Method, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that the method's estimator has: SPD takes no views."""
+    """The parameters that the estimator of the method has: SPD takes no views."""
     without = ("views",) if method.model == "spd" else ()
     return {name: value for name, value in parameters.items() if name not in without}
 
@@ -261,7 +262,7 @@ def relevance_of_queries(dataset: Dataset) -> list[Array]:
 
 
 def compared(scores: Sequence[float], others: Sequence[float]) -> Difference:
-    """Scores of one method less those of another on the same splits, at least two."""
+    """Compare two methods by their scores on the same splits, of which there are at least two."""
     differences = np.array(scores) - np.array(others)
     n = len(differences)
     error = resampled_error(differences, (1 - TRAINING_SHARE) / TRAINING_SHARE)
@@ -280,13 +281,13 @@ def compared(scores: Sequence[float], others: Sequence[float]) -> Difference:
 def resampled_error(differences: Array, test_to_training: float) -> float:
     """Standard error of a mean over random splits of the same data.
 
-    Splits share queries, so their mean varies more than their spread says: its variance is taken as
-    (1 / n + n_test / n_training) times that of a difference.
+    Splits share queries, so the mean over splits varies more than the spread over splits says. The
+    variance of the mean is therefore (1 / n + n_test / n_training) times that of a difference.
 
     Parameters
     ----------
     differences
-        (n,) one of each split, n >= 2.
+        (n,) difference of each split, n >= 2.
     test_to_training
         Test queries for each training query.
 
@@ -298,7 +299,7 @@ def resampled_error(differences: Array, test_to_training: float) -> float:
 
 
 def t_test(mean: float, error: float, freedom: int) -> float:
-    """Two-sided p-value of a mean with this standard error; 1 for a mean of 0."""
+    """Two-sided p-value of a mean with a standard error; 1 for a mean of 0."""
     if mean == 0.0:
         return 1.0
     return float(2.0 * special.stdtr(freedom, -abs(mean) / error)) if error else 0.0

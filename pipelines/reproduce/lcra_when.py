@@ -1,19 +1,19 @@
-"""When co-regularisation pays: LCRA against SPD and SPD MV, one circumstance varied at a time.
+"""When co-regularisation pays: LCRA against SPD and SPD MV, varying one condition at a time.
 
     python -m pipelines.reproduce.lcra_when LETOR_FOLDER [--splits 10] [--output DIR] [--json]
 
-Varied are the share of training queries that have labels, the share of labels replaced by those of
-other documents, the number of steps, and what the views are: halves drawn at random, or (of the 46
-features of LETOR 4.0) the text of a page against what links, its address and its place in the web
-say. For contrast the same is asked of planted data, where both views see what is relevant through
-noise of their own; there the correlation of the noises is varied as well.
+The study varies the share of training queries with labels, the share of labels that are replaced by
+labels of other documents, the number of steps, and the views. The views are random halves, or (for
+the 46 features of LETOR 4.0) the features of the text of a page against the features of its links,
+address and place in the web. For contrast, the study takes planted data, where each view sees the
+relevance through noise of its own, and varies the correlation of the noises as well.
 
-Each point is a mean over random splits, the same for all methods, under the protocol of
-`pipelines.reproduce.lcra`, but that labels go to queries with documents of different grades. Bars
-are 95 % confidence intervals of the paired differences, corrected for queries that splits share.
-"Attainable" is LCRA less SPD MV where each has the best setting of its grid, chosen on the test
-queries: what is left when all differences of tuning are gone, but for LCRA's larger grid. The
-figures and all numbers, as JSON, are written to the output folder.
+Each point is a mean over random splits, which are the same for all methods. The protocol is that of
+`pipelines.reproduce.lcra`, except that labels go only to queries with documents of different
+grades. Bars are 95 % confidence intervals of the paired differences, corrected for queries that
+splits share. "Attainable" is the difference of LCRA and SPD MV if each method has the best setting
+of its grid, chosen on the test queries: it excludes differences of tuning, except for the larger
+grid of LCRA. The script writes the figures and all numbers, as JSON, to the output folder.
 """
 
 from __future__ import annotations
@@ -55,26 +55,27 @@ GRID = Grid(lambdas=(1e-3, 1e-2, 1e-1), mus=(0.1, 1.0, 10.0), eta0s=(None,))
 QUICK = Grid(lambdas=(1e-2,), mus=(0.1,), eta0s=(None,))
 
 LINKS = (2, 4, 7, 9, 12, 14, 17, 19, *range(25, 29), *range(33, 37), *range(41, 47))
-"""Features of LETOR 4.0, from 1, of anchor texts and of URLs, and those of no text."""
+"""Features of LETOR 4.0 (from 1) of anchor texts, of URLs, and of no text."""
 
 PLANTED_QUERIES, PLANTED_DOCUMENTS, PLANTED_NOISE = 300, 10, 29
 
 
 class Condition(NamedTuple):
-    """Under what circumstances the methods are compared.
+    """The conditions of a comparison.
 
     Attributes
     ----------
     labels
         Share of the training queries with labels.
     noise
-        Share of the labels that are replaced by that of another document.
+        Share of the labels that are replaced by the label of another document.
     steps
-        Of each training.
+        Steps of each training.
     views
         "random", or "named".
     correlation
-        Of the noise of the two views of planted data; None means the data in the folder.
+        Correlation of the noises of the two views of planted data; None means the data of the
+        folder.
     """
 
     labels: float = 0.05
@@ -85,7 +86,7 @@ class Condition(NamedTuple):
 
 
 class Study(NamedTuple):
-    """One circumstance, varied: a panel of the figures."""
+    """A panel of the figures: one condition and its values."""
 
     title: str
     varied: str
@@ -94,7 +95,7 @@ class Study(NamedTuple):
 
     @property
     def conditions(self) -> list[Condition]:
-        """One for each value."""
+        """One condition for each value."""
         return [self.base._replace(**{self.varied: value}) for value in self.values]
 
 
@@ -136,10 +137,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=(__doc__ or "").split("\n", 1)[0],
     )
     parser.add_argument("folder", type=Path, metavar="LETOR_FOLDER")
-    parser.add_argument("--splits", type=int, default=10, help="random splits (10)")
-    parser.add_argument("--convention", default="letor4", help="of MAP (letor4)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, a split each (1)")
-    parser.add_argument("--quick", action="store_true", help="little of all, to see that it runs")
+    parser.add_argument("--splits", type=int, default=10, help="number of random splits (10)")
+    parser.add_argument("--convention", default="letor4", help="convention of MAP (letor4)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one split each (1)")
+    parser.add_argument(
+        "--quick", action="store_true", help="few steps and values, to try the script"
+    )
     parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     options = parser.parse_args(arguments)
@@ -149,12 +152,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def without_views(studies: Sequence[Study]) -> tuple[Study, ...]:
-    """The studies of data whose features are not known by name."""
+    """The studies that need no names of features."""
     return tuple(study for study in studies if study.varied != "views")
 
 
 def shortened(studies: Sequence[Study]) -> tuple[Study, ...]:
-    """The first and the last value of each study, and a hundredth of the steps."""
+    """The studies with their first and last value only, and a hundredth of the steps."""
     return tuple(
         study._replace(
             values=(study.values[0], study.values[-1]) if study.varied != "steps" else (50, 500),
@@ -165,7 +168,7 @@ def shortened(studies: Sequence[Study]) -> tuple[Study, ...]:
 
 
 def run_all(judged: Judged, studies: Sequence[Study], options: argparse.Namespace) -> Outcomes:
-    """Every method under every condition; those that studies share are run once."""
+    """Run every method under every condition; a condition that studies share runs once."""
     outcomes: Outcomes = {}
     conditions = list(dict.fromkeys(c for study in studies for c in study.conditions))
     for done, condition in enumerate(conditions, start=1):
@@ -178,7 +181,7 @@ def run_all(judged: Judged, studies: Sequence[Study], options: argparse.Namespac
 def run_condition(
     judged: Judged, condition: Condition, options: argparse.Namespace
 ) -> dict[str, list[Outcome]]:
-    """Every method on every split."""
+    """Run every method on every split of a condition."""
     run = partial(run_split, judged, condition, options)
     outcomes = list(map_splits(run, options.splits, options.jobs))
     return {name: [of_split[name] for of_split in outcomes] for name in METHODS}
@@ -187,7 +190,7 @@ def run_condition(
 def run_split(
     judged: Judged, condition: Condition, options: argparse.Namespace, number: int
 ) -> dict[str, Outcome]:
-    """Every method on a split, whose number also draws the views and the pairs."""
+    """Run every method on a split; the number of the split seeds the views and the pairs."""
     grid = QUICK if options.quick else GRID
     split = split_queries(
         judged, number, condition.labels, noise=condition.noise, only_with_pairs=True
@@ -202,7 +205,7 @@ def run_split(
 
 
 def views_of(condition: Condition) -> int | list[list[int]]:
-    """The views as `LCRA` takes them."""
+    """The views in the form that `LCRA` takes."""
     if condition.views == "random":
         return 2
     if condition.correlation is not None:
@@ -214,9 +217,9 @@ def views_of(condition: Condition) -> int | list[list[int]]:
 
 @cache
 def planted(correlation: float) -> Judged:
-    """Two views that each see what is relevant in one feature, with noise there and in 29 others.
+    """Make data of two views: each view has one noisy feature of relevance and 29 of pure noise.
 
-    Noise of a view's feature has the correlation given with that of the other view's feature.
+    The noises of the two features of relevance have the given correlation.
     """
     rng = np.random.default_rng(0)
     n_documents = PLANTED_QUERIES * PLANTED_DOCUMENTS
@@ -236,7 +239,7 @@ def planted(correlation: float) -> Judged:
 
 
 def gain(of_methods: Mapping[str, Sequence[Outcome]], other: str, what: str) -> Difference:
-    """LCRA less another method, in "score" or "attainable"."""
+    """Difference of LCRA and another method, in "score" or "attainable"."""
     ours, theirs = (
         [getattr(outcome, what) for outcome in of_methods[name]] for name in (LCRA, other)
     )
@@ -246,7 +249,7 @@ def gain(of_methods: Mapping[str, Sequence[Outcome]], other: str, what: str) -> 
 def as_json(
     name: str, studies: Sequence[Study], outcomes: Outcomes, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Everything, study by study."""
+    """All conditions, scores and differences, study by study."""
     return {
         "data": name,
         "splits": options.splits,
@@ -280,7 +283,7 @@ def as_json(
 def write(
     name: str, studies: Sequence[Study], outcomes: Outcomes, result: dict[str, Any], folder: Path
 ) -> list[Path]:
-    """The two figures, each as SVG and PNG, and the JSON."""
+    """Write the two figures, each as SVG and PNG, and the JSON."""
     paths = []
     for kind, draw in (("gain", draw_gain), ("map", draw_scores)):
         figure = draw_studies(studies, outcomes, name, draw)
@@ -293,7 +296,7 @@ def write(
 
 
 def draw_studies(studies: Sequence[Study], outcomes: Outcomes, name: str, draw: Any) -> Figure:
-    """A panel for each study, its values side by side."""
+    """Draw a panel for each study, with the values of the study side by side."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 6.4), layout="constrained")
@@ -312,7 +315,7 @@ def draw_studies(studies: Sequence[Study], outcomes: Outcomes, name: str, draw: 
 
 
 def draw_gain(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
-    """What LCRA gains on the others, with confidence intervals; dashed, what it could at most."""
+    """Draw the gain of LCRA with confidence intervals; the dashed line is the attainable gain."""
     axes.axhline(0.0, color="0.3", linewidth=1.0)
     for shift, other in ((-0.06, "SPD MV"), (0.06, "SPD")):
         gains = [gain(of_methods, other, "score") for of_methods in points]
@@ -333,7 +336,7 @@ def draw_gain(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) -> N
 
 
 def draw_scores(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
-    """Mean test MAP of each method."""
+    """Draw the mean test MAP of each method."""
     for method, colour in COLOURS.items():
         means = [np.mean([o.score for o in of_methods[method]]) for of_methods in points]
         axes.plot(means, color=colour, marker="o", markersize=4, linewidth=1.6, label=method)
@@ -341,7 +344,7 @@ def draw_scores(axes: Any, points: Sequence[Mapping[str, Sequence[Outcome]]]) ->
 
 
 def text_of(study: Study, value: Any) -> str:
-    """A value of a study, as its axis and its table show it."""
+    """Text of a value of a study, for the axis and the table."""
     if study.varied in ("labels", "noise"):
         return f"{100 * value:g} %"
     if study.varied == "views":
@@ -350,7 +353,7 @@ def text_of(study: Study, value: Any) -> str:
 
 
 def print_study(name: str, study: Study, outcomes: Outcomes) -> None:
-    """Mean test MAP of each method, and what LCRA gains."""
+    """Print the mean test MAP of each method, and the gain of LCRA."""
     rows = []
     for value, condition in zip(study.values, study.conditions, strict=True):
         of_methods = outcomes[condition]

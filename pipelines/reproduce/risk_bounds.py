@@ -2,18 +2,19 @@
 
     python -m pipelines.reproduce.risk_bounds [--output DIR] [--repeats N] [--json]
 
-What Riezler and De Bona (2009) left open. A query is m documents with features uniform in the ball
-of radius M = 1, and relevance that follows one direction with noise: in three levels, or, for
-theorem 3, a ranking of all documents. Samples of n queries are drawn again and again; a max-margin
-ranker is trained on each, its weights confined to the ball of radius B, and its risk is taken from
-20,000 more queries. All caps are those of the distribution, known beforehand. A bound should be at
-least the risk in a share of 1 - delta of the samples (its *coverage*). A vacuous one always is, so
-beside it stand the bound over the risk, and the n from which on it is not vacuous.
+Riezler and De Bona (2009) left both questions open. A query has m documents with features uniform
+in the ball of radius M = 1, and relevance that follows one direction with noise: relevance has
+three levels or, for theorem 3, is a ranking of all documents. The study draws samples of n queries
+again and again, trains a max-margin ranker on each sample with weights confined to the ball of
+radius B, and takes the risk of the ranker from 20,000 more queries. All caps are those of the
+distribution, which are known beforehand. A bound should be at least the risk in a share of 1 -
+delta of the samples (the *coverage*). A vacuous bound is always above the risk, so the tables also
+show the bound over the risk, and the n from which on the bound is not vacuous.
 
-Coverage is no check of the constants: the hinge alone is mostly above the risk. The *slack needed*
-says how little of the bound's second and third term any sample called for, below 0 where none. A
-wrong constant shows in `risk_bounds_terms`, whose table comes first: how much of each term data
-made for it reaches.
+Coverage does not check the constants, because the hinge alone is mostly above the risk. The *slack
+needed* is the share of the second and third term of a bound that any sample needed; a value below 0
+means none. A wrong constant shows in `risk_bounds_terms`, whose table comes first: the share of
+each term that data made for this term reaches.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ SHOWN = (
     ("arg-max AP", "contraction"),
     ("arg-max NDCG", "contraction"),
 )
-"""Which bounds the figures draw."""
+"""The bounds in the figures."""
 
 
 class Setup(NamedTuple):
@@ -75,10 +76,10 @@ SWEEPS = {
     "B": [Setup(norm=b) for b in (0.5, 1.0, 2.0, 4.0, 8.0)],
 }
 LARGE = 160_000
-"""Queries drawn for a setup at most: large samples are drawn less often."""
+"""Most queries to draw for a setup: large samples are drawn less often."""
 
 MANY = 200_000
-"""Documents that the risk is from, at most: of long lists there are fewer."""
+"""Most documents for estimating the risk: long lists are fewer."""
 
 
 class Queries(NamedTuple):
@@ -89,7 +90,7 @@ class Queries(NamedTuple):
     ranks: NDArray[np.int64]
 
     def dataset(self, *, ranked: bool) -> Dataset:
-        """As a data set, with ranks or grades as relevance."""
+        """These queries as a data set with ranks or grades as relevance."""
         n, m, d = self.features.shape
         relevance = self.ranks if ranked else self.grades
         return dr.from_arrays(
@@ -106,15 +107,15 @@ class Row:
     Attributes
     ----------
     coverage
-        Share of the samples in which it was at least the risk.
+        Share of the samples in which the bound was at least the risk.
     bound, risk, ratio
         Means over samples, and the median of bound over risk.
     slack_needed
-        Most, over the samples, of its second and third term that would have been enough.
+        Largest share, over the samples, of the second and third term that was necessary.
     vacuous
-        Share of the samples in which it was.
+        Share of the samples in which the bound was vacuous.
     queries_needed
-        Median n from which on it is not, None if no n is enough.
+        Median n from which on the bound is not vacuous; None if no n is enough.
     """
 
     sweep: str
@@ -157,13 +158,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR")
     parser.add_argument("--repeats", type=int, default=30, help="samples of each setup")
-    parser.add_argument("--test", type=int, default=N_TEST, help="queries that the risk is from")
+    parser.add_argument("--test", type=int, default=N_TEST, help="queries for estimating the risk")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not tables")
     return parser.parse_args(arguments)
 
 
 def study(repeats: int, n_test: int) -> Iterator[Row]:
-    """All rows of all sweeps."""
+    """Yield the rows of all sweeps."""
     for sweep, setups in SWEEPS.items():
         for setup in setups:
             n_samples = max(2, min(repeats, LARGE // setup.n_queries))
@@ -188,7 +189,7 @@ def measure(sweep: str, setup: Setup, n_samples: int, n_test: int) -> Iterator[R
             caps = Caps(setup.norm, 1.0, m, m, max(2, levels))
             for bound in risk_bounds(model, dataset, delta=DELTA, caps=caps).bounds:
                 if bound.empirical is None:
-                    continue  # of lists too long to sum over their rankings
+                    continue  # skip lists that are too long for a sum over their rankings
                 if (bound.statement == "theorem 3") == ranked:
                     name = bound.case.split()[0] if "pairs" in bound.risk else ""
                     risk = risks[f"{name} {bound.risk}".strip()]
@@ -198,10 +199,10 @@ def measure(sweep: str, setup: Setup, n_samples: int, n_test: int) -> Iterator[R
 
 
 def draw_queries(rng: np.random.Generator, n: int, m: int) -> Queries:
-    """Independent queries."""
+    """Draw independent queries."""
     directions = rng.normal(size=(n, m, N_FEATURES))
     lengths = rng.random((n, m, 1)) ** (1.0 / N_FEATURES)
-    # Rounded towards 0 before float32 does it another way: M = 1 is a cap.
+    # Round towards 0: rounding to float32 could otherwise exceed the cap M = 1.
     features = 0.9999999 * lengths * directions / np.linalg.norm(directions, axis=2, keepdims=True)
     truth = np.array([0.8, -0.5, 0.3, 0.1, 0.0])
     utility = features @ truth + NOISE * rng.normal(size=(n, m))
@@ -221,7 +222,7 @@ def train(dataset: Dataset, setup: Setup, *, ranked: bool) -> tuple[LinearModel,
 
 
 def risks_of(test: Queries, weights: Array, *, ranked: bool) -> dict[str, float]:
-    """The risks that are bounded, over test queries; apart from the library's own losses."""
+    """The bounded risks over test queries, computed without the losses of the library."""
     scores = test.features @ weights
     m = scores.shape[1]
     if ranked:
@@ -292,18 +293,18 @@ def row_of(sweep: str, setup: Setup, found: list[tuple[RiskBound, float]]) -> Ro
 
 
 def slack_needed(bound: RiskBound, risk: float) -> float:
-    """What share of all but the empirical risk would have been enough; below 0 if none."""
+    """Share of the bound beyond the empirical risk that was necessary; below 0 if none."""
     own = (bound.empirical or 0.0) * math.exp(bound.log_scale)
     return (risk - own) / math.exp(bound.log_slack)
 
 
 def label(row: Row) -> str:
-    """What a figure calls a bound."""
+    """Label of a bound in the figures."""
     return f"{row.case} ({row.version})"
 
 
 def lines(rows: Sequence[Row], sweep: str) -> dict[tuple[str, str], list[Row]]:
-    """The rows of a sweep, by the bounds that are drawn."""
+    """The rows of a sweep for the bounds of the figures, by bound."""
     return {
         key: [row for row in rows if row.sweep == sweep and (row.case, row.version) == key]
         for key in SHOWN
@@ -311,7 +312,7 @@ def lines(rows: Sequence[Row], sweep: str) -> dict[tuple[str, str], list[Row]]:
 
 
 def draw_against_n(rows: Sequence[Row]) -> Any:
-    """Each bound against n with the risk below it, hollow where it is vacuous."""
+    """Draw each bound against n, with the risk below; markers of vacuous bounds are hollow."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
@@ -332,7 +333,7 @@ def draw_against_n(rows: Sequence[Row]) -> Any:
 
 
 def draw_ratios(rows: Sequence[Row]) -> Any:
-    """Bound over risk, and the n from which on it is not vacuous, against n, m and B."""
+    """Draw bound over risk, and the n from which on a bound says something, against n, m, B."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.5, 6.4), layout="constrained")
@@ -360,24 +361,24 @@ def draw_ratios(rows: Sequence[Row]) -> Any:
 
 
 def finish(axes: Any) -> None:
-    """A light grid, and no frame at the top and on the right."""
+    """Draw a light grid, and no frame at the top and on the right."""
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def print_terms(terms: Sequence[Share]) -> None:
-    """What is reached of each term."""
+    """Print the share of each term that is reached."""
     rows = [
         (f"{share.case} ({share.version})", str(share.n_documents), share.complexity, share.range)
         for share in terms
     ]
     columns = ["bound of", "m", "of the complexity", "of the range"]
-    print_table("Reached by data made for it; above 1 a constant were too small", columns, rows)
+    print_table("Share reached by made data; above 1, a constant is too small", columns, rows)
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """A table for each sweep, and what it does not say."""
+    """Print a table for each sweep, and the limits of its meaning."""
     columns = ["n", "m", "B", "bound of", "coverage", "risk", "bound", "bound / risk",
                "slack needed", "vacuous", "n needed"]  # fmt: skip
     for sweep in SWEEPS:

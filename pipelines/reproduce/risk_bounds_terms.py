@@ -1,15 +1,17 @@
-"""How much of each term of a risk bound some data reaches: where a wrong constant shows.
+"""The share of each term of a risk bound that data reaches: the test of the constants.
 
-In samples of ordinary data bounds are so far above the risk that they would hold with constants
-many times smaller. Here data is made for the terms themselves. Each query lies along an axis of its
-own, its better documents at one end and the others at the other, M from the middle. Then
+In samples of ordinary data, bounds are so far above the risk that constants many times smaller
+would hold as well. This module makes data for the terms themselves. Each query lies along an axis
+of its own, with the better documents at one end and the worse documents at the other, both at
+distance M from the middle. Then
 
-- the *complexity* is that of the loss over such queries, from below: the mean over signs s of
+- the *complexity* term is compared with a lower bound of the complexity of the loss over such
+  queries: the mean over signs s of
   ``max over |w| <= B of 2/n sum_q s_q loss_q(w)``, with w = +-B s/sqrt(n), one of which is best;
 - the *range* K + 2BM is at least the loss of a query at w = +-B along its axis.
 
-Above 1 a constant is too small. The factor sqrt(8 ln(2/delta)/n) of the range is four times what
-Hoeffding's inequality gives for one model alone.
+A share above 1 means that a constant is too small. The factor sqrt(8 ln(2/delta)/n) of the range is
+four times what Hoeffding's inequality gives for one model alone.
 """
 
 from __future__ import annotations
@@ -33,18 +35,18 @@ from dranking.rankers.max_margin.listwise_objective import ListRule, measured_li
 
 Array = NDArray[np.float64]
 SignedSum: TypeAlias = Callable[[QueryBlock, Array, Array], float]
-"""From a block, scores, and a sign for each query, to the sum of the signed losses."""
+"""A function of a block, scores and a sign for each query; returns the sum of signed losses."""
 
 N = 64
 DELTA = 0.05
 
 SHORT, LONG = 0.25, 100.0
-"""B where the complexity is looked at, so that no hinge is cut off; and where the range is, so that
-2BM matters beside K."""
+"""B for the complexity, small enough that no hinge is cut off, and B for the range, large enough
+that 2BM matters beside K."""
 
 
 class Share(NamedTuple):
-    """How much of a bound's terms is reached; 1 is all."""
+    """The reached share of the terms of a bound; 1 means all."""
 
     case: str
     version: Version
@@ -59,9 +61,9 @@ class Made(NamedTuple):
     Attributes
     ----------
     n_better, n_worse, grade
-        Documents of a query at either end, and the relevance of the better ones.
+        Documents of a query at each end, and the relevance of the better documents.
     total
-        The signed sum of the losses that the bound is of.
+        The signed sum of the losses that the bound is about.
     """
 
     n_better: int
@@ -71,7 +73,7 @@ class Made(NamedTuple):
 
 
 def of_pairs(rule: MarginRule) -> SignedSum:
-    """The hinges of all pairs."""
+    """Signed sum of the hinges of all pairs."""
 
     def total(block: QueryBlock, scores: Array, signs: Array) -> float:
         return float(signs @ pair_risks(margin_targets(block, rule), scores).hinge)
@@ -80,7 +82,7 @@ def of_pairs(rule: MarginRule) -> SignedSum:
 
 
 def of_lists(rule: ListRule, loss: ListLoss) -> SignedSum:
-    """A loss of lists."""
+    """Signed sum of a loss of lists."""
 
     def total(block: QueryBlock, scores: Array, signs: Array) -> float:
         return loss.at(scores, measured_lists(block, rule)._replace(weights=signs))[0]
@@ -104,12 +106,12 @@ CASES: dict[tuple[str, Version], Made] = {
 
 
 def shares() -> list[Share]:
-    """Of each kind of bound."""
+    """The reached shares of each kind of bound."""
     return [share_of(*key, made) for key, made in CASES.items()]
 
 
 def share_of(case: str, version: Version, made: Made) -> Share:
-    """What is reached of the terms of a bound."""
+    """The share of the terms of a bound that made data reaches."""
     m = made.n_better + made.n_worse
     ends = np.repeat([1.0, -1.0], [made.n_better, made.n_worse])
     features = np.kron(np.eye(N), ends[:, None]).astype(np.float32)
@@ -129,7 +131,7 @@ def share_of(case: str, version: Version, made: Made) -> Share:
 
     signs, first = np.random.default_rng(0).choice([-1.0, 1.0], N), np.eye(N)[0]
     steps = signs / math.sqrt(N)
-    # The signs and their opposites together: what does not depend on w cancels.
+    # Signs are averaged with their opposites, so that parts that do not depend on w cancel.
     complexity = abs(total(SHORT, steps, signs) - total(SHORT, -steps, signs)) / N
     largest = max(total(LONG, way * first, first) for way in (-1.0, 1.0))
     log_root = 0.5 * math.log(8.0 * math.log(2.0 / DELTA) / N)
