@@ -3,11 +3,11 @@
 | module | what it is for | who uses it |
 | --- | --- | --- |
 | `commit` | temporary name, fsync, rename; leftovers of killed processes | all that is written |
-| `json_files` | JSON of bounded size whose every flaw is a ValueError | manifests, models, registry |
+| `json_files` | JSON of bounded size; each flaw is a ValueError | manifests, models, registry |
 | `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |
 | `manifests` | validated ``manifest.json`` of a directory | data sets, statistics, array folders |
-| `verified_folder` | a block's files against the checksums in the manifest | data sets, statistics |
-| `array_folder` | .npy files and facts in one directory | collections, bilinear models, checkpoints |
+| `verified_folder` | files of a block, checked against the manifest | data sets, statistics |
+| `array_folder` | .npy files and facts in a directory | collections, bilinear models, checkpoints |
 | `redaction` | texts without credentials | logs, reports, errors, registry |
 | `key_values` | settings written as ``key=value`` | command line, retrain's configuration |
 

@@ -200,7 +200,7 @@ def print_data_set(name: str, outcomes: Outcomes) -> None:
         print_table(f"table {number}: {name}, test {measure_label(measure)}", columns, rows)
 
     if rows := differences(name, outcomes):
-        title = f"{name}: as published to every digit, except"
+        title = f"{name}: all as published, to every digit, except"
         print_table(title, ["", "ranker", "here", "published"], rows)
     else:
         console.print(f"{name}: all as published, to every digit.")

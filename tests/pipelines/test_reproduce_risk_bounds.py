@@ -107,5 +107,5 @@ def test_study_on_few_samples(monkeypatch, tmp_path, capsys):
     risk_bounds.main(options)
     printed = capsys.readouterr()
     assert "against n" in printed.out
-    assert "above 1 a constant were too small" in printed.out
+    assert "above 1, a constant is too small" in printed.out
     assert "coverage does not tell whether the constants are right" in printed.err

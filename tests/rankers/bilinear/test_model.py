@@ -70,7 +70,7 @@ def test_saved_and_loaded_and_text_in(tmp_path):
 
 
 def test_damaged_and_foreign_directories(tmp_path):
-    with pytest.raises(DataError, match="no manifest.json: not a bilinear-model"):
+    with pytest.raises(DataError, match=r"no manifest\.json: not a bilinear-model"):
         load_bilinear_model(tmp_path)
     text_collection(TEXTS).save(tmp_path / "docs")
     with pytest.raises(DataError, match="not the manifest of a bilinear-model"):
