@@ -14,7 +14,7 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, UsageError
 from dranking.files import commit as atomic
-from tests.data.tables.flat_files import frame_of, written
+from tests.data.tables.flat_tables import frame_of, written
 
 TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
 from dranking.errors import DataError
-from tests.data.store.stored import simple_block
+from tests.data.store.blocks import simple_block
 
 SIZES = (3, 1, 4)
 VALUES = npst.arrays(np.float32, (8, 3), elements=st.floats(-1e6, 1e6, width=32))

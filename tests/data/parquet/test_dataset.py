@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError
-from tests.data.tables.flat_files import frame_of, written
+from tests.data.tables.flat_tables import frame_of, written
 
 
 def assert_holds(dataset, frame, features):

@@ -9,7 +9,7 @@ import pytest
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
-from tests.data.tables.flat_files import frame_of, written
+from tests.data.tables.flat_tables import frame_of, written
 
 
 @pytest.mark.parametrize(

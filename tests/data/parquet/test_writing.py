@@ -14,8 +14,8 @@ from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
-from tests.data.store.stored import as_dense, query_blocks
-from tests.data.tables.flat_files import written
+from tests.data.store.blocks import as_dense, query_blocks
+from tests.data.tables.flat_tables import written
 
 
 @given(

@@ -15,22 +15,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dranking.data.dataset import Dataset
 from dranking.data.store import dataset as store
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
-from tests.data.store.stored import (
+from tests.data.store.blocks import (
     as_dense,
     assert_same,
     data_sets,
     everything_in,
     query_blocks,
+    replayed_fingerprint,
     simple_block,
 )
 
@@ -50,9 +49,6 @@ def scratch(tmp_path_factory):
     """A fresh path for every example that Hypothesis draws."""
     root = tmp_path_factory.mktemp("drawn")
     return lambda counter=itertools.count(): root / str(next(counter))  # noqa: B008
-
-
-# Round trips
 
 
 @given(st.booleans().flatmap(lambda is_sparse: data_sets(is_sparse=is_sparse)))
@@ -105,13 +101,6 @@ def test_narrow_blocks_end_in_zeros(scratch, blocks):
     assert dataset.fingerprint == replayed_fingerprint(dataset)
 
 
-def replayed_fingerprint(dataset):
-    """The fingerprint from the data itself, not from the manifest."""
-    copy = StoredDataset(dataset.path)
-    copy.block_digests = lambda: Dataset.block_digests(copy)
-    return copy.fingerprint
-
-
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_missing_values_read_as_the_fill(tmp_path, is_sparse):
     features = np.array([[np.nan, 2, 0], [3, np.nan, 4], [5, 6, np.nan]], np.float32)
@@ -146,17 +135,6 @@ def test_fill_must_fit(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_sparse_features_become_canonical_and_keep_stored_zeros(tmp_path):
-    parts = (np.array([1, 2, 0, 4], np.float32), np.array([2, 0, 1, 1]), np.array([0, 2, 4, 4]))
-    features = sparse.csr_array(parts, shape=(3, 3))
-    dataset = write_dataset([simple_block(features=features)], tmp_path / "data")
-    got = dataset.block(0).features
-    assert got.has_canonical_format
-    assert (got.data.tolist(), got.indices.tolist()) == ([2, 1, 4], [0, 2, 1])
-    assert dataset.blocks[0].n_values == 3
-    assert features.nnz == 4
-
-
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_what_is_read_cannot_be_changed(tmp_path, is_sparse):
     block = simple_block(is_sparse=is_sparse, query_weights=np.ones(2))
@@ -174,45 +152,6 @@ def test_columns_outside_the_data_set_are_refused(written):
     for column in (-1, 70):
         with pytest.raises(IndexError, match="0 to 69"):
             StoredDataset(written).block(0, np.array([column]))
-
-
-def test_other_zarr_readers_read_the_same(tmp_path):
-    dense = simple_block(70, features=np.random.default_rng(0).random((3, 70), np.float32))
-    write_dataset([dense], tmp_path / "dense")
-    array = zarr.open_array(tmp_path / "dense" / "blocks" / "000000" / "features", mode="r")
-    assert array.chunks == (32, 3)
-    assert np.isnan(array.fill_value)
-    assert [type(c).__name__ for c in array.metadata.codecs] == [
-        "BytesCodec",
-        "BloscCodec",
-        "Crc32cCodec",
-    ]
-    np.testing.assert_array_equal(array[:], dense.features.T)
-
-    features = sparse.random_array((3, 500_000), density=0.4, rng=1, dtype=np.float32).tocsr()
-    write_dataset([simple_block(features=features)], tmp_path / "sparse")
-    folder = tmp_path / "sparse" / "blocks" / "000000"
-    for name, dtype in (("indptr", "int64"), ("indices", "int32"), ("data", "float32")):
-        array = zarr.open_array(folder / name, mode="r")
-        assert array.dtype == dtype
-        np.testing.assert_array_equal(array[:], getattr(features, name))
-    assert_same(StoredDataset(tmp_path / "sparse").block(0), simple_block(features=features))
-
-
-def test_ids_of_mixed_types_read_as_strings(tmp_path):
-    large = pa.array([2**63, 5], pa.uint64())
-    blocks = [
-        simple_block(doc_ids=pa.array([7, 8, 9], pa.int32())),
-        simple_block(query_ids=pa.array(["a", "b"]).dictionary_encode()),
-        simple_block(query_ids=large, doc_ids=pa.array(["x", None, "z"], pa.large_string())),
-    ]
-    dataset = write_dataset(blocks, tmp_path / "data")
-    assert dataset.query_ids().to_pylist() == ["10", "11", "a", "b", str(2**63), "5"]
-    assert dataset.block(0).query_ids.to_pylist() == ["10", "11"]
-    assert dataset.block(0).doc_ids.to_pylist() == ["7", "8", "9"]
-    assert dataset.block(1).doc_ids is None
-    assert dataset.block(2).doc_ids.to_pylist() == ["x", None, "z"]
-    assert dataset.fingerprint == replayed_fingerprint(dataset)
 
 
 def test_names_and_scalings_are_kept(tmp_path):
@@ -246,9 +185,6 @@ def test_empty_blocks_are_left_out(tmp_path):
     assert_same(dataset.block(0), block)
 
 
-# Pickling
-
-
 def test_pickle_is_small_and_opens_lazily(tmp_path, monkeypatch):
     blocks = [simple_block(400, first_id=2 * i) for i in range(30)]
     monkeypatch.chdir(tmp_path)
@@ -271,28 +207,6 @@ def test_a_pickle_refuses_a_data_set_that_was_replaced(written):
         _ = pickle.loads(pickled).blocks
 
 
-# Bad input
-
-
-def not_finite(is_sparse, value):
-    features = np.array([[0, 1, 0], [0, 0, 2], [3, value, 4]], np.float32)
-    return simple_block(features=sparse.csr_array(features) if is_sparse else features)
-
-
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite(tmp_path, is_sparse, value):
-    message = rf"query 11: feature 1 .* of document 0 .* is {value}"
-    with pytest.raises(DataError, match=message):
-        write_dataset([not_finite(is_sparse, value)], tmp_path / "data")
-    assert os.listdir(tmp_path) == []
-
-
-def test_infinite_values_are_no_missing_values(tmp_path):
-    with pytest.raises(DataError, match=r"query 11: feature 1 .* is inf"):
-        write_dataset([not_finite(False, np.inf)], tmp_path / "data", fill=lambda: np.zeros(3))
-
-
 @pytest.mark.parametrize(
     ("blocks", "names", "message"),
     [
@@ -309,9 +223,6 @@ def test_bad_input_leaves_nothing(tmp_path, blocks, names, message):
     with pytest.raises(DataError, match=message):
         write_dataset(blocks, tmp_path / "data", feature_names=names)
     assert os.listdir(tmp_path) == []
-
-
-# Interruption
 
 
 def interrupted(error, after=1):

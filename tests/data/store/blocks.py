@@ -1,5 +1,6 @@
 """Query blocks drawn for tests of storage, and what it means that two are equal."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis.extra import numpy as npst
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.store.dataset import StoredDataset
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -116,3 +119,18 @@ def _ids(draw, n, string_ids=None):
         return pa.array(draw(st.lists(TEXT, min_size=n, max_size=n)), pa.string())
     numbers = st.integers(-(2**63), 2**63 - 1)
     return pa.array(draw(st.lists(numbers, min_size=n, max_size=n)), pa.int64())
+
+
+def edit_manifest(path, change):
+    """Apply `change` to the parsed manifest of a directory."""
+    file = path / "manifest.json"
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def replayed_fingerprint(dataset):
+    """The fingerprint from the data itself, not from the manifest."""
+    copy = StoredDataset(dataset.path)
+    copy.block_digests = lambda: Dataset.block_digests(copy)
+    return copy.fingerprint
