@@ -111,7 +111,7 @@ def leave_query_out_paths(
         measure=partial(held_out_sums, criterion),
         executor=executor,
     )
-    return _model_paths(found), np.concatenate([path.held_out for path in found.paths], axis=1)
+    return _model_paths(found), np.concatenate([path.measured for path in found.paths], axis=1)
 
 
 def held_out_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:

@@ -9,8 +9,8 @@ from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.dense import DenseCriterion
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
 from tests.engine.forgetful import Forgetful
-from tests.rankers.greedy.misled import Misled
 from tests.rankers.greedy.selections import assert_same_bits
+from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries, naive_scores
 
@@ -38,7 +38,7 @@ def dataset():
 def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(9, search=search, prefetch=1)
     [expected] = select_paths(dataset, [0.5], rules, executor="threads").paths
-    monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
+    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
     for seed in range(6):
         rules = SelectionRules(9, search=search, prefetch=n_rows)
         [found] = select_paths(dataset, [0.5], rules, executor=Forgetful(seed)).paths
@@ -56,7 +56,7 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
         return plan_memory(*arguments, **options)._replace(n_states=1, keep_rows=keep_rows)
 
     monkeypatch.setattr("dranking.rankers.greedy.selection.plan_memory", with_one_state)
-    monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
+    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
     for seed in range(3):
         found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
         for path, wanted in zip(found, expected, strict=True):
@@ -70,12 +70,12 @@ def test_a_row_that_one_path_counts_on_and_another_drops(dataset, lost):
     plan = MemoryPlan(True, True, 2, 2, n_rows=3, n_feature_blocks=1, n_bytes=0)
     gram, [one, other] = DenseCriterion(Tiles(dataset, executor), plan, 3).open([0.5, 30.0])
     gram.fetch([7, 4])
-    one.add(np.array([7]), lambda: [4])
+    one.add(np.array([7]), [4])
     gram.drop([4])
     gram.fetch([9])
-    other.add(np.array([9]), list)
+    other.add(np.array([9]))
     gram.fetch([4])
-    one.add(np.array([7, 4]), list)
+    one.add(np.array([7, 4]))
     if lost:
         executor.lose(0)
         executor.lose(1)

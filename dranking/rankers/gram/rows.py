@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy import linalg
 from dranking.data.blocks import QueryBlock
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.executor import Task
-from dranking.engine.tiles import Argument, Literal, Tiles
+from dranking.engine.tiles import Literal, Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
 from dranking.rankers.gram.sample import Sample, sample_of
@@ -181,27 +181,26 @@ class GramRows(TotalRows):
         self, tiles: Tiles, moments: QueryMoments, capacity: int, *, keep: bool = True
     ) -> None:
         super().__init__(tiles, moments, capacity)
-        self._keep = keep
-        self._rows: list[Task] = []
+        self.kept: list[Task] = []
         if keep:
-            self._rows = tiles.map_values(
+            self.kept = tiles.map_values(
                 room_for_rows, moments.blocks, Literal(capacity), name="rows"
             )
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
         wanted = np.array(features, dtype=np.int64)
-        if self._keep:
-            self._rows = self._tiles.map_blocks(
+        if self.kept:
+            self.kept = self._tiles.map_blocks(
                 fetch_rows,
                 self.moments.blocks,
-                self._rows,
+                self.kept,
                 Literal(wanted),
                 Literal(np.array(self._free_slots(len(features)))),
                 Literal(self.n_passes + 1),
                 columns=wanted,
                 name="gram-rows",
             )
-            totals: Array = self._tiles.sum(self._rows, row_totals, "gram-rows")
+            totals: Array = self._tiles.sum(self.kept, row_totals, "gram-rows")
         else:
             sums = self._tiles.map_blocks(
                 fresh_totals,
@@ -213,41 +212,9 @@ class GramRows(TotalRows):
             totals = self._tiles.sum(sums, np.asarray, "gram-rows")
         return totals
 
-    def map_with_rows(
-        self,
-        function: Callable[..., Any],
-        states: list[Task],
-        features: NDArray[np.int64],
-        *values: Argument,
-        name: str,
-        feature_block: int | None = None,
-    ) -> list[Task]:
-        """Run `function(state, rows, slots, *values)` for every block, or one feature block.
-
-        The row of the j-th of `features` (all fetched) for query q is `rows[slots[j], q, :]`.
-        """
-        if self._keep:
-            slots = np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
-            return self._tiles.map_values(
-                partial(with_kept_rows, function),
-                states,
-                self._rows,
-                Literal(slots),
-                *values,
-                name=name,
-                feature_block=feature_block,
-            )
-        self.n_passes += feature_block is None
-        return self._tiles.map_blocks(
-            partial(with_fresh_rows, function),
-            self.moments.blocks,
-            states,
-            Literal(features),
-            *values,
-            columns=features,
-            name=name,
-            feature_block=feature_block,
-        )
+    def slots_of(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(t,) slots of features whose rows are there: `kept.rows[slots[j], q, :]` is A_q[i, :]."""
+        return np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
 
 
 def block_moments(block: QueryBlock | QueryStatistics) -> Moments:

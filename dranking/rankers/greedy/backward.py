@@ -8,17 +8,15 @@ import numpy as np
 
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.search import Search
-from dranking.rankers.leave_query_out.criterion import ReversibleState
 
 
 class BackwardSearch(Search):
-    """Drops the feature without which the leave-query-out error is smallest.
+    """Drops, each round, the feature without which the leave-query-out error is smallest.
 
-    The first round takes all features that are not forbidden. Those to begin with are never
-    dropped. Among those that are equally good to drop, the one with the highest index goes.
+    The first round adds all features that are not forbidden. Features of `start` are never
+    dropped. Of features that are equally good to drop, the highest index goes.
     """
 
-    _state: ReversibleState
     _drop: int
 
     @staticmethod
@@ -27,7 +25,7 @@ class BackwardSearch(Search):
         return len(rules.allowed(n_features))
 
     def rank(self) -> None:
-        """Find the feature to drop, and note the error."""
+        """Find the feature to drop, and note the present error."""
         selected = self.path.selected
         if not selected:
             self.path.initial_error = float(self._gram.moments.label_norm)
@@ -38,33 +36,33 @@ class BackwardSearch(Search):
             self._drop = selected[self._least_missed(errors, self._rules.start)]
 
     def rescore(self) -> None:
-        """Removals are scored by the squared error alone."""
+        """Do nothing: removals are scored by the squared error alone."""
 
     @property
-    def needed(self) -> Sequence[int]:
-        """All features, before the first round."""
+    def picks(self) -> Sequence[int]:
+        """All features that are not forbidden, before the first round; then none."""
         return [] if self.path.kept else self._allowed.tolist()
 
     @property
-    def wanted(self) -> Sequence[int]:
-        """No other is ever taken."""
-        return []
+    def upcoming(self) -> Sequence[int]:
+        """The picks: no other feature is ever added."""
+        return self.picks
 
     @property
-    def n_to_come(self) -> int:
-        """None is added after the first round."""
-        return len(self.needed)
+    def n_picks_left(self) -> int:
+        """No feature is added after the first round."""
+        return len(self.picks)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Features dropped, of how many."""
+        """Features dropped so far, and in all."""
         total = len(self._allowed)
         dropped = total - len(self.path.selected) if self.path.kept else 0
         return dropped, total - self._rules.n_features
 
     @property
     def done(self) -> bool:
-        """Whether as few features are left as are wanted, or patience is at its end."""
+        """Whether no more than `n_features` are left, or patience has ended."""
         if not self.path.kept:
             return False
         return len(self.path.selected) == self._rules.n_features or self._patience_ends(self.path)
@@ -77,13 +75,13 @@ class BackwardSearch(Search):
 
     @property
     def result(self) -> SelectionPath:
-        """The path, without the rounds that patience waited for nothing."""
+        """The path, without the rounds in which patience waited for a smaller error."""
         if self._rules.patience is None:
             return self.path
         return self.path.first(self.path.best_round + 1)
 
     def advance(self) -> None:
-        """Drop a feature; or take all, whose rows were fetched."""
+        """Drop a feature; or, in the first round, add all features, whose rows were fetched."""
         if self.path.kept:
             selected = [feature for feature in self.path.selected if feature != self._drop]
         else:
@@ -91,5 +89,5 @@ class BackwardSearch(Search):
         self._keep(selected)
 
     def covers(self, kept: Sequence[int]) -> bool:
-        """Whether as many features as these are left at some time."""
+        """Whether the search comes to sets of as many features as `kept`."""
         return len(kept) >= self._rules.n_features

@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    JsonValue,
+    NonNegativeInt,
+    ValidationError,
+    model_validator,
+)
 
 from dranking.errors import DataError
 from dranking.files.commit import AnyPath, atomic_write
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
+from dranking.rankers.linear.estimator import plain
 from dranking.rankers.training.job import check_same_job
-
-
-class SelectionJob(BaseModel):
-    """What a selection was asked; rounds are only taken over by the same.
-
-    The number of features is no part of it: the rounds for 10 begin the rounds for 20.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    data: str
-    regularizations: tuple[float, ...]
-    start: tuple[int, ...]
-    forbidden: tuple[int, ...]
-    candidates: int | None
-    seed: int
-    costs: str
-    search: str
-    fitting: str
-    rescoring: str
-
-    @classmethod
-    def of(cls, data: str, regularizations: Sequence[float], rules: SelectionRules) -> SelectionJob:
-        """The job of finding paths by some rules; `data` is the fingerprint of the data set."""
-        return cls(
-            data=data,
-            regularizations=tuple(regularizations),
-            start=tuple(rules.start),
-            forbidden=tuple(sorted(set(rules.forbidden))),
-            candidates=rules.candidates,
-            seed=rules.seed,
-            search=rules.search,
-            fitting=rules.fitting,
-            rescoring=rules.rescoring.name if rules.rescoring else "",
-            costs=rules.costs.digest if rules.costs else "",
-        )
 
 
 class Rounds(BaseModel):
@@ -57,9 +29,9 @@ class Rounds(BaseModel):
     Attributes
     ----------
     kept
-        The features kept after each round, in order.
+        The features selected after each round, in order.
     lqo_error
-        The leave-query-out error then.
+        The leave-query-out error after each round.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +43,7 @@ class Rounds(BaseModel):
         if len(self.kept) != len(self.lqo_error):
             raise ValueError("lqo_error must have a number for each round")
         if any(not kept or len(set(kept)) != len(kept) for kept in self.kept):
-            raise ValueError("kept has no feature in a round, or one twice")
+            raise ValueError("kept has a round with no feature, or with the same feature twice")
         return self
 
     @classmethod
@@ -80,66 +52,86 @@ class Rounds(BaseModel):
         return cls(kept=tuple(map(tuple, path.kept)), lqo_error=tuple(path.lqo_error))
 
 
-class _Stored(BaseModel):
+class SelectionCheckpoint(BaseModel):
+    """A selection after each round, as a file holds it.
+
+    Attributes
+    ----------
+    job
+        What was asked; see `selection_job`.
+    rounds
+        The rounds of the path of each lambda.
+    """
+
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["dranking-selection-checkpoint"] = "dranking-selection-checkpoint"
     schema_version: Literal[2] = 2
-    job: SelectionJob
+    job: dict[str, JsonValue]
     rounds: tuple[Rounds, ...]
 
 
-class SelectionCheckpoint:
-    """A file that holds a selection after each round.
+def selection_job(
+    data: str, regularizations: Sequence[float], rules: SelectionRules
+) -> dict[str, Any]:
+    """What a selection asks; only a selection that asks the same may take over its rounds.
+
+    The number of features and the patience are not part of it: the rounds for 10 features begin
+    the rounds for 20. `data` is the fingerprint of the data set.
+    """
+    job = {
+        "data": data,
+        "regularizations": regularizations,
+        "start": rules.start,
+        "forbidden": sorted(set(rules.forbidden)),
+        "candidates": rules.candidates,
+        "seed": rules.seed,
+        "search": rules.search,
+        "fitting": rules.fitting,
+        "rescoring": rules.rescoring.name if rules.rescoring else "",
+        "costs": rules.costs.digest if rules.costs else "",
+    }
+    return {name: plain(value) for name, value in job.items()}
+
+
+def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> list[Rounds]:
+    """The rounds of each path so far; no rounds if there is no file.
 
     Parameters
     ----------
-    path
-        The file; None means there is none.
+    file
+        The checkpoint; None means that there is none.
     job
-        What is asked.
+        What is asked now.
+    n_features
+        Number of features of the data.
+
+    Raises
+    ------
+    UsageError
+        If the file is of another selection.
+    DataError
+        If the file is no checkpoint, or its rounds cannot be of this data.
     """
+    n_paths = len(job["regularizations"])
+    if file is None or not Path(file).exists():
+        return [Rounds()] * n_paths
+    try:
+        stored = SelectionCheckpoint.model_validate_json(Path(file).read_bytes())
+    except (ValidationError, OSError) as error:
+        raise DataError(
+            f"{file}: this is no checkpoint of a selection; remove it to start anew."
+        ) from error
+    check_same_job(Path(file), job, stored.job, "a selection")
+    features = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
+    if len(stored.rounds) != n_paths or any(feature >= n_features for feature in features):
+        raise DataError(
+            f"{file}: damaged, its rounds are not of this data; remove it to start anew."
+        )
+    return list(stored.rounds)
 
-    def __init__(self, path: AnyPath | None, job: SelectionJob) -> None:
-        self._path = None if path is None else Path(path)
-        self._job = job
 
-    def load(self, n_features: int) -> list[Rounds]:
-        """The rounds of each path so far; none if there is no file.
-
-        Parameters
-        ----------
-        n_features
-            Of the data.
-
-        Raises
-        ------
-        UsageError
-            If the file is of another selection.
-        DataError
-            If it is no checkpoint.
-        """
-        if self._path is None or not self._path.exists():
-            return [Rounds()] * len(self._job.regularizations)
-        try:
-            stored = _Stored.model_validate_json(self._path.read_bytes())
-        except (ValidationError, OSError) as error:
-            raise DataError(
-                f"{self._path}: this is no checkpoint of a selection; remove it to start anew."
-            ) from error
-        ours, theirs = self._job.model_dump(), stored.job.model_dump()
-        check_same_job(self._path, ours, theirs, "a selection")
-        numbers = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
-        if len(stored.rounds) != len(self._job.regularizations) or any(
-            feature >= n_features for feature in numbers
-        ):
-            raise DataError(
-                f"{self._path}: damaged, its rounds are not of this data; remove it to start anew."
-            )
-        return list(stored.rounds)
-
-    def save(self, rounds: Sequence[Rounds]) -> None:
-        """Replace the file with these rounds."""
-        if self._path is not None:
-            stored = _Stored(job=self._job, rounds=tuple(rounds))
-            document: dict[str, Any] = stored.model_dump(mode="json")
-            atomic_write(self._path, json.dumps(document) + "\n", overwrite=True)
+def save_rounds(file: AnyPath | None, job: dict[str, Any], rounds: Sequence[Rounds]) -> None:
+    """Replace a checkpoint by these rounds, if there is to be one."""
+    if file is not None:
+        stored = SelectionCheckpoint(job=job, rounds=tuple(rounds))
+        atomic_write(file, stored.model_dump_json() + "\n", overwrite=True)

@@ -1,4 +1,4 @@
-"""What a greedy selection is asked, and the paths it finds."""
+"""The rules of a greedy selection, and the paths that it finds."""
 
 from __future__ import annotations
 
@@ -25,38 +25,39 @@ SearchName: TypeAlias = Literal["forward", "floating", "backward"]
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """How features are searched, which there may be, and when the search ends.
+    """How features are searched, which features there may be, and when the search ends.
 
     Attributes
     ----------
     n_features
-        Features to select.
+        Number of features to select.
     start
         Features that every path begins with, in this order.
     forbidden
         Features that are never picked.
     patience
-        End a path when the last so many features made no new smallest error, without these
-        rounds; None means never.
+        End a path when this many features in a row brought no new smallest error, and leave out
+        their rounds; None means never.
     candidates
-        Score so many features a round, drawn anew each time; None means all of them.
+        Number of candidates scored in a round, drawn anew each time; None means all features.
     seed
-        Of the draws.
+        Seed of these draws.
     prefetch
-        Gram rows fetched in one pass: those of the picks that are foretold, then of the best
-        candidates. None means as many as make a pick cheapest, by what the passes so far took; of
-        dense data that stays in memory, whose picks a sample foretells, 32.
+        Gram rows fetched in one pass: rows of upcoming picks, then of the best candidates. None
+        means the number with which a pick takes the least time, by the passes so far; if the data
+        is dense and stays in memory, so that a sample predicts the picks, 32.
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
-        most there can be.
+        largest number of features.
     fitting
-        How a candidate is scored: "pre" fits all weights with it, "back" its own alone, those of
-        the features selected staying as they are (all are fitted again once it is picked).
+        How a candidate is scored: "pre" fits all weights with it, "back" fits the weight of the
+        candidate alone, while the weights of the selected features stay. All weights are fitted
+        again once the candidate is picked.
     rescoring
-        Pick by this among the best candidates; None means by the squared error.
+        Pick among the best candidates by this measure; None means by the squared error.
     search
-        "forward" adds features, "floating" may drop some again, "backward" begins with all that
-        are not forbidden and drops them.
+        "forward" adds features, "floating" may drop features again, "backward" begins with all
+        features that are not forbidden and drops features.
     """
 
     n_features: int
@@ -72,7 +73,7 @@ class SelectionRules:
     search: SearchName = "forward"
 
     def check(self, dataset: Dataset) -> None:
-        """Raise UsageError unless the data has what is asked."""
+        """Raise UsageError unless the rules are possible and the data has the features named."""
         self._check_numbers()
         self._check_strategy()
         if self.rescoring is not None:
@@ -120,27 +121,27 @@ class SelectionRules:
             raise UsageError("rescore picks by a measure, feature_costs by gain per cost; use one.")
 
     @property
-    def of_kept(self) -> bool:
-        """Whether candidates are scored by the Gram rows of the features kept alone."""
+    def refits(self) -> bool:
+        """Whether scores come from refits on the Gram rows of the selected features alone."""
         return self.fitting == "back" or self.search == "backward"
 
     @property
-    def picks_otherwise(self) -> bool:
-        """Whether it is more than the error of all candidates that decides which one is picked."""
+    def picks_by_error_alone(self) -> bool:
+        """Whether the pick is always the candidate with the smallest error, of all candidates."""
         others = (self.costs, self.rescoring, self.candidates)
-        return self.of_kept or any(each is not None for each in others)
+        return not self.refits and all(each is None for each in others)
 
     @property
-    def of_whole_queries(self) -> bool:
-        """Whether all features of a query are needed together."""
-        return self.of_kept or self.search == "floating"
+    def whole_queries(self) -> bool:
+        """Whether tasks need all features of a query together."""
+        return self.refits or self.search == "floating"
 
     def allowed(self, n_features: int) -> NDArray[np.intp]:
         """The features that may be picked, ascending."""
         return np.delete(np.arange(n_features), np.array(list(self.forbidden), dtype=np.intp))
 
     def drawn(self, features: NDArray[np.intp], round_: int) -> NDArray[np.intp]:
-        """The candidates of a round (from 0), ascending, among the features that are left."""
+        """The candidates of a round (counted from 0), ascending, drawn from `features`."""
         if self.candidates is None or self.candidates >= len(features):
             return features
         rng = np.random.default_rng((self.seed, round_))
@@ -149,22 +150,22 @@ class SelectionRules:
 
 @dataclass
 class SelectionPath:
-    """The features that a search keeps for one lambda, and the model, after each round.
+    """The features selected for one lambda, and their weights, after each round.
 
     Attributes
     ----------
     regularization
         lambda.
     initial_error
-        Leave-query-out error with no feature: the labels' own centred norm.
+        Leave-query-out error with no feature: the squared norm of the centred labels.
     kept
-        0-based indices of the features kept after each round, in order of selection.
+        0-based indices of the features selected after each round, in order of selection.
     lqo_error
         Leave-query-out squared error after each round, summed over queries.
     weights
-        One array per round: the weights of the features kept, in their order.
-    held_out
-        What the `measure` of `select_paths` gave, summed over all blocks; None without one.
+        One array for each round: the weights of the features in `kept`, in their order.
+    measured
+        The `measure` of `select_paths`, summed over all blocks; None without a measure.
     """
 
     regularization: float
@@ -172,11 +173,11 @@ class SelectionPath:
     kept: list[list[int]] = field(default_factory=list)
     lqo_error: list[float] = field(default_factory=list)
     weights: list[Array] = field(default_factory=list)
-    held_out: Array | None = None
+    measured: Array | None = None
 
     @property
     def selected(self) -> list[int]:
-        """The features kept in the end, in order of selection."""
+        """The features after the last round, in order of selection."""
         return self.kept[-1] if self.kept else []
 
     @property
@@ -195,7 +196,7 @@ class SelectionPath:
         return self.best_round_of({len(kept) for kept in self.kept})
 
     def best_round_of(self, sizes: Collection[int]) -> int:
-        """The same among the rounds after which there are as many features as one of `sizes`."""
+        """Like `best_round`, restricted to rounds with one of these numbers of features."""
         rounds = [r for r, kept in enumerate(self.kept) if len(kept) in sizes]
         return min(rounds, key=lambda r: (self.lqo_error[r], len(self.kept[r])))
 
@@ -205,7 +206,7 @@ class SelectionPath:
         return len(self.kept[self.best_round])
 
     def first(self, n_rounds: int) -> SelectionPath:
-        """The path up to a round; of a forward search, that is up to so many features."""
+        """The first rounds of the path; in a forward search, the first features."""
         return SelectionPath(
             self.regularization,
             self.initial_error,
@@ -217,20 +218,20 @@ class SelectionPath:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a selection found.
+    """The paths that a selection found, and what it cost.
 
     Attributes
     ----------
     paths
-        One for each lambda.
+        One path for each lambda.
     n_passes
         Passes over the data.
     n_feature_blocks
-        Into how many parts the features were split.
+        Number of parts into which the features were split.
     bytes_read
-        From storage, decoded.
+        Bytes read from storage, decoded.
     traffic
-        What tiles and the driver sent each other, by its purpose.
+        Messages between tiles and driver, by purpose.
     """
 
     paths: list[SelectionPath]

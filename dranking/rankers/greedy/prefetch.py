@@ -1,7 +1,7 @@
-"""Which Gram rows a pass over X fetches: the pick that lacks its row, and what is likely next.
+"""Which Gram rows one pass over X fetches: the row that the round needs, and rows needed soon.
 
-Rows are exact whenever they are fetched, so what is decided here changes the number of passes and
-nothing of the result.
+Gram rows are exact whenever they are fetched. So the choice of rows changes the number of passes,
+and no bit of the result.
 """
 
 from __future__ import annotations
@@ -17,41 +17,43 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.search import Search
 
 ROWS = 8
-"""Rows of a pass as long as its costs are not known, or too small to matter."""
+"""Rows of a pass while the costs of passes are not known, or are too small to matter."""
 
 FEWEST_ROWS, MOST_ROWS = 4, 32
-"""Bounds of what is fetched together; also what is, where a sample foretells the picks."""
+"""Bounds of the number of rows that costs suggest. A pass fetches `MOST_ROWS` if a sample of the
+documents predicts the picks."""
 
 NOTICEABLE_SECONDS = 0.5
-"""A pass that takes less is not worth a change, and may have loaded compiled code."""
+"""A pass that takes less time is not worth a change, and may have included loading compiled
+code."""
 
 PICKS_EXPONENT = 0.6
+"""J rows fetched together serve about J^0.6 picks: 3 at J = 4, 4 to 5 at 8, 7 at 24 (MQ2008, and
+made data of 136 and 700 features, k = 15 and 40)."""
 
 BEST_SHARE = 1.5
-"""J rows fetched together serve about J^0.6 picks (3 at 4, 4 to 5 at 8, 7 at 24; MQ2008 and made
-data of 136 and 700 features, k = 15 and 40). A pass takes a + b J seconds, so a pick takes
-(a + b J) / J^0.6 of them, least at J = 1.5 a / b."""
+"""A pass takes a + b J seconds, so a pick takes (a + b J) / J^0.6 seconds, least at J = 1.5 a / b."""
 
 
 class PassCosts:
-    """What a pass over X costs: a + b J seconds for J rows, by the passes there were."""
+    """Estimates the seconds a + b J of a pass over X for J rows, from the passes so far."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
         self._last = 0.0
 
     def note(self, n_rows: int, seconds: float) -> None:
-        """Take a pass into account; of those with as many rows the fastest counts."""
+        """Note a pass; of the passes for the same number of rows, the fastest counts."""
         self._seconds[n_rows] = min(seconds, self._seconds.get(n_rows, seconds))
         self._last = seconds
 
     @property
     def best_rows(self) -> int:
-        """Rows to fetch in a pass so that a pick costs least."""
+        """Rows of a pass with which a pick takes the least time."""
         if self._last < NOTICEABLE_SECONDS:
             return ROWS
         if len(self._seconds) == 1:
-            return 2 * ROWS  # a second point of the line
+            return 2 * ROWS  # for a second point of the line
         per_row, reading = np.polyfit(list(self._seconds), list(self._seconds.values()), 1)
         if per_row <= 0.0:
             return MOST_ROWS
@@ -59,12 +61,12 @@ class PassCosts:
 
 
 class Prefetch:
-    """Fetches the Gram rows that selections need, and with them those they will need next.
+    """Fetches the Gram rows that a round needs, and in the same pass rows of upcoming picks.
 
     Parameters
     ----------
     rules
-        How many rows a pass fetches, if that is fixed.
+        Say how many rows a pass fetches, if that is fixed.
     """
 
     def __init__(self, rules: SelectionRules) -> None:
@@ -72,69 +74,76 @@ class Prefetch:
         self._costs = PassCosts()
 
     def fetch(self, gram: TotalRows, searches: Sequence[Search]) -> None:
-        """Fetch the rows that the next round needs, and of runners-up; one pass, or none."""
-        wanted = rows_to_fetch(gram, searches, self._n_rows(gram))
-        if not wanted:
+        """Make one pass over X if a pick of this round lacks its row; else do nothing."""
+        features = rows_to_fetch(gram, searches, self._n_rows(gram))
+        if not features:
             return
-        n_excess = len(wanted) - gram.n_free
+        n_excess = len(features) - gram.n_free
         if n_excess > 0:
             gram.drop(_idle_rows(gram, searches)[-n_excess:])
         start = time.perf_counter()
-        gram.fetch(wanted)
-        self._costs.note(len(wanted), time.perf_counter() - start)
+        gram.fetch(features)
+        self._costs.note(len(features), time.perf_counter() - start)
 
     def _n_rows(self, gram: TotalRows) -> int:
         rules = self._rules
         if rules.prefetch is not None:
             return rules.prefetch
         if rules.candidates is not None:
-            return 1  # runners-up that are drawn anew each round are seldom there in the next one
-        if not rules.picks_otherwise and gram.moments.sample is not None:
-            return MOST_ROWS  # most of those that a sample foretells are picked, and serve
+            return 1  # candidates are drawn anew each round, so most others do not come back
+        if rules.picks_by_error_alone and gram.moments.sample is not None:
+            return MOST_ROWS  # most of the upcoming picks that a sample predicts are picked
         return self._costs.best_rows
 
 
 def rows_to_fetch(gram: TotalRows, searches: Sequence[Search], n_rows: int) -> list[int]:
-    """Features whose rows the next pass fetches: those needed now, then runners-up.
+    """Features whose rows the next pass fetches; none if all picks of the round have their rows.
 
-    Nothing is fetched while there is every row that the round takes. There is room for all rows
-    but those that it takes and those of the features selected; and never more rows than features
-    that can still be added.
+    First come the picks of the round, then the upcoming picks and the other candidates of all
+    searches in turn. There are never more rows than features that can still be added, nor more
+    than the capacity beside the rows of the picks and of the selected features.
 
     Parameters
     ----------
     gram
-        The rows there are.
+        The rows fetched so far.
     searches
-        The paths.
+        The searches of all paths.
     n_rows
         Rows to fetch, within these bounds.
     """
     running = [search for search in searches if not search.done]
-    taken = dict.fromkeys(chain.from_iterable(search.needed for search in running))
-    needed = [feature for feature in taken if not gram.holds(feature)]
+    picks = dict.fromkeys(chain.from_iterable(search.picks for search in running))
+    needed = [feature for feature in picks if not gram.holds(feature)]
     if not needed:
         return []
-    n_taken = len({*taken, *_selected(searches)}) - len(needed)
-    n_to_come = sum(search.n_to_come for search in running)
-    size = max(len(needed), min(n_rows, gram.capacity - n_taken, n_to_come))
-    missing = [islice((f for f in search.wanted if not gram.holds(f)), size) for search in running]
-    return list(dict.fromkeys([*needed, *_by_rank(missing)]))[:size]
+    n_taken = len({*picks, *_selected(searches)}) - len(needed)
+    n_picks_left = sum(search.n_picks_left for search in running)
+    size = max(len(needed), min(n_rows, gram.capacity - n_taken, n_picks_left))
+    missing = [
+        islice((f for f in _by_need(search) if not gram.holds(f)), size) for search in running
+    ]
+    return list(dict.fromkeys([*needed, *_in_turn(missing)]))[:size]
 
 
 def _idle_rows(gram: TotalRows, searches: Sequence[Search]) -> list[int]:
-    """Features with rows that no path has selected, in the order they will be needed."""
+    """Features with rows that no path has selected, the feature needed soonest first."""
     selected = _selected(searches)
     running = [search for search in searches if not search.done]
-    needed = chain.from_iterable(search.needed for search in running)
-    by_rank = dict.fromkeys([*needed, *_by_rank([s.wanted for s in running]), *gram.totals])
-    return [f for f in by_rank if gram.holds(f) and f not in selected]
+    picks = chain.from_iterable(search.picks for search in running)
+    by_need = dict.fromkeys([*picks, *_in_turn(map(_by_need, running)), *gram.totals])
+    return [f for f in by_need if gram.holds(f) and f not in selected]
+
+
+def _by_need(search: Search) -> list[int]:
+    """Features in the order in which a search will probably need their rows."""
+    return list(dict.fromkeys([*search.upcoming, *search.candidates]))
 
 
 def _selected(searches: Sequence[Search]) -> set[int]:
     return set(chain.from_iterable(search.path.selected for search in searches))
 
 
-def _by_rank(rankings: Sequence[Iterable[int]]) -> list[int]:
-    """All that stands first, then all that stands second, and so on."""
-    return [f for f in chain.from_iterable(zip_longest(*rankings)) if f is not None]
+def _in_turn(orders: Iterable[Iterable[int]]) -> list[int]:
+    """The first feature of every order, then the second feature of every order, and so on."""
+    return [f for f in chain.from_iterable(zip_longest(*orders)) if f is not None]

@@ -19,7 +19,7 @@ from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.leave_query_out.from_documents import measure_subsets, models_with_each
+from dranking.rankers.leave_query_out.predictions import measure_sets, sets_with_each
 from dranking.rankers.linear.estimator import check_whole
 
 Array = NDArray[np.float64]
@@ -93,8 +93,8 @@ def rescored(
         If no query counts for the measure.
     """
     best, others = ranked[: rescoring.candidates], ranked[rescoring.candidates :]
-    models = models_with_each(selected, best, gram, regularization)
-    values, weights = measure_subsets(tiles, models, rescoring.sums)
+    sets = sets_with_each(selected, best, gram, regularization)
+    values, weights = measure_sets(tiles, sets, rescoring.sums)
     if not weights.min() > 0:
         raise DataError(
             f"no query counts for {rescoring.measure} under the convention "

@@ -1,4 +1,4 @@
-"""Greedy RankRLS: paths of selections that share their passes over the data."""
+"""The rounds of greedy selections for many lambdas, which share every pass over the data."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from dranking.engine.tiles import Tiles
 from dranking.files.commit import AnyPath
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.backward import BackwardSearch
-from dranking.rankers.greedy.checkpoint import Rounds, SelectionCheckpoint, SelectionJob
+from dranking.rankers.greedy.checkpoint import Rounds, load_rounds, save_rounds, selection_job
 from dranking.rankers.greedy.floating import FloatingSearch
-from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import Selection, SelectionPath, SelectionRules
 from dranking.rankers.greedy.prefetch import Prefetch
-from dranking.rankers.greedy.search import Search
-from dranking.rankers.leave_query_out.criterion import criterion_of
-from dranking.rankers.leave_query_out.dense_block import HeldOutMeasure
-from dranking.rankers.leave_query_out.memory_plan import plan_memory
+from dranking.rankers.greedy.search import ForwardSearch, Search
+from dranking.rankers.leave_query_out.criterion import Criterion
+from dranking.rankers.leave_query_out.dense import DenseCriterion
+from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
+from dranking.rankers.leave_query_out.predictions import LqoMeasure
+from dranking.rankers.leave_query_out.refit import RefitCriterion
+from dranking.rankers.leave_query_out.sparse import SparseCriterion
 from dranking.rankers.linear.estimator import check_positive, check_training_data
 
 SEARCHES: dict[str, type[Search]] = {
@@ -36,7 +38,7 @@ def select_paths(
     regularizations: Sequence[float],
     rules: SelectionRules,
     *,
-    measure: HeldOutMeasure | None = None,
+    measure: LqoMeasure | None = None,
     memory_limit: int | str | None = None,
     feature_blocks: int | None = None,
     checkpoint: AnyPath | None = None,
@@ -53,19 +55,17 @@ def select_paths(
     rules
         What is selected.
     measure
-        From a block and the (size, n_documents) scores that its documents get, while their query
-        is held out, from the models of every size, to an array that adds up over blocks. Takes
-        one more pass.
+        A measure of the leave-query-out predictions; see `LqoMeasure`. The predictions are those
+        of the models after each round. The measure takes one more pass.
     memory_limit
-        Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
-        Within it the data and its Gram rows are kept, or read and computed again; the result is
-        the same in every bit.
+        Bytes to take over all workers, or text such as "8GB"; None means most of the available
+        memory. Data and Gram rows that do not fit are read or computed again; the result is the
+        same in every bit.
     feature_blocks
-        Into how many parts the features are split, which changes no bit either; None means as many
-        as blocks of queries with all their features are too large for.
+        Number of parts into which the features are split, which changes no bit either; None means
+        as many parts as blocks of queries with all their features need to fit.
     checkpoint
-        File that holds the picks after each round. Where it is there already, the selection goes
-        on from it.
+        File that holds the rounds so far. If the file exists, the selection continues from it.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -94,15 +94,14 @@ def select_paths(
         run,
         memory_limit,
         feature_blocks,
-        of_kept=rules.of_kept,
-        of_whole_queries=rules.of_whole_queries,
+        refits=rules.refits,
+        whole_queries=rules.whole_queries,
     )
-    data = dataset.fingerprint if checkpoint else ""
-    saved = SelectionCheckpoint(checkpoint, SelectionJob.of(data, regularizations, rules))
-    rounds = saved.load(dataset.n_features)
+    job = selection_job(dataset.fingerprint if checkpoint else "", regularizations, rules)
+    rounds = load_rounds(checkpoint, job, dataset.n_features)
 
     tiles = Tiles(dataset, run, resident=plan.resident, n_feature_blocks=plan.n_feature_blocks)
-    criterion = criterion_of(tiles, plan, size, rules.of_kept)
+    criterion = _criterion(tiles, plan, size, rules)
     n_passes = 1
     prefetch = Prefetch(rules)
     paths: list[SelectionPath] = []
@@ -117,7 +116,7 @@ def select_paths(
         while any(not one.done for one in searches):
             _advance(gram, searches, prefetch)
             rounds[group] = [Rounds.of(one.path) for one in searches]
-            saved.save(rounds)
+            save_rounds(checkpoint, job, rounds)
             done, total = max(one.progress for one in searches)
             passes = n_passes + gram.n_passes
             report("select", done, total, passes=passes, lambdas=len(searches), **tiles.moved)
@@ -125,14 +124,23 @@ def select_paths(
         for one in searches:
             path = one.result
             if measure is not None:
-                path.held_out = one.measure_held_out(measure)
+                path.measured = one.measure_predictions(measure)
                 n_passes += 1
             paths.append(path)
     return Selection(paths, n_passes, plan.n_feature_blocks, tiles.bytes_read, tiles.traffic)
 
 
+def _criterion(tiles: Tiles, plan: MemoryPlan, size: int, rules: SelectionRules) -> Criterion:
+    """The leave-query-out criterion in the form that rules and memory plan ask for."""
+    if rules.refits:
+        return RefitCriterion(tiles, plan)
+    if plan.n_states > 0:
+        return DenseCriterion(tiles, plan, size)
+    return SparseCriterion(tiles, plan)
+
+
 def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]) -> None:
-    """Rank the candidates of the first round, or of the one after those that were saved."""
+    """Score the candidates of the first round, or of the round after the saved rounds."""
     for search in searches:
         search.rank()
     saved = [
@@ -156,7 +164,12 @@ def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]
 
 
 def _advance(gram: TotalRows, searches: Sequence[Search], prefetch: Prefetch) -> None:
-    """One round of every path that is not done."""
+    """One round of every path that is not done.
+
+    Each search has scored its candidates and so knows its picks. One pass fetches the Gram rows
+    that are not there. Each search adds its picks, which updates the state of its path, and scores
+    the candidates of the next round.
+    """
     running = [search for search in searches if not search.done]
     for search in running:
         search.rescore()

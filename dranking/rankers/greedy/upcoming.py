@@ -1,9 +1,10 @@
-"""Which features a forward selection will likely pick next: what may be done in advance.
+"""Upcoming picks: the features that a forward search will probably select next, in that order.
 
-The criterion leaves every query out in turn, but which candidate is best by it is mostly settled by
-all queries together (`dranking.kernels.lqo.upcoming`): by b and by the Gram rows A[i, :], exact for
-the features whose rows were fetched, and guessed from a sample of the documents for others. What is
-foretold decides what is computed early, never what is selected.
+The criterion leaves out every query in turn, but all queries together mostly settle which candidate
+is best: through b and the Gram rows A[i, :], which are exact for the features whose rows were
+fetched, and guessed from a sample of the documents for other features
+(`dranking.kernels.lqo.upcoming`). Upcoming picks decide what is computed early, and never what is
+selected.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from dranking.rankers.gram.rows import TotalRows
 Array = NDArray[np.float64]
 
 
-class Foresight:
-    """Foretells the picks of one path.
+class PickPredictor:
+    """Predicts the upcoming picks of one path by a forward selection on all queries together.
 
     Parameters
     ----------
     gram
-        The rows fetched so far.
+        The Gram rows fetched so far.
     regularization
         lambda.
     size
-        Features selected at most.
+        Largest number of features that the path selects.
     """
 
     def __init__(self, gram: TotalRows, regularization: float, size: int) -> None:
         self._gram, self._regularization = gram, regularization
-        self._sample = gram.moments.sample  # its tasks run until it is looked at
+        self._sample = gram.moments.sample  # computed by tasks until the first row is needed
         self._basis = np.empty((size, gram.n_features))
         self._start()
 
@@ -45,10 +46,10 @@ class Foresight:
         self._totals = Totals(self._basis, left, products)
         self._eliminated: list[int] = []
 
-    def picks(
+    def predict(
         self, selected: Sequence[int], candidates: NDArray[np.intp], gains: Array, number: int
     ) -> list[int]:
-        """Up to so many picks to come, as far as rows are known or can be guessed.
+        """Up to `number` upcoming picks, as far as Gram rows are known or can be guessed.
 
         Parameters
         ----------
@@ -57,13 +58,14 @@ class Foresight:
         candidates
             (n_candidates,) features that may be picked.
         gains
-            (n_candidates,) by how much each lowers the criterion if it is picked now.
+            (n_candidates,) by how much each candidate lowers the leave-query-out error if the next
+            round adds it. The first upcoming pick is the candidate with the largest gain.
         number
-            Picks to foretell at most, the best candidate being the first.
+            Largest number of picks to predict.
         """
         self._eliminate(selected)
         totals = Totals(self._basis, self._totals.left.copy(), self._totals.products.copy())
-        # By how much the criterion differs from the fit to all queries changes slowly.
+        # The difference between the criterion and the fit to all queries changes slowly.
         corrections = gains - self._gains(totals)[candidates]
         expected = gains.copy()
         picks: list[int] = []
@@ -80,7 +82,7 @@ class Foresight:
         return picks
 
     def _eliminate(self, selected: Sequence[int]) -> None:
-        """Eliminate what is selected, in order; all of it was fetched."""
+        """Eliminate the selected features in order; their rows were all fetched."""
         if self._eliminated != list(selected[: len(self._eliminated)]):
             self._start()
         for feature in selected[len(self._eliminated) :]:
@@ -90,9 +92,10 @@ class Foresight:
 
     @staticmethod
     def _gains(totals: Totals) -> Array:
-        """(n_features,) by how much each feature lowers the error of the fit to all.
+        """(n_features,) by how much each feature lowers the error of the fit to all queries.
 
-        Where features nearly copy each other, guessed rows may contradict each other without bound.
+        Guessed rows of features that nearly copy each other may contradict each other, so that
+        gains have no bound.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             gains: Array = totals.products**2 / totals.left

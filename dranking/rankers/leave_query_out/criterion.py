@@ -1,59 +1,62 @@
-"""The leave-query-out criterion as the rounds of a selection see it."""
+"""The leave-query-out criterion as the rounds of a selection see it: three classes serve it.
+
+`dense.DenseState` keeps the state of every query and feature, `sparse.SparseState` computes every
+score from the nonzeros, `refit.RefitState` refits the held-out models from the selected features.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.leave_query_out.dense import DenseCriterion
-from dranking.rankers.leave_query_out.dense_block import HeldOutMeasure
-from dranking.rankers.leave_query_out.kept_rows import KeptCriterion
-from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
-from dranking.rankers.leave_query_out.sparse import SparseCriterion
+from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class PathState(Protocol):
-    """The criterion along one path."""
+class PathState(ABC):
+    """The criterion along one path: one lambda, and the features selected so far."""
 
-    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
-        """Select the last of these features, whose Gram row was fetched.
+    def needs_update(self, feature: int) -> bool:
+        """Whether `add` needs the upcoming picks when `feature` is selected next."""
+        return False
 
-        `next_picks()` names features that will likely be selected after it, in order, whose rows
-        were fetched: a state may run ahead.
+    @abstractmethod
+    def add(self, selected: Indices, upcoming: Sequence[int] = ()) -> None:
+        """Select the last of the features `selected`, whose Gram row was fetched.
+
+        `upcoming` are the picks expected after that feature, in order. Their rows were fetched
+        too, so a state may update itself for all of them at once.
         """
-        ...
 
-    def ask(self, candidates: Indices) -> None:
-        """Say which candidates are scored next; before any path's scores are asked for."""
-        ...
-
-    def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) LQO error with each candidate asked for, and the present one."""
-        ...
-
-    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
-        ...
-
-
-class ReversibleState(PathState, Protocol):
-    """The criterion along a path that may turn back."""
-
+    @abstractmethod
     def reset(self) -> None:
-        """Select nothing."""
-        ...
+        """Return to the state in which no feature is selected."""
 
+    @abstractmethod
+    def ask(self, candidates: Indices) -> None:
+        """Set the candidates that the next call of `scores` evaluates.
+
+        Every path sets its candidates before any path calls `scores`.
+        """
+
+    @abstractmethod
+    def scores(self) -> tuple[Array, float]:
+        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
+
+    @abstractmethod
     def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) LQO error without each of these features in turn, and with all of them."""
-        ...
+        """(t,) leave-query-out errors without each selected feature, and the present error."""
+
+    @abstractmethod
+    def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
 
 
 class Criterion(Protocol):
@@ -62,24 +65,3 @@ class Criterion(Protocol):
     def open(self, regularizations: Sequence[float]) -> tuple[TotalRows, Sequence[PathState]]:
         """Gram rows and, for each lambda, a state with no feature selected."""
         ...
-
-
-def criterion_of(tiles: Tiles, plan: MemoryPlan, size: int, of_kept: bool = False) -> Criterion:
-    """The criterion of a data set, in the form that was planned.
-
-    Parameters
-    ----------
-    tiles
-        The data.
-    plan
-        What is kept.
-    size
-        Features to select at most.
-    of_kept
-        Whether scores come from the Gram rows of the features kept: see `KeptState`.
-    """
-    if of_kept:
-        return KeptCriterion(tiles, plan)
-    if plan.n_states > 0:
-        return DenseCriterion(tiles, plan, size)
-    return SparseCriterion(tiles, plan)

@@ -1,28 +1,39 @@
-"""The leave-query-out criterion from a state kept per query and feature."""
+"""The leave-query-out criterion of dense data: a state for every query and feature.
+
+`DenseState` runs on the driver and says what is updated when. The functions at the end of this
+file run in the tasks, on one block of queries each. THEORY.md of `dranking.rankers.greedy` defines
+the state.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.executor import Task
+from dranking.data.blocks import QueryBlock
+from dranking.engine.executor import Task, with_one_blas_thread
 from dranking.engine.tiles import Argument, ByFeature, Literal, Tiles
-from dranking.rankers.gram.rows import GramRows, QueryMoments
-from dranking.rankers.leave_query_out.dense_block import (
-    MOST_PICKS,
-    HeldOutMeasure,
-    add_features,
-    announce,
-    block_scores,
-    initial_block,
-    measure_block,
-    on_copy,
+from dranking.kernels.gram import per_query as gram_kernels
+from dranking.kernels.gram.dense import Moments
+from dranking.kernels.lqo import state as lqo
+from dranking.kernels.lqo.packed_triangles import group_room
+from dranking.kernels.lqo.pivots import Picks
+from dranking.kernels.lqo.state import BlockState, Start
+from dranking.kernels.machine.compile import frozen
+from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
+from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
+from dranking.rankers.leave_query_out.predictions import (
+    LqoMeasure,
+    dense_columns,
+    errors_without_each,
+    measure_block_predictions,
+    totals_of,
 )
-from dranking.rankers.leave_query_out.kept_rows import removals_of
-from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -36,9 +47,9 @@ class DenseCriterion:
     tiles
         The data.
     plan
-        What is kept of the Gram rows.
+        Whether Gram rows are kept, and how many states a path may have.
     size
-        Features to select at most.
+        Largest number of features that a path selects.
     """
 
     def __init__(self, tiles: Tiles, plan: MemoryPlan, size: int) -> None:
@@ -47,45 +58,113 @@ class DenseCriterion:
 
     def open(self, regularizations: Sequence[float]) -> tuple[GramRows, list[DenseState]]:
         """Gram rows and, for each lambda, a state with no feature selected."""
-        plan = self._plan
-        gram = GramRows(self._tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
-        # Between feature blocks every pick is announced. And where several paths share the rows,
-        # one may write over a row that another has gone through before it is selected: a worker
-        # that is lost could not be made up for.
-        runs_ahead = self._tiles.n_feature_blocks == 1 and (
-            self._tiles.executor.in_process or len(regularizations) == 1
+        tiles, plan = self._tiles, self._plan
+        gram = GramRows(tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
+        # With several feature blocks every pick is announced before its update. With several paths
+        # on workers, one path may overwrite the row of an upcoming pick of another path, and what
+        # a lost worker had computed from that row could not be computed again.
+        looks_ahead = tiles.n_feature_blocks == 1 and (
+            tiles.executor.in_process or len(regularizations) == 1
         )
+        most_picks = MOST_PICKS if looks_ahead else 1
         states = [
-            DenseState(self._tiles, gram, value, self._size, plan.n_states, runs_ahead=runs_ahead)
+            DenseState(tiles, gram, value, self._size, plan.n_states, most_picks)
             for value in regularizations
         ]
         return gram, states
 
 
-class DenseState:
-    """The state of every tile, updated each round, or several rounds at once.
-
-    A tile holds the state of its own features; the factors of A[S, S], a matter of t numbers per
-    query and round, are kept by all tiles of a query.
-
-    An update reads the Gram rows of all features selected and writes the state: much more than it
-    computes. So where the next picks can be foretold, it goes through them as well while all that
-    is near, and scores after each. What was foretold wrong is forgotten: the next update begins
-    where this one did. No bit depends on it, for every pick is selected as it would be alone.
+class RowsState(PathState):
+    """A state whose tasks use the Gram rows A_q[i, :] of every query q.
 
     Parameters
     ----------
     tiles, gram
-        The data.
+        The data, and the Gram rows fetched so far.
     regularization
         lambda.
+    """
+
+    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
+        self._tiles, self._gram, self._regularization = tiles, gram, regularization
+
+    def removals(self, selected: Indices) -> tuple[Array, float]:
+        """(t,) leave-query-out errors without each selected feature, and the present error.
+
+        Exact, from A_q[S, S] alone: O(t^3) for each query, and no read of X if rows are kept.
+        """
+        parts = self._map_with_rows(
+            partial(with_one_blas_thread, errors_without_each),
+            self._gram.moments.blocks,
+            selected,
+            Literal(selected),
+            Literal(totals_of(self._gram, selected, self._regularization)),
+            name="removals",
+        )
+        errors: Array = self._tiles.sum(parts, np.asarray, "removals")
+        return errors[:-1], float(errors[-1])
+
+    def _map_with_rows(
+        self,
+        function: Callable[..., Any],
+        states: list[Task],
+        features: Indices,
+        *values: Argument,
+        name: str,
+        feature_block: int | None = None,
+    ) -> list[Task]:
+        """Run `function(state, rows, slots, *values)` for every block, or for one feature block.
+
+        The Gram row of the j-th of `features`, which were all fetched, is `rows[slots[j], q, :]`
+        for query q. If rows are not kept, the task computes the rows first: one more pass.
+        """
+        gram = self._gram
+        if gram.kept:
+            return self._tiles.map_values(
+                partial(with_kept_rows, function),
+                states,
+                gram.kept,
+                Literal(gram.slots_of(features)),
+                *values,
+                name=name,
+                feature_block=feature_block,
+            )
+        gram.n_passes += feature_block is None
+        return self._tiles.map_blocks(
+            partial(with_fresh_rows, function),
+            gram.moments.blocks,
+            states,
+            Literal(features),
+            *values,
+            columns=features,
+            name=name,
+            feature_block=feature_block,
+        )
+
+
+class DenseState(RowsState):
+    """The state of every block, updated by one pick or by several picks at once.
+
+    An update reads the Gram rows of all selected features and writes the whole state, which takes
+    much longer than its arithmetic. So one update also goes through the upcoming picks, while rows
+    and state are in cache, and notes the scores after each pick. If a pick turns out differently,
+    the next update starts again from the state before this update. Every pick is added as it would
+    be alone, so the number of picks in an update changes no bit of the result.
+
+    Each block holds the state of its own feature block. All feature blocks of a query hold the
+    Cholesky factors of M_q[S, S] and A_q[S, S], which are t numbers per query and round.
+
+    Parameters
+    ----------
+    tiles, gram, regularization
+        As in `RowsState`.
     size
-        Features to select at most.
+        Largest number of features that the path selects.
     n_states
-        Of each path at a time. With 1, updates go through all picks again: a state of no feature
-        takes no memory.
-    runs_ahead
-        Whether updates go through picks that are foretold.
+        States that the path may have at the same time. With 1, every update starts from the state
+        of no feature, which takes no memory.
+    most_picks
+        Picks of one update at most.
     """
 
     def __init__(
@@ -95,18 +174,16 @@ class DenseState:
         regularization: float,
         size: int,
         n_states: int,
-        *,
-        runs_ahead: bool,
+        most_picks: int,
     ) -> None:
-        self._tiles, self._gram = tiles, gram
-        self._regularization, self._size = regularization, size
-        self._n_states, self._runs_ahead = n_states, runs_ahead
-        self._reach = MOST_PICKS
+        super().__init__(tiles, gram, regularization)
+        self._size, self._n_states = size, n_states
+        self._most_picks = self._reach = most_picks
         self.reset()
 
     def reset(self) -> None:
-        """Select nothing."""
-        self._before: list[Task] = []  # gone before there are others
+        """Return to the state in which no feature is selected."""
+        self._before: list[Task] = []  # the old states are freed before there are new ones
         self._blocks: list[Task] = []
         moments = self._gram.moments
         self._blocks = self._tiles.map_values(
@@ -118,39 +195,42 @@ class DenseState:
             Literal(self._size),
             name="initial-scores",
         )
-        self._picks: list[int] = []  # by which `_blocks` is past `_before`
-        self._n_again = 0  # of these, how many an update before had gone through
-        self._n_right = 0  # and how many were selected
+        self._picks: list[int] = []  # the picks by which `_blocks` differs from `_before`
+        self._n_again = 0  # how many of `_picks` an earlier update went through already
+        self._n_right = 0  # how many of `_picks` were selected
         self._scores: tuple[Array, Array] | None = None
 
-    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
-        """Select the last of these features, whose Gram row was fetched."""
+    def needs_update(self, feature: int) -> bool:
+        """Whether the last update has not gone through `feature` as the next pick."""
+        return self._picks[self._n_right : self._n_right + 1] != [feature]
+
+    def add(self, selected: Indices, upcoming: Sequence[int] = ()) -> None:
+        """Select the last of the features `selected`, whose Gram row was fetched."""
         feature, picks, n_right = int(selected[-1]), self._picks, self._n_right
-        if picks[n_right : n_right + 1] == [feature]:
+        if not self.needs_update(feature):
             self._n_right += 1
             return
         again = picks[:n_right]
         if n_right == len(picks):
             if self._n_states > 1 or not picks:
                 self._before, again = self._blocks, []
-            self._reach = min(2 * self._reach, MOST_PICKS)
-        else:
+            self._reach = min(2 * self._reach, self._most_picks)
+        else:  # the last update went through wrong picks: the next update goes less far
             self._reach = n_right - self._n_again
-        n_ahead = min(self._reach, MOST_PICKS - len(again)) - 1 if self._runs_ahead else 0
-        ahead = list(next_picks())[: max(0, n_ahead)]
-        self._picks, self._n_right = [*again, feature, *ahead], len(again) + 1
+        n_more = max(0, min(self._reach, self._most_picks - len(again)) - 1)
+        more = list(upcoming[:n_more])
+        self._picks, self._n_right = [*again, feature, *more], len(again) + 1
         self._n_again = len(again)
-        self._update(np.array([*selected.tolist(), *ahead], dtype=np.int64))
+        self._update(np.array([*selected.tolist(), *more], dtype=np.int64))
 
     def _update(self, features: Indices) -> None:
-        """Go from the state before to that past the last of these features, those of `_picks`."""
+        """Bring `_before` past the last of these features, which are `_picks`."""
         self._blocks, self._scores = [], None
-        picks = self._picks
-        total_rows = self._gram.rows_of(picks)
-        # Where a worker was lost, another may still be at an update that began from the same state
-        # and came to nothing: it writes to what is shared.
+        total_rows = self._gram.rows_of(self._picks)
+        # After the loss of a worker, an abandoned update that began with the same state may still
+        # run on another worker, and writes to the arrays that both updates would share.
         shared = self._n_again == 0 or self._tiles.executor.in_process
-        self._blocks = self._gram.map_with_rows(
+        self._blocks = self._map_with_rows(
             add_features if shared else partial(on_copy, add_features),
             self._before,
             features,
@@ -163,15 +243,15 @@ class DenseState:
         )
 
     def _announced(self, features: Indices) -> Argument:
-        """What all tiles of a query must know of the last feature, from the one that holds it.
+        """What the feature block that holds the last feature tells the other feature blocks.
 
-        Where that is the only one, it finds out as it needs it.
+        None if there is only one feature block.
         """
         tiles = self._tiles
         if tiles.n_feature_blocks == 1:
             return Literal(None)
         owner = int(tiles.feature_block_of(features[-1]))
-        tasks = self._gram.map_with_rows(
+        tasks = self._map_with_rows(
             announce,
             self._before,
             features,
@@ -182,23 +262,19 @@ class DenseState:
         return tiles.share(tasks, len(features) + 2, "announce")
 
     def ask(self, candidates: Indices) -> None:
-        """Say which candidates are scored next."""
+        """Set the candidates that the next call of `scores` evaluates."""
         self._candidates = candidates
 
     def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) LQO error with each candidate asked for, and the present one."""
+        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
         if self._scores is None:
             self._scores = self._tiles.sum(self._blocks, block_scores, "scores")
         scores, errors = self._scores
         last = max(self._n_right - 1, 0)
         return scores[last, self._candidates], float(errors[last])
 
-    def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) LQO error without each of some features in turn, and with all of them."""
-        return removals_of(self._tiles, self._gram, selected, self._regularization)
-
-    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
+    def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         parts = self._tiles.map_blocks(
             measure_block,
             self._blocks,
@@ -211,3 +287,98 @@ class DenseState:
         )
         total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
         return total
+
+
+def initial_block(
+    moments: Moments, total_diagonal: Array, total_products: Array, regularization: float, size: int
+) -> BlockState:
+    """The state of a block in which no feature is selected."""
+    n_queries, n = moments.diagonal.shape
+    totals = (np.ascontiguousarray(total) for total in (total_diagonal, total_products))
+    start = Start(*map(frozen, (moments.diagonal, moments.products, *totals)))
+    block = BlockState(
+        start=start,
+        state=np.empty((0, 4, n)),
+        errors=moments.label_norms.copy(),
+        within=group_room(n_queries, size),
+        factors=group_room(n_queries, size),
+        total_rows=np.empty((size, n)),
+        scores=np.empty((1, n + 1)),
+    )
+    lqo.initial_scores(start, frozen(block.errors), regularization, block.scores[0])
+    return block
+
+
+def announce(block: BlockState, rows: Array, slots: Indices, position: Indices) -> Array:
+    """What other feature blocks must know of a feature of this block; see `lqo.announcement`."""
+    numbers = (frozen(rows), frozen(slots), frozen(position))
+    return lqo.announcement(_frozen_start(block), frozen(block.state), *numbers)
+
+
+def add_features(
+    block: BlockState,
+    rows: Array,
+    slots: Indices,
+    selected: Indices,
+    announced: Array | None,
+    total_rows: Array,
+    total_within: Array,
+    regularization: float,
+) -> BlockState:
+    """The state of a block after as many more picks as there are `total_rows`; see `Picks`.
+
+    The new state shares with the old state the arrays to which picks only append. `announced` is
+    None if the block holds all features; `selected` are then their columns.
+    """
+    (n_picks, n), n_queries = total_rows.shape, len(block.errors)
+    goes_on = len(selected) < len(block.total_rows)
+    after = block._replace(
+        start=_frozen_start(block),
+        state=np.empty((n_queries if goes_on else 1, 4, n)),
+        errors=np.empty(n_queries),
+        scores=np.empty((n_picks, n + 1)),
+    )
+    picks = Picks(
+        frozen(slots),
+        frozen(rows),
+        frozen(np.ascontiguousarray(total_rows)),
+        frozen(total_within),
+        frozen(selected),
+        frozen(np.empty((0, n_queries)) if announced is None else announced),
+    )
+    lqo.update(frozen(block.state), frozen(block.errors), picks, regularization, after)
+    return after
+
+
+def _frozen_start(block: BlockState) -> Start:
+    """Read-only views, as at first: arrays that were sent to a worker may be writable."""
+    return Start(*map(frozen, block.start))
+
+
+def on_copy(function: Callable[..., BlockState], block: BlockState, *values: Any) -> BlockState:
+    """Run `function(block, *values)` on copies of the arrays to which picks append."""
+    grown = {name: getattr(block, name).copy() for name in ("within", "factors", "total_rows")}
+    return function(block._replace(**grown), *values)
+
+
+def measure_block(
+    block: QueryBlock,
+    columns: NDArray[np.float32] | None,
+    state: BlockState,
+    selected: Indices,
+    total_products: Array,
+    measure: LqoMeasure,
+) -> Array:
+    """Measure the leave-query-out predictions of a block after every round.
+
+    `columns` (t, n_documents) are the selected features; None if the block holds all features.
+    """
+    features = dense_columns(block, selected) if columns is None else columns.T
+    own = gram_kernels.moments(features, block.relevance, block.query_ptr, block.weights).products
+    products = total_products - own
+    return measure_block_predictions(block, features, state.factors, products, measure)
+
+
+def block_scores(state: BlockState) -> tuple[Array, Array]:
+    """(n_picks, n_features) scores of a block after each pick, and (n_picks,) errors then."""
+    return state.scores[:, :-1], state.scores[:, -1]

@@ -11,8 +11,11 @@ from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
 from dranking.engine.tiles import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
-from dranking.rankers.leave_query_out.dense_block import MOST_PICKS
 from dranking.rankers.linear.estimator import check_whole
+
+MOST_PICKS = 16
+"""Picks of one update of a dense state at most. The work that picks share is then no longer most of
+the time of the update."""
 
 SURPLUS_ROWS = 4
 """Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
@@ -170,8 +173,8 @@ def plan_memory(
     limit: int | str | None,
     feature_blocks: int | None = None,
     *,
-    of_kept: bool = False,
-    of_whole_queries: bool = False,
+    refits: bool = False,
+    whole_queries: bool = False,
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
@@ -189,9 +192,9 @@ def plan_memory(
         Bytes, or text such as "8GB"; None means what the executor says.
     feature_blocks
         Into how many parts the features are split; None means as many as the workers need.
-    of_kept
+    refits
         Whether scores come from the Gram rows of every query, however sparse the data is.
-    of_whole_queries
+    whole_queries
         Whether all features of a query are needed together, so that they are not split.
 
     Raises
@@ -200,8 +203,8 @@ def plan_memory(
         If even the state of one path does not fit, or the features cannot be split so.
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
-    needs = (Needs if of_kept else needs_of)(dataset, size, executor)
-    whole = why_not_split(dataset, of_whole_queries)
+    needs = (Needs if refits else needs_of)(dataset, size, executor)
+    whole = why_not_split(dataset, whole_queries)
     is_free = feature_blocks is None
     if feature_blocks is None:
         feature_blocks = 1 if whole else needed_feature_blocks(dataset, needs, executor, available)
@@ -221,7 +224,7 @@ def plan_memory(
         least = min(least, n_bytes)
     if is_free and feature_blocks > 1 and executor.in_process:
         # A single state may fit, which there is not between feature blocks.
-        return plan_memory(dataset, n_paths, size, executor, limit, 1, of_kept=of_kept)
+        return plan_memory(dataset, n_paths, size, executor, limit, 1, refits=refits)
     of_state = needs.path(needs.n_states[-1])
     raise UsageError(
         f"selecting {size} of {dataset.n_features} features over {dataset.n_queries:,} queries "
@@ -249,13 +252,13 @@ def needed_feature_blocks(
     return min(needed, dataset.n_features)
 
 
-def why_not_split(dataset: Dataset, of_whole_queries: bool) -> str | None:
+def why_not_split(dataset: Dataset, whole_queries: bool) -> str | None:
     """Why there can be only one feature block; None where there can be more."""
     if not dataset.has_documents:
         return "statistics of queries are not split by features"
     if dataset.is_sparse:
         return "sparse data is not split by features"
-    if of_whole_queries:
+    if whole_queries:
         return "back-fitting, floating and backward search take all features of a query together"
     return None
 

@@ -1,13 +1,13 @@
-"""The leave-query-out criterion over sparse data: nothing is kept of any query.
+"""The leave-query-out criterion of sparse data: nothing is kept for any query.
 
-What a dense state holds per query and feature is computed anew from the block's nonzeros wherever
-it is asked for (`dranking.kernels.lqo.sparse`), so memory is the data and some vectors of length
-n_features, and a round reads the data once.
+Each round computes what a dense state would hold from the nonzeros of the blocks
+(`dranking.kernels.lqo.sparse`). So memory is the data and some vectors of length n_features, and
+every round reads the data once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -25,14 +25,15 @@ from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out
 from dranking.kernels.lqo.sparse_query import Fit
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import TotalMoments, TotalRows
-from dranking.rankers.leave_query_out.dense_block import (
-    HeldOutMeasure,
-    dense_columns,
-    measure_held_out,
-)
-from dranking.rankers.leave_query_out.from_documents import errors_without_each
-from dranking.rankers.leave_query_out.kept_rows import kept_totals
+from dranking.rankers.leave_query_out.criterion import PathState
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
+from dranking.rankers.leave_query_out.predictions import (
+    LqoMeasure,
+    dense_columns,
+    errors_without_each_from_documents,
+    measure_block_predictions,
+    totals_of,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -53,7 +54,7 @@ class SparseCriterion:
 
 
 class SparseRows(TotalRows):
-    """The Gram rows A[i, :] fetched so far; those of single queries are not kept."""
+    """The Gram rows A[i, :] fetched so far; the rows of single queries are not kept."""
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
         wanted = np.array(features, dtype=np.int64)
@@ -61,41 +62,41 @@ class SparseRows(TotalRows):
         return totals
 
 
-class SparseState:
-    """The features selected along one path; like `DenseState`."""
+class SparseState(PathState):
+    """The features selected along one path."""
 
     def __init__(self, scorer: _Scorer, regularization: float) -> None:
         self._scorer = scorer
         self.regularization = regularization
-        self.selected = np.empty(0, dtype=np.int64)
+        self.reset()
 
-    def add(self, selected: Indices, next_picks: Callable[[], Sequence[int]]) -> None:
-        """Select the last of these features, whose Gram row was fetched."""
+    def add(self, selected: Indices, upcoming: Sequence[int] = ()) -> None:
+        """Select these features, whose Gram rows were fetched."""
         self.selected = selected
 
     def reset(self) -> None:
-        """Select nothing."""
-        self.selected = self.selected[:0]
+        """Return to the state in which no feature is selected."""
+        self.selected = np.empty(0, dtype=np.int64)
 
     def ask(self, candidates: Indices) -> None:
-        """Say which candidates are scored next."""
+        """Set the candidates that the next call of `scores` evaluates."""
         self._scorer.ask(self, candidates)
 
     def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) LQO error with each candidate asked for, and the present one."""
+        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
         return self._scorer.answer(self)
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) LQO error without each of some features in turn, and with all of them."""
+        """(t,) leave-query-out errors without each selected feature, and the present error."""
         return self._scorer.removals(selected, self.regularization)
 
-    def measure(self, selected: Indices, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
+    def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         return self._scorer.measure(selected, self.regularization, measure)
 
 
 class _Scorer:
-    """Scores the candidates of many paths in one pass over X."""
+    """Scores the candidates of all paths in one pass over X."""
 
     def __init__(self, tiles: Tiles, rows: SparseRows) -> None:
         self._tiles, self._rows, self._moments = tiles, rows, rows.moments
@@ -103,11 +104,11 @@ class _Scorer:
         self._answers: dict[SparseState, tuple[Array, float]] = {}
 
     def ask(self, state: SparseState, candidates: Indices) -> None:
-        """Have candidates of a path scored when the first path wants its scores."""
+        """Set the candidates of a path; all paths are scored when the first path calls `answer`."""
         self._asked[state] = candidates
 
     def answer(self, state: SparseState) -> tuple[Array, float]:
-        """What a path asked for; all paths that asked are answered in one pass."""
+        """The scores of a path, after one pass for all paths that asked since the last pass."""
         if state in self._asked:
             questions = [self._question(*asked) for asked in self._asked.items()]
             answers = self._tiles.sum_blocks(block_gains, *questions, name="scores")
@@ -117,17 +118,19 @@ class _Scorer:
         gains, error = self._answers[state]
         return gains + error, float(error)
 
-    def measure(self, selected: Indices, regularization: float, measure: HeldOutMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions over all blocks."""
+    def measure(self, selected: Indices, regularization: float, measure: LqoMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
         total: Array = self._tiles.sum_blocks(block_measure, fit, measure, name="leave-query-out")
         return total
 
     def removals(self, selected: Indices, regularization: float) -> tuple[Array, float]:
-        """(t,) LQO error without each of some features in turn, and with all; one pass."""
-        totals = kept_totals(self._rows, selected, regularization)
+        """(t,) errors without each selected feature, and the present error; one pass."""
         errors = self._tiles.sum_blocks(
-            partial(with_one_blas_thread, errors_without_each), selected, totals, name="removals"
+            partial(with_one_blas_thread, errors_without_each_from_documents),
+            selected,
+            totals_of(self._rows, selected, regularization),
+            name="removals",
         )
         self._rows.n_passes += 1
         return errors[:-1], float(errors[-1])
@@ -150,14 +153,14 @@ def block_rows(block: QueryBlock, wanted: Indices) -> Array:
 
 
 def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:
-    """What every block is asked: see `explain`."""
+    """What the tasks of all blocks take to score the candidates of a path; see `explain`."""
     return fit, explain(_frozen(fit), *totals)
 
 
 def block_gains(
     block: QueryBlock, *questions: tuple[Fit, Candidates]
 ) -> tuple[tuple[Array, float], ...]:
-    """What each candidate changes of the block's error, and that error, for every path."""
+    """For every path, by how much each candidate changes the block's error, and that error."""
     arrays, answers = _arrays(block), []
     for fit, candidates in questions:
         gains = np.zeros(len(candidates.products))
@@ -166,14 +169,14 @@ def block_gains(
     return tuple(answers)
 
 
-def block_measure(block: QueryBlock, fit: Fit, measure: HeldOutMeasure) -> Array:
-    """Measure the scores of a block's documents by models that were fitted without their query."""
+def block_measure(block: QueryBlock, fit: Fit, measure: LqoMeasure) -> Array:
+    """Measure the leave-query-out predictions of a block after every round."""
     t = len(fit.selected)
     factors = group_room(block.n_queries, t)
-    left_out = np.empty((block.n_queries, t))
-    held_out_factors(*_arrays(block), _frozen(fit), factors, left_out)
+    products = np.empty((block.n_queries, t))
+    held_out_factors(*_arrays(block), _frozen(fit), factors, products)
     features = dense_columns(block, fit.selected)
-    return measure_held_out(block, features, factors, left_out, measure)
+    return measure_block_predictions(block, features, factors, products, measure)
 
 
 def _arrays(block: QueryBlock) -> tuple[Csr, Array, Queries]:
@@ -182,5 +185,5 @@ def _arrays(block: QueryBlock) -> tuple[Csr, Array, Queries]:
 
 
 def _frozen(values: Any) -> Any:
-    """Read-only views: what crosses to a worker comes out so, and kernels are compiled once."""
+    """Read-only views, as of arrays sent to a worker: so Numba compiles each kernel only once."""
     return type(values)(*(frozen(v) if isinstance(v, np.ndarray) else v for v in values))

@@ -21,7 +21,7 @@ from tests.engine.chaos import (
     started,
     wait_for_workers,
 )
-from tests.rankers.greedy.misled import Misled
+from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -71,7 +71,7 @@ def test_rows_that_made_way_for_others_are_computed_again(
             monkeypatch.undo()
 
     monkeypatch.setattr(
-        "dranking.rankers.greedy.forward.Foresight", Misled
+        "dranking.rankers.greedy.search.PickPredictor", WrongPredictor
     )  # so that some make way
     monkeypatch.setattr(GramRows, "fetch", fetch_and_lose_a_worker)
     found = ranker.fit(stored, executor=cluster_and_client[1])

@@ -9,7 +9,7 @@ from dranking.kernels.lqo import state as lqo
 from dranking.kernels.lqo.packed_triangles import MOST_LANES, group_room
 from dranking.kernels.lqo.pivots import Picks
 from dranking.kernels.lqo.state import BlockState, Start
-from dranking.rankers.leave_query_out.dense_block import add_features
+from dranking.rankers.leave_query_out.dense import add_features
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 LAMBDA = 0.75

@@ -68,7 +68,7 @@ def test_no_number_of_feature_blocks_changes_a_bit(datasets, where, keep_rows):
         assert found.n_feature_blocks == n_feature_blocks
         assert_same_paths(found.paths, expected)
         for ours, theirs in zip(found.paths, expected, strict=True):
-            np.testing.assert_array_equal(ours.held_out, theirs.held_out)
+            np.testing.assert_array_equal(ours.measured, theirs.measured)
 
 
 @given(problem=ranking_problems(), draw=st.data())

@@ -119,12 +119,13 @@ class TestRowsToFetch:
     def gram(self, *there, capacity=10):
         return SimpleNamespace(holds=there.__contains__, capacity=capacity)
 
-    def search(self, ranked, selected=(), size=5, done=False):
+    def search(self, upcoming, selected=(), size=5, done=False, candidates=()):
         return SimpleNamespace(
             path=SimpleNamespace(selected=list(selected)),
-            needed=ranked[:1],
-            wanted=ranked,
-            n_to_come=size - len(selected),
+            picks=upcoming[:1],
+            upcoming=upcoming,
+            candidates=candidates,
+            n_picks_left=size - len(selected),
             done=done,
         )
 
@@ -135,6 +136,10 @@ class TestRowsToFetch:
     def test_best_first_all_paths_in_turn(self):
         searches = [self.search([1, 2, 3, 4]), self.search([1, 5, 2, 6])]
         assert rows_to_fetch(self.gram(2), searches, 4) == [1, 3, 5, 4]
+
+    def test_candidates_come_after_upcoming_picks(self):
+        searches = [self.search([1, 2], candidates=[3, 2, 4, 5])]
+        assert rows_to_fetch(self.gram(2), searches, 3) == [1, 3, 4]
 
     def test_picks_come_before_runners_up(self):
         searches = [self.search([f, 10 + f, 20 + f]) for f in (1, 2, 3)]

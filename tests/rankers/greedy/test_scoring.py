@@ -95,7 +95,7 @@ def test_leave_query_out_predictions_are_the_same_from_the_documents():
         ).paths[0]
         for fitting in ("pre", "back")
     ]  # fmt: skip
-    np.testing.assert_allclose(paths[0].held_out, paths[1].held_out, rtol=1e-9)
+    np.testing.assert_allclose(paths[0].measured, paths[1].measured, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("measure", "convention"), [("map", "letor4"), ("ndcg@3", "standard")])

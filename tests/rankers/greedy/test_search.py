@@ -287,7 +287,7 @@ def test_leave_query_out_predictions_of_every_round(search):
     X, y, query_ptr, weights = problem.labelled()
     scores = np.concatenate(seen, axis=1)
     queries = centred_queries(X, y, query_ptr, weights)
-    assert path.held_out.shape == (len(path.kept),)
+    assert path.measured.shape == (len(path.kept),)
     for row, kept in zip(scores, path.kept, strict=True):
         for q, (first, last) in enumerate(pairwise(query_ptr)):
             w = ridge_weights(queries[:q] + queries[q + 1 :], kept, 0.1)

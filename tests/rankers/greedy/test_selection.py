@@ -11,14 +11,14 @@ import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.memory import format_bytes
-from dranking.rankers.greedy import forward, selection
+from dranking.rankers.greedy import search, selection
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import dense as dense_state
-from dranking.rankers.leave_query_out.dense_block import add_features
+from dranking.rankers.leave_query_out.dense import add_features
 from dranking.rankers.leave_query_out.memory_plan import Needs, plan_memory
-from tests.rankers.greedy.misled import Misled
+from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
 
@@ -83,7 +83,7 @@ def test_with_room_for_one_state_updates_begin_with_none(stored, monkeypatch, n_
 
     expected = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
     monkeypatch.setattr(dense_state, "add_features", noted)
-    monkeypatch.setattr(forward, "Foresight", Misled)
+    monkeypatch.setattr(search, "PickPredictor", WrongPredictor)
     limit = limits(dataset)[True, False, 1, n_states]
     found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), memory_limit=limit).paths
     assert_same_paths(found, expected)
@@ -275,7 +275,7 @@ def test_leave_query_out_predictions_are_those_of_refits(layout):
     rules = SelectionRules(4)
     [path] = select_paths(dataset, [0.5], rules, measure=measure, executor=ThreadExecutor(1)).paths
     X, y, query_ptr, weights = problem.labelled()
-    assert path.held_out.tolist() == [len(y)]
+    assert path.measured.tolist() == [len(y)]
     scores = np.concatenate([scores for _, scores in seen], axis=1)
     queries = centred_queries(X, y, query_ptr, weights)
     for size in range(1, 5):

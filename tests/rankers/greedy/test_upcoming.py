@@ -13,9 +13,9 @@ from dranking.rankers.gram.sample import sample_of
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.greedy.upcoming import Foresight
-from tests.rankers.greedy.misled import Misled
+from dranking.rankers.greedy.upcoming import PickPredictor
 from tests.rankers.greedy.selections import assert_same_bits
+from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries
 
@@ -73,19 +73,19 @@ def picks_by_fits(A, b, S, candidates, number):
 def test_with_all_rows_it_is_the_selection_of_the_fit_to_all_queries(seed):
     A, b = totals(seed=seed)
     candidates = np.array([0, 1, 2, 3, 5, 7])
-    foresight = Foresight(gram_of(A, b, range(8)), LAMBDA, 8)
+    predictor = PickPredictor(gram_of(A, b, range(8)), LAMBDA, 8)
     for S in ([], [4], [4, 6], [6]):  # not only growing
         gains = gains_by_fits(A, b, S, candidates)
         for number in (1, 4, 6, 9):
-            found = foresight.picks(S, candidates, gains, number)
+            found = predictor.predict(S, candidates, gains, number)
             assert found == picks_by_fits(A, b, S, candidates, min(number, 6))
 
 
 def test_what_the_criterion_says_differently_now_holds_for_the_next_picks():
     A, b = np.diag([4.0, 3.0, 2.0, 1.0]) - LAMBDA * np.eye(4), np.array([4.0, 3.0, 2.0, 1.0])
-    foresight = Foresight(gram_of(A, b, range(4)), LAMBDA, 4)
-    assert foresight.picks([], np.arange(4), np.array([4.0, 3.0, 2.0, 1.0]), 4) == [0, 1, 2, 3]
-    assert foresight.picks([], np.arange(4), np.array([4.0, 1.5, 2.0, 3.5]), 4) == [0, 3, 2, 1]
+    predictor = PickPredictor(gram_of(A, b, range(4)), LAMBDA, 4)
+    assert predictor.predict([], np.arange(4), np.array([4.0, 3.0, 2.0, 1.0]), 4) == [0, 1, 2, 3]
+    assert predictor.predict([], np.arange(4), np.array([4.0, 1.5, 2.0, 3.5]), 4) == [0, 3, 2, 1]
 
 
 def test_it_sees_as_far_as_rows_are_known():
@@ -94,8 +94,8 @@ def test_it_sees_as_far_as_rows_are_known():
     whole = picks_by_fits(A, b, S, candidates, 8)
     gains = gains_by_fits(A, b, S, candidates)
     for seen in range(8):
-        foresight = Foresight(gram_of(A, b, whole[:seen]), LAMBDA, 8)
-        assert foresight.picks(S, candidates, gains, 8) == whole[: seen + 1]
+        predictor = PickPredictor(gram_of(A, b, whole[:seen]), LAMBDA, 8)
+        assert predictor.predict(S, candidates, gains, 8) == whole[: seen + 1]
 
 
 class Far(ThreadExecutor):
@@ -138,7 +138,7 @@ def test_a_sample_of_all_documents_sees_everything(executor):
     np.testing.assert_allclose(sample.row(0, 2.0 * np.diag(A)), 2.0 * row, rtol=1e-12)
     b = rng.normal(size=6)
     gains = gains_by_fits(A, b, [], range(6))
-    found = Foresight(gram_of(A, b, [], sample), LAMBDA, 6).picks([], np.arange(6), gains, 6)
+    found = PickPredictor(gram_of(A, b, [], sample), LAMBDA, 6).predict([], np.arange(6), gains, 6)
     assert found == picks_by_fits(A, b, [], range(6), 6)
 
 
@@ -227,7 +227,7 @@ def test_what_is_foretold_changes_no_bit(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(SIZE, search=search, prefetch=n_rows)
     for misled in (False, True, True, True):
         if misled:
-            monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
+            monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
         found = select_paths(dataset, lambdas, rules).paths
         for one, other in zip(found, expected, strict=True):
             assert_same_bits(one, other)
@@ -246,11 +246,11 @@ def test_predictions_without_each_query_survive_picks_that_were_wrong(dataset, m
 
     rules = SelectionRules(SIZE, patience=2, prefetch=1)
     [expected] = select_paths(dataset, [30.0], rules, measure=squares).paths
-    monkeypatch.setattr("dranking.rankers.greedy.forward.Foresight", Misled)
+    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
     for _ in range(4):
         rules = SelectionRules(SIZE, patience=2, prefetch=24)
         [found] = select_paths(dataset, [30.0], rules, measure=squares).paths
-        np.testing.assert_array_equal(found.held_out, expected.held_out)
+        np.testing.assert_array_equal(found.measured, expected.measured)
 
 
 def test_features_to_begin_with_are_one_update(dataset):

@@ -197,7 +197,7 @@ def test_leave_query_out_predictions_are_those_with_a_state():
         [path] = select_paths(dataset, [0.5], rules, measure=measure).paths
     with with_state():
         [expected] = select_paths(dataset, [0.5], rules, measure=measure).paths
-    np.testing.assert_allclose(path.held_out, expected.held_out, rtol=1e-9)
+    np.testing.assert_allclose(path.measured, expected.measured, rtol=1e-9)
 
 
 def test_the_state_is_kept_where_it_is_smaller_than_the_data():
@@ -210,7 +210,7 @@ def test_the_state_is_kept_where_it_is_smaller_than_the_data():
     assert type(needs_of(denser, 2, run)) is Needs
     assert plan_memory(denser, 1, 2, run, None).n_states == 2
     assert plan_memory(sparser, 1, 2, run, None).n_states == 0
-    assert plan_memory(sparser, 1, 2, run, None, of_kept=True).n_states == 2
+    assert plan_memory(sparser, 1, 2, run, None, refits=True).n_states == 2
 
 
 def test_no_executor_changes_whether_the_state_is_kept():

@@ -1,0 +1,117 @@
+"""The leave-query-out criterion by refits: every round fits the held-out models again.
+
+The fits take the Gram rows of the selected features and nothing else. No state is carried from
+round to round, so any feature may be added or dropped. Backward elimination and back-fitting use
+this form of the criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.engine.executor import with_one_blas_thread
+from dranking.engine.tiles import Literal, Tiles
+from dranking.kernels.gram.dense import Moments
+from dranking.kernels.lqo.held_out import KeptTotals, add_back_fitting_scores
+from dranking.rankers.gram.rows import GramRows, QueryMoments
+from dranking.rankers.leave_query_out.dense import RowsState
+from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
+from dranking.rankers.leave_query_out.predictions import (
+    LqoMeasure,
+    feature_sets,
+    fits_from_rows,
+    measure_sets,
+    totals_of,
+)
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class RefitCriterion:
+    """Opens paths that are scored by refits; like `DenseCriterion`."""
+
+    def __init__(self, tiles: Tiles, plan: MemoryPlan) -> None:
+        self._tiles, self._plan = tiles, plan
+        self._moments = QueryMoments(tiles)
+
+    def open(self, regularizations: Sequence[float]) -> tuple[GramRows, list[RefitState]]:
+        """Gram rows and, for each lambda, a state with no feature selected."""
+        plan = self._plan
+        gram = GramRows(self._tiles, self._moments, plan.n_rows, keep=plan.keep_rows)
+        return gram, [RefitState(self._tiles, gram, value) for value in regularizations]
+
+
+class RefitState(RowsState):
+    """The features S selected along one path, whose Gram rows were all fetched.
+
+    Parameters are those of `RowsState`.
+    """
+
+    def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
+        super().__init__(tiles, gram, regularization)
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the state in which no feature is selected."""
+        self._selected = np.empty(0, dtype=np.int64)
+
+    def add(self, selected: Indices, upcoming: Sequence[int] = ()) -> None:
+        """Select these features."""
+        self._selected = selected
+
+    def ask(self, candidates: Indices) -> None:
+        """Set the candidates that the next call of `scores` evaluates."""
+        self._candidates = candidates
+
+    def scores(self) -> tuple[Array, float]:
+        """(n_candidates,) leave-query-out errors with each candidate, and the present error.
+
+        Back-fitting: the weight of the candidate alone is fitted, and the weights of S stay. Takes
+        O(t^3 + t n) for each query.
+        """
+        gram, moments, regularization = self._gram, self._gram.moments, self._regularization
+        total_rows = gram.rows_of(self._selected.tolist())
+        totals = (moments.diagonal, moments.products, total_rows, regularization)
+        parts = self._map_with_rows(
+            partial(with_one_blas_thread, back_fitting_scores),
+            moments.blocks,
+            self._selected,
+            Literal(self._selected),
+            Literal(totals_of(gram, self._selected, regularization)),
+            Literal(totals),
+            name="back-fitting",
+        )
+        scores: Array = self._tiles.sum(parts, np.asarray, "scores")
+        return scores[self._candidates], float(scores[-1])
+
+    def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
+        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
+        sizes = [selected[:size].tolist() for size in range(1, len(selected) + 1)]
+        sets = feature_sets(sizes, self._gram, self._regularization)
+        return measure_sets(self._tiles, sets, measure)
+
+
+def back_fitting_scores(
+    moments: Moments,
+    rows: Array,
+    slots: Indices,
+    selected: Indices,
+    kept: KeptTotals,
+    totals: tuple[Array, Array, Array, float],
+) -> Array:
+    """(n_features + 1,) scores of a block: the error with each candidate, and the present error."""
+    n_queries, n_features = moments.diagonal.shape
+    weights, errors = np.empty((n_queries, len(selected))), np.empty(n_queries)
+    for queries, fit, _ in fits_from_rows(moments, rows, slots, selected, kept):
+        weights[queries], errors[queries] = fit.weights, fit.errors
+    scores = np.zeros(n_features + 1)
+    own = moments.diagonal, moments.products
+    add_back_fitting_scores(rows, slots, own, totals, (weights, errors), scores[:-1])
+    for error in errors.tolist():  # in the order of the queries, as the kernel adds
+        scores[-1] += error
+    return scores
