@@ -32,7 +32,7 @@ PICKS_EXPONENT = 0.6
 made data of 136 and 700 features, k = 15 and 40)."""
 
 BEST_SHARE = 1.5
-"""A pass takes a + b J seconds, so a pick takes (a + b J) / J^0.6 seconds, least at J = 1.5 a / b."""
+"""A pass takes a + b J seconds, so a pick takes (a + b J) / J^0.6: least at J = 1.5 a / b."""
 
 
 class PassCosts:
