@@ -190,7 +190,7 @@ def test_bounds_of_long_lists_in_tables(dranking: Call, tmp_path: Path) -> None:
     [
         (("--delta", 1.5), 2, "delta is 1.5"),
         (("--level-sizes", "a,b"), 2, "write whole numbers"),
-        (("--norm", 1e-6), 3, "it is no cap"),
+        (("--norm", 1e-6), 3, "give a cap"),
     ],
 )
 def test_bounds_refuses(
