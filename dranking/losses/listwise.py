@@ -1,4 +1,4 @@
-"""Listwise hinges, whose margin is the loss of the ranking: 1 - AP or 1 - NDCG; on one block."""
+"""Listwise hinges of one block; the margin of a ranking is its loss, 1 - AP or 1 - NDCG."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ Measure: TypeAlias = Literal["ap", "ndcg"]
 MEASURES: dict[Measure, int] = {"ap": AP, "ndcg": NDCG}
 
 MAX_RANKINGS = 50_000
-"""Rankings of one list that a sum over all of them lists."""
-
+"""Most rankings of one list that the sum form enumerates."""
 
 MAX_ASSIGNMENT = 2e10
-"""Operations of an assignment at most: m n^2 for n documents, m of them unlike most."""
+"""Most operations of an assignment: m n^2 for n documents, m of them not of the commonest gain."""
 
 
 class TooLong(NamedTuple):
-    """A list whose loss would take too long.
+    """A list whose loss would take too long to compute.
 
     Attributes
     ----------
     query
-        Index of its query.
+        Index of the query.
     why
-        "has ... documents ...": what is wrong with it, and what to do.
+        "has ... documents ...": the reason, and what to do.
     """
 
     query: int
@@ -45,22 +44,22 @@ class TooLong(NamedTuple):
 
 
 class ListLoss(Protocol):
-    """A loss of the lists of a block, a weighted sum over its queries."""
+    """A loss of the lists of a block: a weighted sum over queries."""
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
         """Value, and a subgradient (n_documents,) by the scores."""
         ...
 
     def too_long(self, lists: Lists) -> TooLong | None:
-        """The first list whose loss would take too long."""
+        """The first list whose loss would take too long; None if there is none."""
         ...
 
 
 class ArgmaxHinge(NamedTuple):
-    """The hinge of the ranking that violates its margin most: the structured SVM's loss.
+    """The hinge of the ranking that violates its margin most: the loss of structured SVMs.
 
-    ``max over pi of L(y, pi) - <w, phi(x, y) - phi(x, pi)>``. Queries whose documents are all
-    equally good have none.
+    ``max over pi of L(y, pi) - <w, phi(x, y) - phi(x, pi)>``; 0 for a query whose documents are all
+    equally good.
     """
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
@@ -69,10 +68,10 @@ class ArgmaxHinge(NamedTuple):
         return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
 
     def too_long(self, lists: Lists) -> TooLong | None:
-        """The first list that is too long for the assignment of NDCG."""
+        """The first list that is too long for the assignment of NDCG; None if there is none."""
         if lists.measure == AP:
             return None
-        for query, gains in gains_of(lists):
+        for query, gains in lists_with_preference(lists):
             n = len(gains)
             if n**3 <= MAX_ASSIGNMENT:
                 continue
@@ -80,10 +79,10 @@ class ArgmaxHinge(NamedTuple):
             if n_unlike * n**2 > MAX_ASSIGNMENT:
                 return TooLong(
                     query,
-                    f"has {n:,} documents, {n_unlike:,} of them unlike most: the most violated "
-                    f"ranking by NDCG takes up to {n_unlike * n**2:.0e} operations, and "
-                    f"{MAX_ASSIGNMENT:.0e} is the limit. Keep fewer documents of it, or train with "
-                    "the loss ap or pairwise.",
+                    f"has {n:,} documents, {n_unlike:,} of them not of the commonest gain; the "
+                    f"most violated ranking by NDCG takes up to {n_unlike * n**2:.0e} operations, "
+                    f"and {MAX_ASSIGNMENT:.0e} is the limit. Keep fewer documents of the query, "
+                    "or train with the loss ap or pairwise.",
                 )
         return None
 
@@ -94,8 +93,8 @@ class SumHinge(NamedTuple):
     Attributes
     ----------
     by_class
-        Count rankings with equally good documents at the same places once, as the one of them
-        with the largest hinge.
+        Count rankings with equally good documents at the same places once, as the ranking among
+        them with the largest hinge.
 
     References
     ----------
@@ -120,8 +119,8 @@ class SumHinge(NamedTuple):
         return value, slopes
 
     def too_long(self, lists: Lists) -> TooLong | None:
-        """The first list with too many rankings."""
-        for query, gains in gains_of(lists):
+        """The first list with too many rankings; None if there is none."""
+        for query, gains in lists_with_preference(lists):
             log_count = math.lgamma(len(gains) + 1)
             if self.by_class:
                 sizes = np.unique(gains, return_counts=True)[1]
@@ -130,12 +129,12 @@ class SumHinge(NamedTuple):
                 return TooLong(
                     query,
                     f"has {len(gains):,} documents and about e^{log_count:.1f} rankings; the sum "
-                    f"over all of them takes {MAX_RANKINGS:,} at most. Use the arg-max form.",
+                    f"over all rankings takes {MAX_RANKINGS:,} at most. Use the arg-max form.",
                 )
         return None
 
 
-def gains_of(lists: Lists) -> Iterator[tuple[int, Array]]:
+def lists_with_preference(lists: Lists) -> Iterator[tuple[int, Array]]:
     """Index and gains of each list in which a document is better than another."""
     for query, (start, end) in enumerate(
         zip(lists.query_ptr[:-1], lists.query_ptr[1:], strict=True)
@@ -151,24 +150,24 @@ def lists_of(block: QueryBlock, measure: Measure, gains: Array, discounts: Array
     Parameters
     ----------
     block
-        Of which queries and weights are taken.
+        Gives the queries and their weights.
     measure
         "ap" or "ndcg".
     gains
-        (n_documents,) of each document; for AP 1 if it is relevant, else 0.
+        (n_documents,) gain of each document; for AP 1 if the document is relevant, else 0.
     discounts
-        (n_longest,) of the ranks of the longest list; of no matter for AP.
+        (n_longest,) discounts of the ranks of the longest list; AP does not use them.
     """
     return Lists(MEASURES[measure], gains, discounts, block.query_ptr, block.weights)
 
 
 def ranking_losses(scores: Array, lists: Lists) -> Array:
-    """(n_queries,) 1 - AP or 1 - NDCG of the documents by descending score, ties in their order.
+    """(n_queries,) 1 - AP or 1 - NDCG of the documents by descending score, ties in row order.
 
-    0 where no document is better than another.
+    0 for a query in which no document is better than another.
     """
     losses = np.zeros(len(lists.query_ptr) - 1)
-    for query, gains in gains_of(lists):
+    for query, gains in lists_with_preference(lists):
         start, n = lists.query_ptr[query], len(gains)
         places = np.empty(n, dtype=np.int64)
         places[np.argsort(-scores[start : start + n], kind="stable")] = np.arange(1, n + 1)
@@ -177,7 +176,7 @@ def ranking_losses(scores: Array, lists: Lists) -> Array:
 
 
 def n_lists(lists: Lists) -> float:
-    """Weighted number of queries that have documents better than others."""
+    """Weighted number of queries in which some document is better than another."""
     starts = lists.query_ptr[:-1]
     least, most = (f.reduceat(lists.gains, starts) for f in (np.minimum, np.maximum))
     return float(lists.weights @ (least < most))
@@ -186,12 +185,12 @@ def n_lists(lists: Lists) -> float:
 def listwise_of_model(
     block: QueryBlock, lists: Lists, weights: Array, loss: ListLoss
 ) -> tuple[np.float64, Array]:
-    """Value, and a subgradient by the weights (n_features,), for a linear model."""
+    """Value, and a subgradient (n_features,) by the weights, for a linear model."""
     value, slopes = loss.at(times(block.features, weights), lists)
     return np.float64(value), transposed_times(block.features, slopes)
 
 
 def frozen_lists(lists: Lists) -> Lists:
-    """The lists read-only: kernels are compiled for that alone."""
+    """The lists with read-only arrays: kernels are compiled for read-only arrays alone."""
     measure, gains, discounts, query_ptr, weights = lists
     return Lists(measure, frozen(gains), frozen(discounts), frozen(query_ptr), frozen(weights))

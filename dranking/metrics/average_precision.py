@@ -19,9 +19,10 @@ def average_precision(ranking: Ranking, cutoff: int | None = None) -> NDArray[np
 
     Notes
     -----
-    Averaged over the permutations of tied documents: a group of n documents, r of them relevant,
-    after N documents with R relevant ones, adds to the sum of precisions
-    ``sum_{j=1..n} (r / n) (R + 1 + (j - 1) (r - 1) / (n - 1)) / (N + j)``.
+    In the average over the permutations of tied documents, a group of n documents, r of them
+    relevant, that follows N documents, R of them relevant, adds to the sum of precisions
+    ``sum_{j=1..n} (r / n) (R + 1 + (j - 1) (r - 1) / (n - 1)) / (N + j)``, with the last fraction 0
+    if n = 1.
 
     References
     ----------

@@ -16,34 +16,34 @@ from dranking.metrics.per_query import PerQuery
 from dranking.metrics.significance import bootstrap_interval, holm, paired_t_test
 
 TIE_TOLERANCE = 1e-12
-"""A smaller difference of a query is rounding, and counts as a tie."""
+"""A difference of at most this on a query is rounding and counts as a tie."""
 
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One measure of two models over the queries that count for both.
+    """One measure of two models over the queries that count for both models.
 
     Attributes
     ----------
     metric
-        Its name.
+        Name of the measure.
     mean_a, mean_b
         Weighted means over the queries.
     difference
-        Weighted mean of A's values less B's.
+        Weighted mean of A's values minus B's values.
     low, high
-        Percentile bootstrap interval of the difference.
+        Ends of the percentile bootstrap interval of the difference.
     p_value
-        Two-sided paired t-test; 1 for one query alone.
+        P-value of the two-sided paired t-test; 1 for a single query.
     p_holm
-        The same after Holm's correction over the measures compared.
+        The p-value after Holm's correction over the compared measures.
     wins, ties, losses
-        Queries on which A is better than B, equal to it (within 1e-12), worse. For a measure of
-        error the lower value is the better one.
+        Queries on which A is better than B, equal to B (within 1e-12), worse than B. Lower is
+        better for a measure of error.
     n_queries
-        Queries compared.
+        Compared queries.
     n_excluded
-        Queries that do not count for A or for B, or weigh nothing.
+        Queries that do not count for A or for B, or have weight 0.
     """
 
     metric: str
@@ -68,11 +68,11 @@ class Comparison:
     Attributes
     ----------
     metrics
-        One entry per measure that both have, in the order of A.
+        One entry for each measure that both models have, in the order of A.
     n_queries
         Queries in each of the two tables.
     confidence, n_resamples, seed
-        How the intervals were made.
+        Parameters of the bootstrap intervals.
     """
 
     metrics: tuple[MetricComparison, ...]
@@ -82,11 +82,11 @@ class Comparison:
     seed: int
 
     def __getitem__(self, metric: str) -> MetricComparison:
-        """The entry of one measure; KeyError if it was not compared."""
+        """The entry of one measure; KeyError if the measure was not compared."""
         return {entry.metric: entry for entry in self.metrics}[metric]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries and lists, for JSON."""
+        """The comparison as plain dictionaries and lists, for JSON."""
         return {**asdict(self), "metrics": [asdict(entry) for entry in self.metrics]}
 
 
@@ -114,16 +114,16 @@ def compare(
 ) -> Comparison:
     """Compare two models query by query.
 
-    The interval of the mean difference is the main figure; the p-values stand beside it. Query
-    weights multiply in the means, in the interval and in the test; wins and losses count
-    queries. The interval of a measure does not depend on which others are compared.
+    The interval of the mean difference is the main figure; p-values stand beside the interval.
+    Query weights multiply in the means, in the interval and in the test; wins and losses count
+    queries without weights. The interval of a measure does not depend on the other measures.
 
     Parameters
     ----------
     a, b
         Values of the same queries, in any order, under the same convention.
     seed
-        Of the bootstrap.
+        Seed of the bootstrap.
     n_resamples
         Bootstrap samples, at least 1.
     confidence
@@ -134,8 +134,8 @@ def compare(
     UsageError
         If `n_resamples` or `confidence` is out of range, or the tables have no measure in common.
     DataError
-        If queries, weights or conventions of the tables differ, a query occurs twice, or a
-        measure has no query that counts.
+        If queries, weights or conventions of the tables differ, a query occurs twice, or no query
+        counts for a measure.
 
     References
     ----------
@@ -149,7 +149,7 @@ def compare(
     names = [name for name in a.values if name in b.values]
     if not names:
         raise UsageError(
-            "the two have no measure in common: "
+            "the two tables have no measure in common: "
             f"{', '.join(a.values) or 'none'} against {', '.join(b.values) or 'none'}."
         )
     _check_conventions(a, b)
@@ -162,7 +162,7 @@ def compare(
         )
         for p in paired
     ]
-    # Weights enter the test as factors: equal ones leave it Student's.
+    # Weights enter the test as factors; with equal weights the test is Student's.
     p_values = [paired_t_test(p.weights / p.weights.mean() * p.differences) for p in paired]
     adjusted = holm(np.array(p_values)).tolist()
     entries = tuple(map(_entry, names, paired, intervals, p_values, adjusted))
@@ -204,20 +204,20 @@ def _pair(
 ) -> _Paired:
     counts = ~np.isnan(a) & ~np.isnan(b) & (weights > 0)
     if not counts.any():
-        raise DataError(f"{name}: no query counts for both, so there is nothing to compare.")
+        raise DataError(f"{name}: no query counts for both models; there is nothing to compare.")
     return _Paired(a[counts], b[counts], weights[counts], int((~counts).sum()))
 
 
 def _check_conventions(a: PerQuery, b: PerQuery) -> None:
     if a.convention is not None and b.convention is not None and a.convention != b.convention:
         raise DataError(
-            f"the values of A follow the {a.convention} convention and those of B the "
-            f"{b.convention} one; evaluate both under the same convention."
+            f"the values of A follow the {a.convention} convention and the values of B the "
+            f"{b.convention} convention; evaluate both under one convention."
         )
 
 
 def _rows_in(a: PerQuery, b: PerQuery) -> NDArray[np.int64]:
-    """Row of B that holds each query of A."""
+    """(n_queries,) row of B that holds each query of A."""
     a_ids, b_ids = a.query_ids, b.query_ids
     if a_ids.type != b_ids.type:
         a_ids, b_ids = a_ids.cast(pa.string()), b_ids.cast(pa.string())
@@ -239,7 +239,7 @@ def _rows_in(a: PerQuery, b: PerQuery) -> NDArray[np.int64]:
 
 
 def _some(ids: pa.Array, opening: str = "") -> str:
-    """The first few ids, in brackets if an opening one is given."""
+    """The first five ids; `opening` is a bracket to put around them."""
     if not len(ids):
         return ""
     shown = ", ".join(str(i) for i in ids[:5]) + (", ..." if len(ids) > 5 else "")

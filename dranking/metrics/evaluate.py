@@ -1,4 +1,4 @@
-"""Measures of a block, query by query, and their means."""
+"""Measures of each query of a block, and their means over queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def evaluate_queries(
     Parameters
     ----------
     block
-        Documents with relevance. An unlabelled document counts as one of grade 0.
+        Documents with relevance. An unlabelled document counts as a document of grade 0.
     scores
         (n_documents,) of any real type; higher ranks first.
     measures
@@ -37,8 +37,8 @@ def evaluate_queries(
 
     Returns
     -------
-    One (n_queries,) float64 array per measure, under its name in lower case. NaN marks a query
-    that does not count: it has no labelled document, or the measure excludes it.
+    One (n_queries,) float64 array for each measure, under its name in lower case. NaN marks a query
+    that does not count: a query without labelled document, or one that the measure excludes.
 
     Raises
     ------
@@ -78,10 +78,10 @@ class Summary:
     Attributes
     ----------
     metrics
-        Mean of each measure over the queries that count for it, weighted by the query weights;
-        NaN where none counts.
+        Mean of each measure over the queries that count for the measure, weighted by the query
+        weights; NaN where no query counts.
     n_queries
-        All queries, those excluded among them.
+        All queries, excluded queries among them.
     n_excluded
         Queries excluded from at least one of the measures.
     excluded
@@ -110,9 +110,9 @@ def aggregate(
     Parameters
     ----------
     per_query
-        (n_queries,) values of each measure: those of all blocks, joined in block order.
+        (n_queries,) values of each measure, of all blocks in block order.
     weights
-        (n_queries,) query weights, at least 0; equal if None.
+        (n_queries,) query weights, at least 0; None for equal weights.
 
     Raises
     ------

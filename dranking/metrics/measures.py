@@ -1,4 +1,4 @@
-"""The measures by name."""
+"""Ranking measures by name."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class MeasureFamily:
     Attributes
     ----------
     name
-        As written before ``@``.
+        The part of a measure's name before ``@``.
     function
-        Takes a `Ranking` and a cutoff; gives one value per query.
+        Function of a `Ranking` and a cutoff; returns (n_queries,) values.
     cutoff
-        Whether ``@K`` belongs to the name.
+        Whether the name takes ``@K``.
     higher_is_better
-        Which direction is an improvement.
+        Whether a larger value is an improvement.
     """
 
     name: str
@@ -43,21 +43,21 @@ class MeasureFamily:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """The forms in which the name can be written."""
+        """The forms in which the name can be written, such as ``ndcg`` and ``ndcg@K``."""
         plain = () if self.cutoff == "required" else (self.name,)
         return plain if self.cutoff == "none" else (*plain, f"{self.name}@K")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure ready to be computed.
+    """A measure with its cutoff.
 
     Attributes
     ----------
     family
-        What is computed.
+        The measure without cutoff.
     cutoff
-        How many ranks count; all if None.
+        Number of ranks that count; None for all ranks.
     """
 
     family: MeasureFamily
@@ -88,12 +88,12 @@ MEASURES: dict[str, MeasureFamily] = {
 
 
 SQUARED_ERROR = "squared_error"
-"""The squared error of leave-query-out predictions: no measure of a ranking, but the criterion of
-greedy RankRLS, which knows it without documents."""
+"""Squared error of leave-query-out predictions: not a measure of rankings, but the criterion of
+greedy RankRLS, which computes it without documents."""
 
 
 def get_measure(name: str) -> Measure:
-    """Look up a measure, in any case: ``map``, ``p@10``, ``NDCG@5``.
+    """Look up a measure by name, in upper or lower case: ``map``, ``p@10``, ``NDCG@5``.
 
     Raises
     ------
@@ -122,12 +122,12 @@ def get_measure(name: str) -> Measure:
 
 
 def get_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Look up several measures, each once, in the order given.
+    """Look up several measures, without repetitions, in the order of `names`.
 
     Raises
     ------
     UsageError
-        If a name is wrong, or there is none.
+        If a name is wrong, or `names` is empty.
     """
     measures = tuple(dict.fromkeys(get_measure(name) for name in names))
     if not measures:

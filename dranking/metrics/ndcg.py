@@ -10,7 +10,7 @@ from dranking.metrics.ranking import Ranking
 
 
 def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
-    """NDCG of the first `cutoff` ranks: discounted gain over that of the ideal order.
+    """NDCG of the first `cutoff` ranks: discounted gain, divided by its largest value.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
     Notes
     -----
     ``NDCG@k = sum_{i<=k} g(r_i) d(i) / sum_{i<=k} g(r*_i) d(i)`` with r* the grades in descending
-    order. Averaged over the permutations of tied documents, each rank of a tie group gains the
-    group's mean.
+    order. In the average over the permutations of tied documents, each rank of a tie group has
+    the group's mean gain.
 
     References
     ----------
@@ -48,8 +48,8 @@ def ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
 def mean_ndcg(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
     """NDCG@k averaged over all k from 1 to the length of the list.
 
-    LETOR 4.0 and MSLR publish it as MeanNDCG; under the other conventions it is the same average
-    of their own NDCG@k. `cutoff` is not used.
+    LETOR 4.0 and MSLR publish this average as MeanNDCG; other conventions average their own NDCG@k.
+    `cutoff` is not used.
 
     Returns
     -------

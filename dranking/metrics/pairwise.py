@@ -27,7 +27,7 @@ def pairwise_error(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.fl
 
 
 def area_under_curve(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
-    """Fraction of the pairs of a relevant and another document that the scores order rightly.
+    """Fraction of the pairs of a relevant and an irrelevant document that the scores order rightly.
 
     The area under the ROC curve of each query. Tied scores count one half. `cutoff` is not used.
 

@@ -1,4 +1,4 @@
-"""Per-query values as a table that can be stored and compared."""
+"""Values of measures per query, as a table that can be stored and compared."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CONVENTION_KEY = b"dranking.convention"
 
 @dataclass(frozen=True, eq=False)
 class PerQuery:
-    """Values of measures, query by query.
+    """Values of measures for each query.
 
     Attributes
     ----------
     query_ids
         (n_queries,) pyarrow array, int64 or string.
     values
-        (n_queries,) float64 per measure; NaN where the query does not count.
+        (n_queries,) float64 values of each measure; NaN where the query does not count.
     weights
         (n_queries,) float64 query weights, or None for all ones.
     convention
-        Name of the convention of the values; None if not known.
+        Name of the convention of the values; None if unknown.
     """
 
     query_ids: pa.Array
@@ -60,7 +60,7 @@ class PerQuery:
         measures: Sequence[str],
         convention: str | Convention = DEFAULT_CONVENTION,
     ) -> PerQuery:
-        """Evaluate one block; parameters and errors are those of `evaluate_queries`."""
+        """Evaluate one block, with the parameters and errors of `evaluate_queries`."""
         return cls(
             query_ids=block.query_ids,
             values=evaluate_queries(block, scores, measures, convention),
@@ -96,15 +96,15 @@ class PerQuery:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries, those that do not count among them."""
+        """Number of queries, including queries that do not count."""
         return len(self.query_ids)
 
     def summary(self) -> Summary:
-        """Means of the measures over the queries that count, by their weights."""
+        """Weighted means of the measures over the queries that count."""
         return aggregate(self.values, self.weights)
 
     def to_table(self) -> pa.Table:
-        """The values as a pyarrow table: ``query_id``, ``weight`` if there are any, measures."""
+        """The values as a pyarrow table: ``query_id``, ``weight`` unless None, and the measures."""
         columns = {ID_COLUMN: self.query_ids}
         if self.weights is not None:
             columns[WEIGHT_COLUMN] = pa.array(self.weights)
@@ -116,7 +116,7 @@ class PerQuery:
 
 
 def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False) -> None:
-    """Write per-query values as parquet; the file appears under its name when complete.
+    """Write per-query values as a parquet file, whole or not at all.
 
     Raises
     ------
@@ -128,12 +128,12 @@ def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False)
 
 
 def read_per_query(path: AnyPath) -> PerQuery:
-    """Read what `write_per_query` wrote.
+    """Read a file of `write_per_query`.
 
     Raises
     ------
     DataError
-        If the file is not there, is no parquet, or does not hold per-query values.
+        If the file does not exist, is not parquet, or does not hold per-query values.
     """
     try:
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
@@ -143,8 +143,9 @@ def read_per_query(path: AnyPath) -> PerQuery:
     numeric = all(pa.types.is_floating(table.schema.field(n).type) for n in names)
     if ID_COLUMN not in table.column_names or not names or not numeric:
         raise DataError(
-            f"{path}: not a table of per-query values: it needs a column {ID_COLUMN!r} and one "
-            f"column of floats per measure, but has {', '.join(table.column_names) or 'nothing'}."
+            f"{path}: not a table of per-query values: the file needs a column {ID_COLUMN!r} and a "
+            f"column of floats for each measure, but has "
+            f"{', '.join(table.column_names) or 'no column'}."
         )
 
     def column(name: str) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from dranking.metrics.ranking import Ranking
 
 
 def precision(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
-    """Fraction of relevant documents among the first `cutoff`, which always divides.
+    """Number of relevant documents among the first `cutoff`, divided by `cutoff`.
 
     Returns
     -------
@@ -19,8 +19,8 @@ def precision(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
 
     Notes
     -----
-    Averaged over the permutations of tied documents, each rank of a tie group counts the group's
-    fraction of relevant documents.
+    In the average over the permutations of tied documents, each rank of a tie group counts the
+    group's fraction of relevant documents.
     """
     expected = kernels.group_means(ranking.relevant, ranking.group_end)
     k = ranking.ranks_within(cutoff)

@@ -1,4 +1,4 @@
-"""One block put in rank order under a convention: what every measure starts from."""
+"""The documents of one block in rank order under a convention: the input of every measure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dranking.kernels.machine.compile import frozen
 from dranking.metrics.conventions import Convention
 
 MAX_EXPONENTIAL_GRADE = 1_000.0
-"""Above this, the gain 2^r - 1 comes near the end of float64."""
+"""Largest grade for the gain 2^r - 1: float64 ends at a grade of 1,024."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The documents of a block, each query's in the order of its scores.
+    """The documents of a block, within each query by descending score.
 
     Attributes
     ----------
     convention
-        The convention that ordered them.
+        The convention of the order and of the measures.
     query_ptr
         (n_queries + 1,) int64 offsets; at least one query.
     query_ids
@@ -35,7 +35,7 @@ class Ranking:
     relevance
         (n_documents,) float64 grades in rank order; an unlabelled document has grade 0.
     tie_end
-        (n_documents,) int64, one past the end of each document's run of equal scores.
+        (n_documents,) int64, one past the last document with the same score in the query.
     """
 
     convention: Convention
@@ -51,19 +51,19 @@ class Ranking:
 
     @cached_property
     def longest(self) -> int:
-        """Documents of the longest query."""
+        """Number of documents of the longest query."""
         return int(self.sizes.max())
 
     @cached_property
     def group_end(self) -> NDArray[np.int64]:
-        """(n_documents,) int64 ends of the groups whose permutations a measure averages over."""
+        """(n_documents,) int64 ends of the tie groups over whose permutations measures average."""
         if self.convention.ties == "average":
             return self.tie_end
         return np.arange(1, len(self.relevance) + 1, dtype=np.int64)
 
     @cached_property
     def relevant(self) -> NDArray[np.float64]:
-        """(n_documents,) 1.0 where relevant, in rank order."""
+        """(n_documents,) 1.0 for a relevant document, else 0.0, in rank order."""
         return self.convention.relevant(self.relevance)
 
     @cached_property
@@ -83,7 +83,7 @@ class Ranking:
 
     @cached_property
     def has_gain(self) -> NDArray[np.bool_]:
-        """(n_queries,) whether any document gains something."""
+        """(n_queries,) whether any document has a gain above 0."""
         return self.ideal_gains[self.query_ptr[:-1]] > 0
 
     @cached_property
@@ -92,13 +92,13 @@ class Ranking:
         return self.convention.discounts(self.longest)
 
     def ranks_within(self, cutoff: int | None) -> int:
-        """How many ranks a cutoff covers at most; all of them if None."""
+        """Most ranks that a cutoff covers in any query; None covers all ranks."""
         return self.longest if cutoff is None else min(cutoff, self.longest)
 
     def settle(
         self, values: NDArray[np.float64], defined: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """Values with what the convention says of queries where the measure is not defined."""
+        """The values where `defined`; elsewhere NaN or 0, as the convention says."""
         return np.where(defined, values, np.nan if self.convention.excludes_irrelevant else 0.0)
 
     @cached_property
@@ -125,7 +125,7 @@ def rank_documents(block: QueryBlock, scores: ArrayLike, convention: Convention)
     scores
         (n_documents,) of any real type.
     convention
-        Says how ties are resolved.
+        Decides the order of ties.
 
     Raises
     ------

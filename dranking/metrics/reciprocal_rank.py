@@ -10,7 +10,7 @@ from dranking.metrics.ranking import Ranking
 
 
 def reciprocal_rank(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.float64]:
-    """One over the rank of the first relevant document, 0 if that is past `cutoff`.
+    """One over the rank of the first relevant document; 0 if the rank exceeds `cutoff`.
 
     Returns
     -------
@@ -19,10 +19,10 @@ def reciprocal_rank(ranking: Ranking, cutoff: int | None = None) -> NDArray[np.f
 
     Notes
     -----
-    Averaged over the permutations of tied documents: the first tie group with relevant documents
-    decides. With r of its n documents relevant and N documents before it, the value is
-    ``sum_{j=1..n-r+1} C(n - j, r - 1) / C(n, r) / (N + j)``, the fraction being the probability
-    that the first relevant document is at place j of the group.
+    In the average over the permutations of tied documents, the first tie group with relevant
+    documents decides. With r of the group's n documents relevant and N documents before the group,
+    the value is ``sum_{j=1..n-r+1} C(n - j, r - 1) / C(n, r) / (N + j)``; the first fraction is the
+    probability that the first relevant document is at place j of the group.
     """
     values = kernels.reciprocal_ranks(
         ranking.relevant, ranking.group_end, ranking.query_ptr, ranking.ranks_within(cutoff)

@@ -1,4 +1,4 @@
-"""Statistics of paired differences: bootstrap interval, t-test, correction for several tests."""
+"""Statistics of paired differences: bootstrap interval, t-test, Holm's correction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 DRAWS_AT_ONCE = 1 << 20
-"""Bootstrap draws held in memory together."""
+"""Most bootstrap draws in memory together."""
 
 
 def bootstrap_interval(
@@ -23,13 +23,13 @@ def bootstrap_interval(
     Parameters
     ----------
     differences
-        (n,) one value per query, n >= 1.
+        (n,) one value for each query, n >= 1.
     weights
-        (n,) positive; drawn together with the differences.
+        (n,) query weights above 0, drawn together with the differences.
     seed
-        Gives the same interval again.
+        Seed of the draws.
     n_resamples
-        Samples of n queries, drawn with replacement.
+        Number of samples of n queries, drawn with replacement.
     confidence
         Coverage, between 0 and 1.
 
@@ -60,11 +60,11 @@ def paired_t_test(differences: NDArray[np.float64]) -> float:
     Parameters
     ----------
     differences
-        (n,) one value per query, n >= 1.
+        (n,) one value for each query, n >= 1.
 
     Returns
     -------
-    The p-value: 1 if n is 1 or all differences are 0; 0 if all are the same other number.
+    The p-value: 1 if n is 1 or all differences are 0; 0 if all differences equal another number.
     """
     n = len(differences)
     mean = float(differences.mean())
@@ -79,7 +79,8 @@ def paired_t_test(differences: NDArray[np.float64]) -> float:
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     """P-values adjusted for the number of tests by Holm's step-down procedure.
 
-    The i-th smallest of m is multiplied by m - i + 1; none becomes smaller than one before it.
+    The i-th smallest of m p-values is multiplied by m - i + 1, raised to the adjusted value before
+    it if that is larger, and cut at 1.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Returns
     -------
-    (n_tests,) adjusted, in the same order.
+    (n_tests,) adjusted p-values, in the order of `p_values`.
 
     References
     ----------

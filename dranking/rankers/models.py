@@ -1,4 +1,4 @@
-"""Stored models of every kind."""
+"""Reading of stored models, linear and bilinear."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dranking.rankers.linear.model import LinearModel
 
 
 def load_model(path: AnyPath) -> LinearModel | BilinearModel:
-    """Read a stored model: a linear one is a file, a bilinear one a directory. Runs no code.
+    """Read a stored model: a linear model is a file, a bilinear model a directory. Runs no code.
 
     Raises
     ------
     DataError
-        If it is not there, is not a model, is of a newer schema, or has wrong content.
+        If the path does not exist, is not a model, is of a newer schema, or has wrong content.
     """
     if is_bilinear(path):
         return load_bilinear_model(path)
@@ -25,5 +25,5 @@ def load_model(path: AnyPath) -> LinearModel | BilinearModel:
 
 
 def is_bilinear(path: AnyPath) -> bool:
-    """Whether a path is that of a bilinear model."""
+    """Whether a bilinear model is stored at a path."""
     return Path(path).is_dir() and is_array_folder(path, KIND)

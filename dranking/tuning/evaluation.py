@@ -15,7 +15,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.evaluation import measured
+from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
@@ -94,7 +94,7 @@ def evaluate(
     names = [measure.name for measure in get_measures(measures)]
     how = get_convention(convention)
     parts: list[PerQuery] = []
-    for part in measured(model, dataset, names, how, get_executor(executor)):
+    for part in measure_blocks(model, dataset, names, how, get_executor(executor)):
         parts.append(part)
         report("evaluate", len(parts), dataset.n_blocks)
     per_query = PerQuery.concatenate(parts)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dranking.metrics.measures import SQUARED_ERROR
-from dranking.rankers.linear.estimator import plain
+from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Criterion
@@ -89,4 +89,4 @@ def with_provenance(
 
 def json_value(value: Any) -> Any:
     """A value as JSON can hold it; null for NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else plain(value)
+    return None if isinstance(value, float) and math.isnan(value) else json_ready(value)

@@ -15,7 +15,7 @@ from dranking.engine.progress import report
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
-from dranking.rankers.linear.estimator import plain
+from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
 from dranking.tuning.families import (
@@ -146,7 +146,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     search = {
         "rule": rule,
         "feature_penalty": feature_penalty,
-        **{f"{name}s": plain(tried) for name, tried in axes.items()},
+        **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
         "max_features": size,
         **_validation_facts(validation, folds, seed, leave_query_out),
     }

@@ -20,7 +20,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.products import times
-from dranking.losses.listwise import ArgmaxHinge, gains_of
+from dranking.losses.listwise import ArgmaxHinge, lists_with_preference
 from dranking.rankers.max_margin.listwise_objective import (
     ListRule,
     ListwiseObjective,
@@ -98,7 +98,7 @@ def assignments(name: str, dataset: Dataset) -> Figure:
 
 def assign_by_scipy(lists: Lists, scores: NDArray[np.float64]) -> None:
     """Find the most violated ranking of each list with SciPy, and nothing else."""
-    for query, gains in gains_of(lists):
+    for query, gains in lists_with_preference(lists):
         start, n = lists.query_ptr[query], len(gains)
         discounts = lists.discounts[:n]
         slopes = 2.0 * (n - 1 - 2 * np.arange(n)) / (n * (n - 1))

@@ -48,7 +48,7 @@ def test_info_knows_the_model_and_export_says_that_it_wants_another(dranking, do
 
     code, out, err = dranking("export", model, "--format", "solr", "-o", tmp_path / "solr.json")
     assert (code, out) == (3, "")
-    assert "is a directory; wanted is the file of a linear model" in err
+    assert "is a directory; give the file of a linear model" in err
 
 
 def test_labels(dranking, docs, tmp_path):

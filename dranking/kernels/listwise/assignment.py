@@ -1,10 +1,10 @@
-"""Linear assignment whose costs are two products, never listed as a matrix.
+"""Linear assignment with costs that are two outer products, never listed as a matrix.
 
 Rows i have a score and a gain, columns k a slope and a discount; row i costs
-``gains[i] discounts[k] - scores[i] slopes[k]`` at column k, and slopes descend. Were all gains the
-same, the rows would stand by descending score. So the rows of the commonest gain are placed thus,
-with prices of the columns that prove it, and the others one by one by shortest augmenting paths:
-with m of them O(m n^2), and less where rows stand near where their scores put them.
+``gains[i] discounts[k] - scores[i] slopes[k]`` at column k, and slopes descend. If all gains were
+equal, the rows would stand by descending score. So the rows of the commonest gain are placed by
+score, with dual variables that prove the placement optimal; the m other rows follow one by one by
+shortest augmenting paths. O(m n^2), and less where rows end near the places of their scores.
 
 Jonker and Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment
 problems, 1987. Crouse: On implementing 2D rectangular assignment algorithms, 2016.
@@ -22,14 +22,14 @@ Ints = NDArray[np.int64]
 
 
 class Costs(NamedTuple):
-    """Of n rows at n columns.
+    """Costs of n rows at n columns.
 
     Attributes
     ----------
     scores, gains
-        (n,) of the rows.
+        (n,) factors of the rows.
     slopes, discounts
-        (n,) of the columns; slopes descend.
+        (n,) factors of the columns; slopes descend.
     """
 
     scores: Array
@@ -39,9 +39,15 @@ class Costs(NamedTuple):
 
 
 class Duals(NamedTuple):
-    """What proves an assignment of some rows: no cost is below ``rows[i] + columns[k]``.
+    """Dual variables, which prove an assignment of some rows optimal.
 
-    The costs of rows where they stand equal it. (n,) each.
+    No cost is below ``rows[i] + columns[k]``, and the cost of a placed row at its column equals
+    that sum.
+
+    Attributes
+    ----------
+    rows, columns
+        (n,) each.
     """
 
     rows: Array
@@ -50,12 +56,9 @@ class Duals(NamedTuple):
 
 @kernel
 def assign(costs: Costs) -> Ints:
-    """(n,) columns of the rows, each its own, whose costs have the least sum.
-
-    Memory O(n).
-    """
+    """(n,) column of each row, all different, with the least sum of costs; O(n) memory."""
     n = len(costs.scores)
-    # The same gain more or less for all rows costs the same wherever they stand.
+    # A constant added to all gains changes every assignment's sum by the same amount.
     gains = costs.gains - commonest(costs.gains)
     shifted = Costs(costs.scores, gains, costs.slopes, costs.discounts)
     column_of, row_at = np.full(n, -1), np.full(n, -1)
@@ -69,7 +72,7 @@ def assign(costs: Costs) -> Ints:
 
 @kernel
 def commonest(values: Array) -> float:
-    """The most frequent of some values."""
+    """The most frequent value; the smallest of several."""
     ordered = np.sort(values)
     best, n_best, n_own = ordered[0], 0, 0
     for k in range(len(ordered)):
@@ -81,15 +84,15 @@ def commonest(values: Array) -> float:
 
 @kernel
 def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) -> None:
-    """Place the rows without gain where the order of all scores puts them.
+    """Place the rows of gain 0 where the order of all scores puts them.
 
-    Overwrites their part of the last three.
+    Writes the columns, the rows and the duals of these rows, and the duals of all columns.
     """
     scores, slopes = costs.scores, costs.slopes
     n = len(scores)
     order = np.argsort(-scores, kind="mergesort")
     for k in range(1, n):
-        # Between what the rows of either column would pay to change to the other.
+        # Any price between the two rows' costs of changing to the other column is optimal.
         middle = 0.5 * (scores[order[k - 1]] + scores[order[k]])
         duals.columns[k] = duals.columns[k - 1] + middle * (slopes[k - 1] - slopes[k])
     for k in range(n):
@@ -101,9 +104,10 @@ def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) ->
 
 @kernel
 def augment(costs: Costs, source: int, column_of: Ints, row_at: Ints, duals: Duals) -> None:
-    """Place one more row, moving others on to where that costs least in all.
+    """Place the row `source`, and move placed rows so that the sum of costs stays least.
 
-    A shortest path from the row to a free column, in costs less duals. Overwrites the last three.
+    The moves follow a shortest path from the row to a free column, in costs less duals. Updates
+    `column_of`, `row_at` and `duals`.
     """
     n = len(column_of)
     left = np.arange(n)  # columns whose distance is not final are left[:n_left]
@@ -141,7 +145,7 @@ def relax(
     distances: Array,
     came_from: Ints,
 ) -> int:
-    """Shorten the ways to the columns `left` by those over a row; the index of the nearest."""
+    """Shorten the paths to the columns `left` through a row; index in `left` of the nearest."""
     score, gain, base = costs.scores[row], costs.gains[row], length - duals.rows[row]
     best, nearest = 0, np.inf
     for index in range(len(left)):

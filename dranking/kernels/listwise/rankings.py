@@ -1,14 +1,15 @@
 """Rankings that violate a listwise hinge most, and sums over all rankings of short lists.
 
-A ranking of n documents is its *places*: (n,) ranks from 1. With y the true ranking, and pi another
-one, the joint map ``phi(x, pi) = 2/(n(n-1)) sum_i (n + 1 - 2 pi_i) phi_i`` makes the hinge
+A ranking of n documents is the array of its *places*, (n,) ranks from 1. With y the true ranking
+and pi any ranking, the joint map ``phi(x, pi) = 2/(n(n-1)) sum_i (n + 1 - 2 pi_i) phi_i`` makes the
+hinge
 
     L(y, pi) - <w, phi(x, y) - phi(x, pi)> = L(y, pi) + 4/(n(n-1)) sum_i (y_i - pi_i) s_i
 
-for scores s. Documents that are equally good may stand in y in any order, and stand there as they
-do in pi: that leaves the pairs of documents that pi has the wrong way round, each with its
-difference of scores (Riezler and De Bona, Simple risk bounds for position-sensitive max-margin
-ranking algorithms, 2009, definitions 3 and 4).
+for scores s. Equally good documents may stand in y in any order; here they stand in the order of
+pi. That leaves the pairs of documents that pi has in the wrong order, each with its difference of
+scores (Riezler and De Bona, Simple risk bounds for position-sensitive max-margin ranking
+algorithms, 2009, definitions 3 and 4).
 """
 
 from typing import NamedTuple
@@ -26,16 +27,16 @@ AP, NDCG = range(2)
 
 
 class Lists(NamedTuple):
-    """The lists of a block, and what their rankings are measured by.
+    """The lists of a block, and the measure of their rankings.
 
     Attributes
     ----------
     measure
-        `AP`, of documents that gain anything; or `NDCG`.
+        `AP`, for which documents with a gain above 0 are relevant; or `NDCG`.
     gains
-        (n_documents,) at least 0; documents of a list that gain the same are equally good.
+        (n_documents,) at least 0; documents of one list with equal gains are equally good.
     discounts
-        (n_longest,) of ranks 1, 2, ...
+        (n_longest,) discounts of ranks 1, 2, ...
     query_ptr
         (n_queries + 1,) row offsets.
     weights
@@ -51,24 +52,32 @@ class Lists(NamedTuple):
 
 @kernel
 def pair_factor(n: int) -> float:
-    """Weight 4/(n(n-1)) of a pair that stands the wrong way round in a list of n >= 2 documents."""
+    """Weight 4/(n(n-1)) of a pair in the wrong order in a list of n >= 2 documents."""
     return 4.0 / (n * (n - 1.0))
 
 
 @kernel
-def matters(gains: Array) -> bool:
-    """Whether any ranking of a list is worse than another."""
-    worse: bool = gains.min() < gains.max()
-    return worse
+def has_preference(gains: Array) -> bool:
+    """Whether some document of a list is better than another."""
+    found: bool = gains.min() < gains.max()
+    return found
+
+
+@kernel
+def documents_by_place(places: Ints) -> Ints:
+    """(n,) index of the document at each rank."""
+    n = len(places)
+    order = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        order[places[i] - 1] = i
+    return order
 
 
 @kernel
 def listwise_loss(measure: int, gains: Array, discounts: Array, places: Ints) -> float:
-    """1 - AP or 1 - NDCG of a ranking of a list that gains something."""
+    """1 - AP or 1 - NDCG of a ranking of a list in which some gain is above 0."""
     n = len(gains)
-    order = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        order[places[i] - 1] = i
+    order = documents_by_place(places)
     if measure == AP:
         found = precision = 0.0
         for k in range(n):
@@ -86,36 +95,34 @@ def listwise_loss(measure: int, gains: Array, discounts: Array, places: Ints) ->
 
 @kernel
 def true_places(gains: Array, places: Ints, out: Ints) -> None:
-    """Overwrite `out` (n,) with the true ranking whose equally good documents stand as in `places`.
+    """Write the true ranking into `out` (n,), equally good documents in the order of `places`.
 
     O(n log n).
     """
-    n = len(gains)
-    order = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        order[places[i] - 1] = i
+    order = documents_by_place(places)
     best_first = order[np.argsort(-gains[order], kind="mergesort")]
-    for k in range(n):
+    for k in range(len(gains)):
         out[best_first[k]] = k + 1
 
 
 @kernel
-def ordered_placement(scores: Array, relevant: Array, places: Ints) -> None:
+def most_violated_by_ap(scores: Array, relevant: Array, places: Ints) -> None:
     """Overwrite `places` with the ranking that maximises 1 - AP plus the score of the joint map.
 
-    Both kinds of documents stand by descending score. Moving the j-th other document above the
-    i-th relevant one costs ``i/(i+j-1) - i/(i+j)`` of the sum of precisions and their difference
-    of scores, which does not depend on where the rest stands; so each goes to its best place, and
-    those further down never above those further up. O(n log n + relevant x others).
+    Relevant and other documents each stand by descending score. Moving the j-th other document
+    above the i-th relevant document costs ``i/(i+j-1) - i/(i+j)`` of the sum of precisions, and
+    the difference of the two scores; neither depends on where the rest stands. So each other
+    document goes to its best place, and a document of lower score never above one of higher score.
+    O(n log n + relevant x others).
 
     Parameters
     ----------
     scores
-        (n,).
+        (n,) scores.
     relevant
-        (n,) above 0 for the relevant documents; some are, some are not.
+        (n,) above 0 for relevant documents; some documents are relevant and some are not.
     places
-        (n,).
+        (n,) overwritten with ranks from 1.
 
     References
     ----------
@@ -128,11 +135,11 @@ def ordered_placement(scores: Array, relevant: Array, places: Ints) -> None:
     other = order[relevant[order] <= 0.0]
     n_good = len(good)
     factor = pair_factor(n)
-    n_above = np.zeros(n_good + 1, dtype=np.int64)  # others right below the i-th relevant one
+    n_above = np.zeros(n_good + 1, dtype=np.int64)  # others just above relevant document i, from 0
     for j in range(1, len(other) + 1):
         score = scores[other[j - 1]]
         gain = best_gain = 0.0
-        best = n_good  # below all relevant documents, where it belongs
+        best = n_good  # below all relevant documents: the right place
         for i in range(n_good, 0, -1):
             lost = i / ((i + j - 1.0) * (i + j)) / n_good
             gain += lost - factor * (scores[good[i - 1]] - score)
@@ -147,20 +154,20 @@ def ordered_placement(scores: Array, relevant: Array, places: Ints) -> None:
 
 
 @kernel
-def assigned_places(scores: Array, gains: Array, discounts: Array, places: Ints) -> None:
+def most_violated_by_ndcg(scores: Array, gains: Array, discounts: Array, places: Ints) -> None:
     """Overwrite `places` with the ranking that maximises 1 - NDCG plus the score of the joint map.
 
-    Document i at rank k adds ``2(n + 1 - 2k)/(n(n-1)) s_i - g_i d(k)/IDCG``. O(n^2) for each
-    document that gains more or less than most do.
+    Document i at rank k adds ``2(n + 1 - 2k)/(n(n-1)) s_i - g_i d(k)/IDCG``. O(m n^2) for m
+    documents whose gain is not the commonest gain of the list.
 
     Parameters
     ----------
     scores, gains
-        (n,); some document gains something.
+        (n,) scores and gains; some gain is above 0.
     discounts
-        (n,) of ranks 1 to n.
+        (n,) discounts of ranks 1 to n.
     places
-        (n,).
+        (n,) overwritten with ranks from 1.
 
     References
     ----------
@@ -180,7 +187,7 @@ def assigned_places(scores: Array, gains: Array, discounts: Array, places: Ints)
 def hinge_of_places(
     measure: int, scores: Array, gains: Array, discounts: Array, places: Ints, slopes: Array
 ) -> float:
-    """The hinge of a ranking before it is cut at 0; `slopes` (n,) its derivatives by the scores."""
+    """Hinge of a ranking before the cut at 0; writes the derivatives by the scores to `slopes`."""
     n = len(scores)
     truth = np.empty(n, dtype=np.int64)
     true_places(gains, places, truth)
@@ -194,9 +201,16 @@ def hinge_of_places(
 
 @kernel
 def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
-    """Weighted sum of the lists' most violated hinges.
+    """Weighted sum over the lists of the largest hinge of any ranking.
 
-    `slopes` (n_documents,) is overwritten with a subgradient by the scores.
+    Parameters
+    ----------
+    lists
+        The lists of a block; a list without preference adds nothing.
+    scores
+        (n_documents,) scores.
+    slopes
+        (n_documents,) overwritten with a subgradient by the scores.
     """
     value = 0.0
     query_ptr = lists.query_ptr
@@ -204,12 +218,12 @@ def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
         start, end = query_ptr[q], query_ptr[q + 1]
         s, gains, of_query = scores[start:end], lists.gains[start:end], slopes[start:end]
         of_query[:] = 0.0
-        if matters(gains):
+        if has_preference(gains):
             discounts, places = lists.discounts[: end - start], np.empty(end - start, np.int64)
             if lists.measure == AP:
-                ordered_placement(s, gains, places)
+                most_violated_by_ap(s, gains, places)
             else:
-                assigned_places(s, gains, discounts, places)
+                most_violated_by_ndcg(s, gains, discounts, places)
             hinge = hinge_of_places(lists.measure, s, gains, discounts, places, of_query)
             value += lists.weights[q] * hinge
             of_query *= lists.weights[q]
@@ -217,8 +231,8 @@ def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
 
 
 @kernel
-def next_arrangement(symbols: Ints) -> bool:
-    """Turn `symbols` into the next of its arrangements in lexical order; False after the last."""
+def next_permutation(symbols: Ints) -> bool:
+    """Turn `symbols` into its next distinct permutation in lexical order; False after the last."""
     n = len(symbols)
     i = n - 2
     while i >= 0 and symbols[i] >= symbols[i + 1]:
@@ -235,15 +249,15 @@ def next_arrangement(symbols: Ints) -> bool:
 
 @kernel
 def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) -> float:
-    """Weighted sum, over the lists and over all rankings of each, of their hinges.
+    """Weighted sum, over the lists and over all rankings of each list, of the hinges.
 
     Parameters
     ----------
     lists
-        Short ones: a list of n documents has n! rankings.
+        Short lists: a list of n documents has n! rankings.
     by_class
-        Take rankings that have equally good documents at the same places for one: that of them
-        whose equally good documents stand by descending score, which has the largest hinge.
+        Count rankings with equally good documents at the same places once: as the ranking among
+        them whose equally good documents stand by descending score, which has the largest hinge.
     scores, slopes
         As in `largest_hinges`.
     """
@@ -253,7 +267,7 @@ def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) ->
         start, end = query_ptr[q], query_ptr[q + 1]
         s, gains = scores[start:end], lists.gains[start:end]
         slopes[start:end] = 0.0
-        if matters(gains):
+        if has_preference(gains):
             of_query = slopes[start:end]
             hinge = sum_over_rankings(lists.measure, by_class, s, gains, lists.discounts, of_query)
             value += lists.weights[q] * hinge
@@ -269,7 +283,7 @@ def sum_over_rankings(
     n = len(scores)
     by_score = np.argsort(-scores, kind="mergesort")
     by_class_and_score = by_score[np.argsort(gains[by_score], kind="mergesort")]
-    # A symbol is the first position, in that order, of the documents that are alike.
+    # The symbol of a document: first position, in that order, of the documents of its class.
     symbols = np.arange(n)
     if by_class:
         for k in range(1, n):
@@ -289,5 +303,5 @@ def sum_over_rankings(
         if hinge > 0.0:
             total += hinge
             slopes += own
-        more = next_arrangement(symbols)
+        more = next_permutation(symbols)
     return total

@@ -1,4 +1,4 @@
-"""The least value of a convex quadratic over the simplex, by steps between two corners."""
+"""Minimum of a convex quadratic over the simplex, by steps between two corners."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 @kernel
 def best_exchange(Q: Array, x: Array, slopes: Array, to: np.intp) -> tuple[int, float]:
-    """The corner from which to move weight to corner `to`, and how much, to gain most."""
+    """The corner whose weight, moved to corner `to`, gains most, and the weight to move."""
     best, source, amount = -1.0, 0, 0.0
     for j in range(len(x)):
         fall = slopes[j] - slopes[to]
@@ -27,20 +27,20 @@ def best_exchange(Q: Array, x: Array, slopes: Array, to: np.intp) -> tuple[int, 
 def minimise_on_simplex(Q: Array, c: Array, x: Array, accuracy: float, max_steps: int) -> int:
     """Move `x` (n,) within the simplex to the minimum of ``x' Q x / 2 - c' x``; O(n) a step.
 
-    A step moves weight to the corner with the least slope, from the one that gains most by it.
+    A step moves weight to the corner with the least slope, from the corner that gains most by it.
 
     Parameters
     ----------
     Q
-        (n, n) positive semidefinite.
+        (n, n) positive semidefinite matrix.
     c
-        (n,).
+        (n,) linear term.
     x
-        (n,) at least 0, summing to 1; overwritten.
+        (n,) start, at least 0 and of sum 1; overwritten with the end.
     accuracy
-        Ends where the value is proved to be no further than this above the minimum.
+        The steps end when the value is proved to be at most this far above the minimum.
     max_steps
-        Ends there otherwise.
+        Limit of the number of steps.
 
     Returns
     -------

@@ -15,10 +15,10 @@ MAX_VALUES = 2**22
 """Numbers of the systems solved together at most."""
 
 
-def left_out(
+def lqo_residuals(
     rows: Array, labels: Array, values: Array, products: Array, regularizations: Array
 ) -> Array:
-    """Residuals p_q of a query left out, for every lambda.
+    """Residuals p_q of a held-out query, for every lambda.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the linear rankers share: scikit-learn's conventions, prediction, and the way to a model."""
+"""Base class of the linear rankers: scikit-learn's conventions, prediction, and conversion."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dranking.rankers.linear.model import LinearModel, table_scores
 
 
 class LinearRanker(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators that end in one weight per feature.
+    """Base class of the estimators that fit one weight for each feature.
 
     Attributes
     ----------
     coef_ : (n_features_in_,) float64
         One weight for each column of the training data.
     n_features_in_ : int
-        Columns of the training data.
+        Number of columns of the training data.
     feature_names_ : tuple of str
-        Their names.
+        Names of these columns.
     """
 
     coef_: NDArray[np.float64]
@@ -42,8 +42,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A data set or a table (columns by name; it may have more, in any order), or an array of
-            the training data's columns in order.
+            A data set or a table, whose columns are found by name and may include others; or an
+            array of the training data's columns in order.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -60,7 +60,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         )
 
     def to_model(self) -> LinearModel:
-        """The fitted ranker as a `LinearModel`: the features with a weight, by name."""
+        """The fitted ranker as a `LinearModel` of the features whose weight is not 0."""
         self._check_fitted()
         used = np.flatnonzero(self.coef_)
         return LinearModel(
@@ -69,7 +69,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
-                "parameters": {name: plain(v) for name, v in self.get_params().items()},
+                "parameters": {name: json_ready(v) for name, v in self.get_params().items()},
                 **self._fit_facts(),
                 "data": self._data_facts,
                 "versions": {
@@ -87,7 +87,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _fit_facts(self) -> dict[str, Any]:
-        """What the fit found beside the weights, for the model's provenance."""
+        """Results of the fit beside the weights, for the model's provenance."""
         return {}
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
@@ -116,7 +116,7 @@ def check_whole(name: str, value: Any) -> None:
 
 
 def check_training_data(dataset: Dataset) -> None:
-    """Raise DataError if there is nothing to learn from."""
+    """Raise DataError if the data has no features or no labelled document."""
     if not dataset.n_features:
         raise DataError(
             f"the data has 0 feature(s) (shape=({dataset.n_documents}, 0)) while a minimum of 1 "
@@ -124,8 +124,8 @@ def check_training_data(dataset: Dataset) -> None:
         )
     if dataset.n_unlabelled == dataset.n_documents:
         raise DataError(
-            f"there is no labelled document among {dataset.n_documents}: "
-            "training needs the relevance of some."
+            f"there is no labelled document among {dataset.n_documents}; "
+            "training needs documents with relevance."
         )
 
 
@@ -133,12 +133,12 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
 
 
-def plain(value: Any) -> Any:
-    """A parameter as JSON can hold it: Python's numbers for NumPy's, "inf" for infinity."""
+def json_ready(value: Any) -> Any:
+    """A parameter for JSON: NumPy numbers become Python numbers, infinity becomes "inf"."""
     if isinstance(value, (np.generic, np.ndarray)):
-        return plain(value.tolist())
+        return json_ready(value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): plain(v) for name, v in value.items()}
+        return {str(name): json_ready(v) for name, v in value.items()}
     if isinstance(value, (list, tuple, range)):
-        return [plain(v) for v in value]
+        return [json_ready(v) for v in value]
     return str(value) if isinstance(value, float) and np.isinf(value) else value

@@ -16,35 +16,35 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
 
 
-def measured(
+def measure_blocks(
     model: LinearModel,
     dataset: Dataset,
     measures: Sequence[str],
     convention: Convention,
     executor: Executor,
 ) -> Iterator[PerQuery]:
-    """The value of each measure for each query, block by block in order.
+    """Yield the value of each measure for each query, block by block in order.
 
-    Blocks are scored and measured where they are read, with only the model's columns; what travels
-    is one number per query and measure.
+    Blocks are scored and measured where they are read, with only the model's columns; one number
+    for each query and measure is sent.
 
     Parameters
     ----------
     model
-        Its features are found in the data by name.
+        Model whose features are found in the data by name.
     dataset
-        Judged queries. An unlabelled document counts as one of grade 0.
+        Judged queries. An unlabelled document counts as a document of grade 0.
     measures
-        Names of measures that there are.
+        Names of existing measures.
     convention
-        How they treat ties, queries without relevant documents and so on.
+        Convention of the measures.
     executor
-        Where blocks are read and measured.
+        Executor that reads and measures the blocks.
 
     Raises
     ------
     DataError
-        If the data lacks features, or was scaled otherwise than the model needs.
+        If the data lacks features, or its scaling differs from the scaling that the model needs.
     """
     columns, missing = locate_features(model.feature_names, model.transforms, dataset)
     return map_blocks(
@@ -67,6 +67,6 @@ def measure_block(
     measures: Sequence[str],
     convention: Convention,
 ) -> PerQuery:
-    """Score a block of the model's columns and measure each of its queries."""
+    """Score a block of the model's columns and measure each query."""
     block, scores = score_block(block, weights, transforms)
     return PerQuery.of_block(block, scores, measures, convention)

@@ -1,4 +1,4 @@
-"""Linear models: a handful of named weights, stored as JSON, applied to any data source."""
+"""Linear models: a few named weights, stored as JSON, applied to data sets, tables and arrays."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ MAX_MODEL_BYTES = 256 * 2**20
 
 
 class LinearModel(BaseModel):
-    """A linear ranker: score = sum of weight times feature, after the recorded scalings.
+    """A linear ranker: the score is the sum of weight times feature, after the recorded scalings.
 
     Attributes
     ----------
     feature_names
-        The features used, in the order of the training data's columns.
+        Names of the features with a weight, in the order of the training data's columns.
     weights
-        One finite number for each.
+        One finite number for each feature.
     transforms
         Scalings that the features need, in order; restricted to `feature_names`.
     provenance
-        Where the model comes from: ranker, parameters, data fingerprint, versions, metrics.
+        Origin of the model: ranker, parameters, data fingerprint, versions, metrics.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -71,9 +71,8 @@ class LinearModel(BaseModel):
         Parameters
         ----------
         data
-            A data set or a table (pandas, pyarrow), whose columns are found by name: it may have
-            more, in any order. Or an array (n_documents, len(feature_names)) of this model's
-            features in order.
+            A data set or a table (pandas, pyarrow), whose columns are found by name and may include
+            others; or an array (n_documents, len(feature_names)) of this model's features in order.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -84,7 +83,8 @@ class LinearModel(BaseModel):
         Raises
         ------
         DataError
-            If features are missing, or the data was scaled otherwise than the model needs.
+            If features are missing, or the data's scaling differs from the scaling that the model
+            needs.
         """
         if isinstance(data, Dataset):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
@@ -94,7 +94,7 @@ class LinearModel(BaseModel):
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None
     ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
-        """Blocks with only the columns used, and their scores, in order, memory bounded."""
+        """Yield blocks of the model's columns and their scores, in order, within bounded memory."""
         columns, missing = locate_features(self.feature_names, self.transforms, dataset)
         yield from map_blocks(
             score_block,
@@ -122,22 +122,22 @@ class LinearModel(BaseModel):
 
 
 def load_model(path: str | os.PathLike[str]) -> LinearModel:
-    """Read a stored model. Runs no code from the file.
+    """Read a stored linear model. Runs no code from the file.
 
     Raises
     ------
     DataError
-        If the file is not there, is not a model, is of a newer schema, or has wrong content.
+        If the file does not exist, is not a model, is of a newer schema, or has wrong content.
     """
     file = Path(path)
     try:
         content = read_json(file, MAX_MODEL_BYTES)
     except IsADirectoryError as error:
-        raise DataError(f"{file}: is a directory; wanted is the file of a linear model.") from error
+        raise DataError(f"{file}: is a directory; give the file of a linear model.") from error
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise DataError(f"{file}: {error}; a model file is wanted.") from error
+        raise DataError(f"{file}: {error}; give a model file.") from error
     if not isinstance(content, dict) or content.get("format") != "dranking-model":
         raise DataError(f"{file}: not a dranking model (no 'format': 'dranking-model').")
     version = content.get("schema_version")
@@ -159,7 +159,7 @@ def table_scores(
     transforms: Sequence[QueryMinMax | Standard] = (),
     model: str = "the model",
 ) -> NDArray[np.float64]:
-    """Scores of rows in memory: a table's columns are found by name, an array's are `names`.
+    """Scores of rows in memory; a table's columns are found by name, an array has columns `names`.
 
     Raises
     ------
@@ -181,8 +181,8 @@ def table_scores(
         )
     if transforms:
         raise DataError(
-            f"{model} scales its features, which takes whole queries: pass a data set instead of "
-            "an array or a table (dranking.from_arrays makes one)."
+            f"{model} scales its features, and scaling needs whole queries: pass a data set "
+            "instead of an array or a table (dranking.from_arrays makes a data set)."
         )
     return np.concatenate(
         [linear_scores(rows.block(b, columns).features, weights) for b in range(rows.n_blocks)]
@@ -192,19 +192,19 @@ def table_scores(
 def locate_features(
     names: Sequence[str], transforms: Transforms, dataset: Dataset
 ) -> tuple[NDArray[np.intp], Transforms]:
-    """Where the named features are in a data set, and the scalings that its values still lack.
+    """Columns of the named features in a data set, and the scalings that its values still need.
 
     Parameters
     ----------
     names
-        Features, in the order wanted.
+        Names of the features, in the order of the returned columns.
     transforms
-        Scalings they need, restricted to them.
+        Scalings that the features need, restricted to these features.
 
     Raises
     ------
     DataError
-        If features are missing, or the data was scaled in another way.
+        If features are missing, or the data has another scaling.
     """
     columns = dataset.columns_of(names)
     present = tuple(t.restricted(columns) for t in dataset.transforms)
@@ -212,9 +212,9 @@ def locate_features(
 
 
 def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X w in float64, summed column by column in order.
+    """(n_documents,) float64 scores X w, summed column by column in order.
 
-    Equal rows get equal scores in every bit, wherever they stand: ties stay ties.
+    Equal rows get equal scores in every bit, whatever their position: ties stay ties.
     """
     scores = np.zeros(features.shape[0])
     if sparse.issparse(features):
@@ -231,7 +231,7 @@ def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDAr
 def score_block(
     block: QueryBlock, weights: NDArray[np.float64], transforms: tuple[QueryMinMax | Standard, ...]
 ) -> tuple[QueryBlock, NDArray[np.float64]]:
-    """Scale what is not scaled yet, and score."""
+    """Apply the scalings that a block still needs, and score its documents."""
     for transform in transforms:
         block = transform.apply(block)
     return block, linear_scores(block.features, weights)

@@ -28,7 +28,7 @@ from dranking.rankers.linear.estimator import (
     check_positive,
     check_training_data,
     check_whole,
-    plain,
+    json_ready,
 )
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.pairwise.pair_blocks import (
@@ -419,7 +419,7 @@ class StochasticRanker(LinearRanker):
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,
-            "eta0": plain(self.eta0_),
+            "eta0": json_ready(self.eta0_),
             "n_steps": self.n_steps_,
             "learning_curve": [point._asdict() for point in self.learning_curve_],
         }

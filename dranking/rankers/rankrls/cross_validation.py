@@ -1,4 +1,4 @@
-"""RankRLS with its lambda chosen by exact leave-query-out error."""
+"""RankRLS with lambda chosen by the exact leave-query-out error."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ DEFAULT_GRID = tuple(2.0**e for e in range(-15, 16))
 
 
 class RankRLSCV(LinearRanker):
-    """RankRLS that tries many lambdas, each query held out in turn, without refitting.
+    """RankRLS that chooses lambda by its exact leave-query-out error, without refitting.
 
-    The leave-query-out error of every lambda follows exactly from one eigendecomposition and one
-    more pass over the data. Ties go to the smallest lambda.
+    The error of every lambda follows from one eigendecomposition and one more pass over the data.
+    Ties go to the smallest lambda.
 
     Parameters
     ----------
     regularizations
-        lambdas > 0 to try.
+        Values of lambda > 0 to try.
 
     Attributes
     ----------
     regularization_ : float
-        The lambda chosen.
+        The chosen lambda.
     lqo_error_ : (n_lambdas,) float64
-        Leave-query-out error of each lambda in the order given, a sum over queries.
+        Leave-query-out error of each lambda in the order of `regularizations`, a sum over queries.
     coef_ : (n_features_in_,) float64
-        Weights for the lambda chosen.
+        Weights for the chosen lambda.
     objective_ : float
-        The minimum of RankRLS's objective for it.
+        Minimum of RankRLS's objective for the chosen lambda.
 
     References
     ----------
@@ -74,7 +74,7 @@ class RankRLSCV(LinearRanker):
         """Choose lambda and fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
         lambdas = [float(value) for value in self.regularizations]
         if not lambdas:
-            raise UsageError("regularizations is empty; name at least one lambda above 0.")
+            raise UsageError("regularizations is empty; give at least one lambda above 0.")
         for value in lambdas:
             check_positive("regularizations", value)
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)

@@ -1,4 +1,4 @@
-"""RankRLS: ridge regression on query-centred data, the pairwise squared loss in closed form."""
+"""RankRLS: ridge regression on data that is centred within each query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.errors import DrankingError, UsageError
 from dranking.kernels.gram.per_query import block_gram, centred_strips, gram_product
-from dranking.kernels.lqo.all_features import left_out
+from dranking.kernels.lqo.all_features import lqo_residuals
 from dranking.rankers.gram.rows import TotalMoments, ridge_weights
 from dranking.rankers.gram.statistics_store import statistics_equations, statistics_errors
 from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
@@ -30,20 +30,21 @@ Array = NDArray[np.float64]
 Solver = Literal["auto", "direct", "cg"]
 
 MAX_DIRECT_FEATURES = 8_192
-"""Above it "auto" takes conjugate gradients: A, one copy for each task, gets too large."""
+"""Most features for which "auto" takes "direct": every task has a copy of A."""
 
 CG_TOLERANCE = 1e-10
-"""Norm of the residual against that of b."""
+"""Norm of the residual, relative to the norm of b, at which conjugate gradients end."""
 
 CG_STEPS_PER_FEATURE = 10
+"""Most steps of conjugate gradients, over the number of features."""
 
 
 class RankRLS(LinearRanker):
     """Linear ranker that minimises the regularised pairwise squared loss over all features.
 
-    The minimum of `sum_q |y_q - X_q w|^2 + lambda |w|^2` with features and relevance centred within
-    each query; that is the sum over a query's document pairs of the squared error of their
-    difference, divided by the number of its documents.
+    The weights minimise ``sum_q |y_q - X_q w|^2 + lambda |w|^2`` with features and relevance
+    centred within each query. A term of the sum equals the squared error of the difference of two
+    documents, summed over the query's document pairs and divided by the number of its documents.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class RankRLS(LinearRanker):
         lambda > 0.
     solver
         "direct" forms the (n_features, n_features) matrix A in one pass over the data; "cg" runs
-        conjugate gradients, a pass each step, without it; "auto" takes "cg" above
+        conjugate gradients without A, one pass for each step; "auto" takes "cg" above
         `MAX_DIRECT_FEATURES` features.
 
     Attributes
@@ -59,7 +60,7 @@ class RankRLS(LinearRanker):
     coef_ : (n_features_in_,) float64
         Weights.
     objective_ : float
-        The minimum.
+        Minimum of the objective.
 
     References
     ----------
@@ -102,7 +103,7 @@ class RankRLS(LinearRanker):
 
 
 class NormalEquations(Protocol):
-    """A = sum_q X_q' X_q, b = sum_q X_q' y_q and y.y: all that RankRLS needs, for any lambda.
+    """Normal equations A = sum_q X_q' X_q, b = sum_q X_q' y_q and y.y, for any lambda.
 
     Attributes
     ----------
@@ -121,7 +122,7 @@ class NormalEquations(Protocol):
 
 
 def normal_equations_of(dataset: Dataset, solver: Solver, executor: Executor) -> NormalEquations:
-    """The normal equations of a data set, with A or without."""
+    """The normal equations of a data set; "cg" does not form A."""
     check_training_data(dataset)
     if solver not in ("auto", "direct", "cg"):
         raise UsageError(f"solver is {solver!r}; choose auto, direct or cg.")
@@ -131,7 +132,7 @@ def normal_equations_of(dataset: Dataset, solver: Solver, executor: Executor) ->
 
 
 class DirectSolver:
-    """Normal equations with A (`gram`, (n_features, n_features)), from one pass over X."""
+    """Normal equations with A in `gram` (n_features, n_features), from one pass over X."""
 
     def __init__(self, dataset: Dataset, executor: Executor) -> None:
         tiles = Tiles(dataset, executor, resident=False)
@@ -146,10 +147,10 @@ class DirectSolver:
 
 
 class CgSolver:
-    """Normal equations without A: every step of conjugate gradients is one pass over X."""
+    """Normal equations without A; every step of conjugate gradients is one pass over X."""
 
     def __init__(self, dataset: Dataset, executor: Executor) -> None:
-        # In memory if it fits: there are many passes.
+        # X stays in memory if it fits: there are many passes.
         resident = 8 * sum(block.n_values for block in dataset.blocks) <= executor.memory_bytes
         self._tiles = Tiles(dataset, executor, resident=resident)
         moments = TotalMoments(self._tiles)
@@ -163,7 +164,7 @@ class CgSolver:
         Raises
         ------
         DrankingError
-            If they do not converge.
+            If conjugate gradients do not converge.
         """
         n = len(self.products)
         n_steps = 0
@@ -197,14 +198,14 @@ class CgSolver:
 def leave_query_out_errors(
     normal: DirectSolver, dataset: Dataset, regularizations: Sequence[float], executor: Executor
 ) -> Array:
-    """Exact leave-query-out error of RankRLS on all features, for every lambda.
+    """Exact leave-query-out errors of RankRLS on all features, for every lambda.
 
-    One eigendecomposition of A, and one pass over X that solves a system of the size of the
-    query, or of n_features if that is smaller, for each query and lambda.
+    Takes one eigendecomposition of A and one pass over X, which solves for each query and lambda a
+    system of the smaller of the query's number of documents and n_features.
 
     Returns
     -------
-    (n_lambdas,) float64 squared errors of the queries left out, summed.
+    (n_lambdas,) float64 squared errors of the held-out queries, summed over queries.
     """
     values, vectors = linalg.eigh(normal.gram)
     spectrum = (np.maximum(values, 0.0), vectors.T @ normal.products, np.array(regularizations))
@@ -240,7 +241,7 @@ def block_errors(
         block.features, block.relevance, block.query_ptr, block.weights, vectors
     ):
         for start, stop in pairwise(ptr.tolist()):
-            residuals = left_out(
+            residuals = lqo_residuals(
                 rotated[start:stop], labels[start:stop], values, products, regularizations
             )
             errors += np.square(residuals).sum(axis=1)

@@ -13,7 +13,7 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.evaluation import measured
+from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, locate_features
 from dranking.rankers.training.state import CurvePoint, Training
 
@@ -56,7 +56,7 @@ class Validation:
         if self.dataset is None:
             return training
         measures, convention = [get_measure(self.metric).name], get_convention(self.convention)
-        values = measured(model, self.dataset, measures, convention, executor)
+        values = measure_blocks(model, self.dataset, measures, convention, executor)
         [value] = PerQuery.concatenate(values).summary().metrics.values()
         if np.isnan(value):
             raise DataError(f"no query of the validation data counts for {self.metric}.")

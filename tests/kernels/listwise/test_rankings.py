@@ -30,9 +30,11 @@ def discounts(n):
 def placed(measure, scores, gains):
     places = np.empty(len(scores), dtype=np.int64)
     if measure == "ndcg":
-        listwise.assigned_places(frozen(scores), frozen(gains), discounts(len(scores)), places)
+        listwise.most_violated_by_ndcg(
+            frozen(scores), frozen(gains), discounts(len(scores)), places
+        )
     else:
-        listwise.ordered_placement(frozen(scores), frozen(gains), places)
+        listwise.most_violated_by_ap(frozen(scores), frozen(gains), places)
     return places
 
 
@@ -46,13 +48,13 @@ def check_is_most_violated(measure, scores, gains):
 
 @settings(max_examples=50)
 @given(lists(st.integers(0, 1)))
-def test_ordered_placement_is_most_violated(problem):
+def test_ranking_by_ap_is_most_violated(problem):
     check_is_most_violated("ap", *problem)
 
 
 @settings(max_examples=50)
 @given(lists(st.integers(0, 1) | st.integers(0, 4).map(lambda g: 2**g - 1)))
-def test_assignment_is_most_violated(problem):
+def test_ranking_by_ndcg_is_most_violated(problem):
     check_is_most_violated("ndcg", *problem)
 
 
@@ -90,11 +92,11 @@ def test_a_list_too_long_to_enumerate_has_no_better_neighbour():
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6))
-def test_all_arrangements_once_each(symbols):
-    arrangement = np.sort(np.array(symbols, dtype=np.int64))
-    seen = {tuple(arrangement)}
-    while listwise.next_arrangement(arrangement):
-        assert tuple(arrangement) not in seen
-        seen.add(tuple(arrangement))
+def test_all_permutations_once_each(symbols):
+    permutation = np.sort(np.array(symbols, dtype=np.int64))
+    seen = {tuple(permutation)}
+    while listwise.next_permutation(permutation):
+        assert tuple(permutation) not in seen
+        seen.add(tuple(permutation))
     counts = np.unique(symbols, return_counts=True)[1]
     assert len(seen) == math.factorial(len(symbols)) / math.prod(map(math.factorial, counts))

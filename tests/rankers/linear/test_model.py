@@ -144,7 +144,7 @@ def test_a_wrong_file_is_refused_with_its_name(case, tmp_path):
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
     with pytest.raises(dr.DataError, match=r"absent\.json: cannot be read \(No such file"):
         dr.load_model(tmp_path / "absent.json")
-    with pytest.raises(dr.DataError, match="is a directory; wanted is the file of a linear model"):
+    with pytest.raises(dr.DataError, match="is a directory; give the file of a linear model"):
         dr.load_model(tmp_path)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00PK")
     with pytest.raises(dr.DataError, match=r"binary\.json: not JSON"):

@@ -42,7 +42,7 @@ def test_small_and_large_queries(max_documents, n_features):
 
 
 def test_greedy_selection_of_all_features_ends_at_the_same_error():
-    """Two algorithms of the project's that share no formula."""
+    """The two algorithms share no formula."""
     problem = random_problem(2, n_queries=60, n_features=10)
     found = dr.GreedyRankRLS(10, 4.0, patience=None)
     with pytest.warns(dr.errors.SelectionWarning):
@@ -77,7 +77,7 @@ def test_many_features_take_conjugate_gradients(monkeypatch):
     np.testing.assert_allclose(dr.RankRLS().fit(problem.dataset()).coef_, weights, rtol=1e-8)
 
 
-def test_what_does_not_converge_is_an_error(monkeypatch):
+def test_conjugate_gradients_that_do_not_converge_are_an_error(monkeypatch):
     monkeypatch.setattr("dranking.rankers.rankrls.estimator.CG_STEPS_PER_FEATURE", 0.1)
     problem = random_problem(5, n_features=8)
     with pytest.raises(dr.DrankingError, match="did not converge"):
@@ -85,11 +85,11 @@ def test_what_does_not_converge_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize("grid", [[], [0.0], [1.0, -1.0], [np.nan]])
-def test_lambdas_that_cannot_be(grid):
+def test_lambdas_out_of_range(grid):
     with pytest.raises(dr.UsageError, match="regularizations"):
         dr.RankRLSCV(grid).fit(random_problem().dataset())
 
 
-def test_a_solver_that_is_not_there():
+def test_unknown_solver():
     with pytest.raises(dr.UsageError, match="choose auto, direct or cg"):
         dr.RankRLS(solver="lu").fit(random_problem().dataset())
