@@ -146,7 +146,7 @@ def test_compare__other_weights():
 
 def test_compare__other_conventions():
     a, b = table([1], convention="trec", map=[0]), table([1], convention="letor4", map=[0])
-    with pytest.raises(DataError, match="trec convention and those of B the letor4"):
+    with pytest.raises(DataError, match="trec convention and the values of B the letor4"):
         compare(a, b)
     assert compare(a, table([1], map=[0]), n_resamples=10)["map"].ties == 1
 

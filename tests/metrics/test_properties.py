@@ -1,4 +1,4 @@
-"""What a measure must not see: document order, query names, scale of the scores, block borders."""
+"""Measures do not depend on document order, query names, scale of the scores or block borders."""
 
 import numpy as np
 import pytest
