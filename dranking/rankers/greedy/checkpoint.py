@@ -19,7 +19,7 @@ from pydantic import (
 from dranking.errors import DataError
 from dranking.files.commit import AnyPath, atomic_write
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
-from dranking.rankers.linear.estimator import plain
+from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.training.job import check_same_job
 
 
@@ -90,7 +90,7 @@ def selection_job(
         "rescoring": rules.rescoring.name if rules.rescoring else "",
         "costs": rules.costs.digest if rules.costs else "",
     }
-    return {name: plain(value) for name, value in job.items()}
+    return {name: json_ready(value) for name, value in job.items()}
 
 
 def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> list[Rounds]:
