@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dranking.engine.cluster.deploy import LOOPBACK, optional, start
-from dranking.engine.cluster.security import tls_settings
+from dranking.engine.cluster.tls import tls_settings
 from dranking.errors import UsageError
 
 CONNECT_SECONDS = 30

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dranking.data.texts.preferences import judged as judged
     from dranking.data.texts.preferences import same_class as same_class
     from dranking.data.texts.preferences import tabled as tabled
-    from dranking.engine.collections import to_dask_array as to_dask_array
-    from dranking.engine.collections import to_dask_dataframe as to_dask_dataframe
+    from dranking.engine.dask_collections import to_dask_array as to_dask_array
+    from dranking.engine.dask_collections import to_dask_dataframe as to_dask_dataframe
     from dranking.errors import DataError as DataError
     from dranking.errors import DrankingError as DrankingError
     from dranking.errors import TryAgainError as TryAgainError
@@ -80,8 +80,8 @@ _HOME = {
     "same_class": "dranking.data.texts.preferences",
     "tabled": "dranking.data.texts.preferences",
     "text_collection": "dranking.data.texts.collection",
-    "to_dask_array": "dranking.engine.collections",
-    "to_dask_dataframe": "dranking.engine.collections",
+    "to_dask_array": "dranking.engine.dask_collections",
+    "to_dask_dataframe": "dranking.engine.dask_collections",
     "tune": "dranking.tuning.search",
     "write_dataset": "dranking.data.store.dataset",
     "write_parquet": "dranking.data.parquet.dataset",

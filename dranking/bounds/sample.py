@@ -13,7 +13,7 @@ from dranking.bounds.sizes import log_choose
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
-from dranking.engine.stream import map_blocks
+from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
 from dranking.kernels.listwise.rankings import Lists
 from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, ranking_losses

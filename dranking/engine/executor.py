@@ -11,12 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dranking.engine.cluster.dask_executor import CLOSED, DaskExecutor
-from dranking.engine.lineage import Lineage
 from dranking.engine.memory import MEMORY_SHARE, available_memory
+from dranking.engine.task_dependencies import TaskDependencies
 from dranking.errors import TryAgainError, UsageError
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
@@ -78,7 +77,7 @@ class ThreadExecutor:
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_slots = n_threads or _available_cores()
         self._pool = ThreadPoolExecutor(self.n_slots, thread_name_prefix="dranking")
-        self._lineage = Lineage()
+        self._dependencies = TaskDependencies()
 
     @property
     def memory_bytes(self) -> int:
@@ -92,7 +91,7 @@ class ThreadExecutor:
     ) -> Task:
         """Start a task. The queue is first in, first out: what it waits for has started before."""
         task = self._pool.submit(_run_resolved, function, args)
-        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
+        self._dependencies.add(task, [arg for arg in args if isinstance(arg, Future)])
         return task
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
@@ -105,7 +104,7 @@ class ThreadExecutor:
 
     def cancel(self, tasks: Sequence[Task]) -> None:
         """Give up on tasks and on those that they wait for; returns when none is running."""
-        wait([task for task in self._lineage.unfinished(tasks) if not task.cancel()])
+        wait([task for task in self._dependencies.unfinished(tasks) if not task.cancel()])
 
     def close(self) -> None:
         """Give up on all tasks and stop the threads."""
@@ -178,60 +177,3 @@ def _available_cores() -> int:
 
 def _run_resolved(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*(arg.result() if isinstance(arg, Future) else arg for arg in args))
-
-
-class _SingleThreadedBlas:
-    """Holds BLAS at one thread while any task needs it so: blocks are the parallelism.
-
-    A thread of its own sets the limit and restores it: threadpoolctl lets only the thread that set
-    one lift it, and others set none as long as that thread lives.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tasks = 0
-        self._no_task_left = threading.Event()
-        self._holder: threading.Thread | None = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._tasks += 1
-            if self._tasks == 1:
-                limited = threading.Event()
-                self._no_task_left.clear()
-                self._holder = threading.Thread(target=self._hold, args=(limited,), daemon=True)
-                self._holder.start()
-                limited.wait()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._tasks -= 1
-            if self._tasks == 0 and self._holder is not None:
-                self._no_task_left.set()
-                self._holder.join()
-
-    def _hold(self, limited: threading.Event) -> None:
-        try:
-            with _blas().limit(limits=1, user_api="blas"):
-                limited.set()
-                self._no_task_left.wait()
-        finally:
-            limited.set()
-
-
-@cache
-def _blas() -> Any:
-    """What limits the threads of BLAS; to look for its libraries takes a while."""
-    import scipy.linalg  # noqa: F401 - a library is found only once it is loaded
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-_SINGLE_THREADED_BLAS = _SingleThreadedBlas()
-
-
-def with_one_blas_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that uses BLAS from a task; that takes a tenth of a millisecond more."""
-    with _SINGLE_THREADED_BLAS:
-        return function(*args)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task
-from dranking.engine.tree import tree_sum
+from dranking.engine.tree_sum import tree_sum
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,57 +9,36 @@ the same for any number of feature blocks too.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from itertools import product, repeat
-from typing import Any, NamedTuple, TypeAlias
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.store.manifest import FEATURES_PER_CHUNK
+from dranking.engine.block_source import BlockSource
 from dranking.engine.executor import Executor, Task
-from dranking.engine.source import BlockSource
+from dranking.engine.tile_sizes import feature_borders, tile_ranges
+from dranking.engine.tile_tasks import (
+    Argument,
+    BlockFunction,
+    ByFeature,
+    Literal,
+    Shared,
+    columns_of,
+    given,
+    map_values,
+    sum_of_values,
+    sum_partials,
+    sum_tile,
+    with_columns,
+    with_columns_read,
+    without_columns,
+)
 from dranking.engine.traffic import Traffic, n_bytes_of
-from dranking.engine.tree import FAN_IN, join_features, sums_by_tasks, tree_sum
-
-MAX_TILE_BYTES = 512 * 2**20
-TILES_PER_SLOT = 2
-"""At least, so that workers that join get some."""
-
-UNEVEN = 1.1
-"""What the busiest slot may have, over its share."""
-
-BlockFunction = Callable[..., Any]
-Indices = NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class Literal:
-    """A small argument that is the same for every block."""
-
-    value: Any
-
-
-class ByFeature:
-    """An array whose last axis is the features: every tile is sent its own part."""
-
-    def __init__(self, value: NDArray[Any]) -> None:
-        self.value = value
-
-
-class Shared:
-    """What one feature block's tiles computed, for all tiles of the same blocks of queries."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
-
-
-Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared
+from dranking.engine.tree_sum import FAN_IN, join_features, sums_by_tasks, tree_sum
 
 
 class Tile(NamedTuple):
@@ -155,7 +134,7 @@ class Tiles:
         source = tile.source
         self._count_read([source])
         if self.dataset.in_memory and not self.executor.in_process:
-            return self.executor.submit(_given, source.load(), name="load", slot=tile.slot)
+            return self.executor.submit(given, source.load(), name="load", slot=tile.slot)
         return self.executor.submit(source.load, name="load", slot=tile.slot)
 
     def feature_block_of(self, features: Any) -> Any:
@@ -197,13 +176,13 @@ class Tiles:
         data: list[Any] = self._data
         parts: list[Shared] = []
         if self.n_feature_blocks == 1:
-            function = partial(_without_columns, function)
+            function = partial(without_columns, function)
         elif self.resident:
             parts, order = self._share_columns(columns)
-            function = partial(_with_columns, function, len(parts), np.argsort(order))
+            function = partial(with_columns, function, len(parts), np.argsort(order))
         else:
             data = [tile.source.with_columns(columns) for tile in self._tiles]
-            function = partial(_with_columns_read, function, len(columns))
+            function = partial(with_columns_read, function, len(columns))
         return self._map(function, [data, *parts, *values], name, feature_block)
 
     def map_values(
@@ -232,14 +211,14 @@ class Tiles:
         self._count_shared(f"shared-{name}", 8 * numbers_per_query * self.dataset.n_queries)
         return Shared(tasks)
 
-    def _share_columns(self, columns: NDArray[np.int64]) -> tuple[list[Shared], Indices]:
+    def _share_columns(self, columns: NDArray[np.int64]) -> tuple[list[Shared], NDArray[np.intp]]:
         """Features from the tiles that hold them, and in which order these come."""
         parts, order = [], []
         owners = self.feature_block_of(columns)
         for owner in np.unique(owners).tolist():
             order.append(np.flatnonzero(owners == owner))
             wanted = Literal(columns[order[-1]] - self.borders[owner])
-            tasks = self.map_blocks(_columns_of, wanted, name="columns", feature_block=owner)
+            tasks = self.map_blocks(columns_of, wanted, name="columns", feature_block=owner)
             parts.append(Shared(tasks))
         n_labelled = self.dataset.n_documents - self.dataset.n_unlabelled
         self._count_shared("shared-columns", 4 * len(columns) * n_labelled)
@@ -263,7 +242,7 @@ class Tiles:
             ]
             return self._joined(parts, name)
         return self._combine(
-            [self.executor.submit(_sum_tile, function, tile, name=f"sum-{name}") for tile in tiles],
+            [self.executor.submit(sum_tile, function, tile, name=f"sum-{name}") for tile in tiles],
             name,
         )
 
@@ -275,7 +254,7 @@ class Tiles:
         """
         self._count_read(self._data)
         tasks = [
-            self.executor.submit(_sum_of_values, function, data, *values, name=name)
+            self.executor.submit(sum_of_values, function, data, *values, name=name)
             for data in self._data
         ]
         return self._combine(tasks, name)
@@ -306,7 +285,7 @@ class Tiles:
 
     def _combine_some(self, partials: Sequence[Task], name: str) -> Sequence[Task]:
         return [
-            self.executor.submit(_sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
+            self.executor.submit(sum_partials, *partials[i : i + FAN_IN], name=f"sum-{name}")
             for i in range(0, len(partials), FAN_IN)
         ]
 
@@ -327,7 +306,7 @@ class Tiles:
         self._count(name, len(tiles), sent)
         self._count_read([value for row in arguments for value in row])
         return [
-            self.executor.submit(_map_values, function, *row, name=name, slot=tile.slot)
+            self.executor.submit(map_values, function, *row, name=name, slot=tile.slot)
             for tile, row in zip(tiles, arguments, strict=True)
         ]
 
@@ -353,85 +332,3 @@ class Tiles:
 
     def _count(self, name: str, n_messages: int, n_bytes: int) -> None:
         self.traffic[name] = self.traffic.get(name, Traffic()).plus(n_messages, n_bytes)
-
-
-def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
-    """Block ranges of the tiles: as large as they may be, for every round takes a task for each."""
-    n_blocks = dataset.n_blocks
-    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
-    share = n_blocks * n_feature_blocks / n_slots
-    most = max(UNEVEN * share, _busiest(n_blocks, 1, n_slots, n_feature_blocks))
-    size = 1
-    for larger in (2**power for power in range(1, n_blocks.bit_length())):
-        n_tiles = math.ceil(n_blocks / larger) * n_feature_blocks
-        if larger * largest > MAX_TILE_BYTES or n_tiles < TILES_PER_SLOT * n_slots:
-            break
-        if _busiest(n_blocks, larger, n_slots, n_feature_blocks) <= most:
-            size = larger
-    return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
-
-
-def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> int:
-    """Blocks that the busiest slot gets, of one or another feature block, in tiles of a size."""
-    n_full, rest = divmod(n_blocks, size)
-    n_full *= n_feature_blocks
-    return math.ceil(n_full / n_slots) * size + (rest if n_full % n_slots == 0 else 0)
-
-
-def feature_borders(n_features: int, n_feature_blocks: int) -> Indices:
-    """(n_feature_blocks + 1,) where feature blocks begin: even, between stored chunks if many."""
-    unit = FEATURES_PER_CHUNK if n_features >= 2 * FEATURES_PER_CHUNK * n_feature_blocks else 1
-    even = np.linspace(0, n_features / unit, n_feature_blocks + 1)
-    borders = unit * np.round(even).astype(np.intp)
-    borders[-1] = n_features
-    return borders
-
-
-def _given(blocks: list[QueryBlock]) -> list[QueryBlock]:
-    return blocks
-
-
-def _map_values(function: BlockFunction, *values: Any) -> list[Any]:
-    """Run `function` on the items of each block; a `Literal` is the same for all of them."""
-    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
-    columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
-    return [function(*row) for row in zip(*columns, strict=True)]
-
-
-def _without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:
-    """Run `function(block, None, *values)`: the block has all columns."""
-    return function(block, None, *values)
-
-
-def _with_columns(
-    function: BlockFunction, n_parts: int, places: Indices, block: QueryBlock, *values: Any
-) -> Any:
-    """Run `function(block, columns, *values)`, the columns being those of the first values."""
-    columns = np.concatenate(values[:n_parts])[places]
-    return function(block, columns, *values[n_parts:])
-
-
-def _with_columns_read(
-    function: BlockFunction, n_columns: int, block: QueryBlock, *values: Any
-) -> Any:
-    """Run `function(block, columns, *values)`, the columns being read behind the block's own."""
-    own = block.n_features - n_columns
-    columns = np.ascontiguousarray(block.features[:, own:].T)
-    return function(block.with_features(block.features[:, :own]), columns, *values)
-
-
-def _columns_of(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:
-    """(len(columns), n_documents) some features of a block."""
-    return np.ascontiguousarray(block.features[:, columns].T)
-
-
-def _sum_tile(function: BlockFunction, values: list[Any]) -> Any:
-    return tree_sum([function(value) for value in values])
-
-
-def _sum_of_values(function: BlockFunction, blocks: list[QueryBlock], *values: Any) -> Any:
-    return tree_sum(function(block, *values) for block in blocks)
-
-
-def _sum_partials(*partials: Any) -> Any:
-    return tree_sum(partials)

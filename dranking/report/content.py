@@ -16,7 +16,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
 from dranking.engine.executor import Executor
-from dranking.engine.stream import map_blocks
+from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure, higher_is_better

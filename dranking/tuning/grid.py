@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.engine.map_blocks import map_blocks
 from dranking.engine.progress import report
-from dranking.engine.stream import map_blocks
 from dranking.metrics.conventions import Convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.rankers.linear.model import Transforms, linear_scores, locate_features

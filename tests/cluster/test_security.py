@@ -16,7 +16,7 @@ from dranking.cli.app import run as run_command
 from dranking.engine.cluster.connect import open_executor
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deploy import local_cluster
-from dranking.engine.cluster.security import take_security
+from dranking.engine.cluster.tls import take_security
 from dranking.errors import SelectionWarning, TryAgainError, UsageError
 
 pytestmark = [

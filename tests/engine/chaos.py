@@ -14,7 +14,7 @@ from distributed import Client
 from dranking.engine.cluster.connect import local_cluster
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deploy import patience
-from dranking.engine.cluster.watch import Watch
+from dranking.engine.cluster.supervisor import Supervisor
 from dranking.engine.executor import ThreadExecutor
 
 GATHER = "gather"
@@ -108,7 +108,7 @@ def scheduler_process(folder):
 
 def wait_for_workers(client, n_workers):
     """Until so many are running."""
-    Watch(client, "").wait_for_workers(n_workers, 60, "see why")
+    Supervisor(client, "").wait_for_workers(n_workers, 60, "see why")
 
 
 def signal_worker(cluster, client, number=0, how=signal.SIGKILL):

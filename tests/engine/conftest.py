@@ -7,7 +7,7 @@ import pytest
 
 import dranking as dr
 from tests.engine.chaos import Peace, started
-from tests.engine.jobs import jobs
+from tests.engine.every_job import jobs
 from tests.rankers.problems import random_problem
 
 
@@ -20,7 +20,7 @@ def cluster_and_client():
 
 @pytest.fixture(scope="module")
 def all_jobs(tmp_path_factory):
-    """Jobs by name, see `tests.engine.jobs`."""
+    """Jobs by name, see `tests.engine.every_job`."""
     problem = random_problem(2, n_queries=120, n_features=20)
     partly = problem._replace(y=np.where(problem.qid < 100, problem.y, np.nan))
     data = partly.dataset(max_documents=40)

@@ -8,7 +8,7 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.dense import DenseCriterion
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
-from tests.engine.forgetful import Forgetful
+from tests.engine.forgetful_executor import Forgetful
 from tests.rankers.greedy.selections import assert_same_bits
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem

@@ -2,54 +2,24 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dranking.data.store.dataset import write_dataset
-from dranking.data.tables.in_memory import from_arrays
-from dranking.engine import stream, tiles
+from dranking.engine import tile_sizes
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.tiles import ByFeature, Literal, Tiles, feature_borders
-from dranking.engine.tree import tree_sum
-
-
-def dataset_of(n_blocks, n_features=3):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(4 * n_blocks, n_features)).astype(np.float32)
-    y = rng.integers(0, 2, len(X)).astype(float)
-    y[::7] = np.nan
-    return from_arrays(X, y, np.repeat(np.arange(n_blocks), 4), max_documents=4)
+from dranking.engine.tile_tasks import ByFeature, Literal
+from dranking.engine.tiles import Tiles
+from tests.engine.small_data import dataset_of, reference_tree
 
 
 def column_sums(block, *more):
     return block.features.sum(axis=0, dtype=np.float64), float(block.n_documents), *more
 
 
-def reference_tree(values):
-    """Neighbours are added until one is left; what has no neighbour waits."""
-    values = list(values)
-    while len(values) > 1:
-        values = [sum(values[i : i + 2][1:], values[i]) for i in range(0, len(values), 2)]
-    return values[0]
-
-
-@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=70))
-def test_tree_sum_adds_neighbours(values):
-    arrays = [np.array([v, -v]) for v in values]
-    np.testing.assert_array_equal(tree_sum(arrays), reference_tree(arrays))
-
-
-def test_tree_sum_of_tuples_sums_each_part():
-    left, right = tree_sum([(np.ones(2), 1.0), (np.ones(2), 2.0), (np.ones(2), 4.0)])
-    np.testing.assert_array_equal(left, [3.0, 3.0])
-    assert right == 7.0
-
-
 @pytest.mark.parametrize("n_blocks", [1, 2, 3, 17, 40])
 @pytest.mark.parametrize("tile_bytes", [1, 200, 2**28])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_sums_have_the_same_bits_for_any_tiles(n_blocks, tile_bytes, n_threads, monkeypatch):
-    monkeypatch.setattr(tiles, "MAX_TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", tile_bytes)
     dataset = dataset_of(n_blocks)
     spread = Tiles(dataset, ThreadExecutor(n_threads))
     total, count = spread.sum(spread.map_blocks(column_sums, name="s"), tuple, "s")
@@ -65,8 +35,8 @@ def test_the_driver_takes_one_sum_where_they_are_large(
     n_feature_blocks, wide, n_taken, monkeypatch
 ):
     """Of 40 tiles of 3 features; the bits are the same."""
-    monkeypatch.setattr(tiles, "MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tree.WIDE", wide)
+    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
     executor, taken = ThreadExecutor(2), []
     executor.in_process = False
     gather = executor.gather
@@ -112,19 +82,6 @@ def test_blocks_are_read_once_when_resident_and_once_a_pass_when_not(
     assert sorted(reads) == sorted(list(range(9)) * (1 if resident else 3))
 
 
-@pytest.mark.parametrize(
-    ("n_features", "parts"), [(1, 1), (7, 3), (7, 7), (64, 2), (128, 2), (1000, 3), (1000, 16)]
-)
-def test_feature_blocks_cover_all_features_evenly(n_features, parts):
-    borders = feature_borders(n_features, parts)
-    assert (borders[0], borders[-1], len(borders)) == (0, n_features, parts + 1)
-    widths = np.diff(borders)
-    stored = n_features >= 64 * parts  # then they begin where a stored chunk of 32 begins
-    assert widths.min() > 0
-    assert widths.max() - widths.min() <= (64 if stored else 1)
-    assert not stored or (borders[:-1] % 32 == 0).all()
-
-
 @pytest.mark.parametrize("parts", [1, 2, 7])
 @pytest.mark.parametrize("where", ["memory", "resident", "streamed"])
 def test_feature_blocks_have_their_own_columns_and_those_shared(where, parts, tmp_path):
@@ -165,7 +122,7 @@ def test_feature_blocks_get_their_share_and_their_sums_are_joined(parts):
     expected = reference_tree([np.arange(7.0) * b.features.sum(axis=0) for b in blocks])
     np.testing.assert_array_equal(sums, expected)
     assert count == 2.0 * sum(block.n_documents for block in blocks)
-    n_ranges = len(tiles.tile_ranges(dataset, 2, parts))
+    n_ranges = len(tile_sizes.tile_ranges(dataset, 2, parts))
     assert spread.traffic["scaled"] == (1, n_ranges * parts, n_ranges * 8 * (7 + parts))
     assert spread.traffic["shared-n"] == (1, n_ranges * (parts - 1), 8 * 9 * (parts - 1))
 
@@ -183,31 +140,3 @@ def test_an_error_in_a_block_is_raised():
     spread = Tiles(dataset_of(5), ThreadExecutor(2))
     with pytest.raises(ZeroDivisionError):
         spread.gather(spread.map_blocks(lambda block: 1 / 0, name="bad"))
-
-
-def test_streaming_keeps_order_and_looks_a_bounded_way_ahead():
-    dataset, executor = dataset_of(30), ThreadExecutor(2)
-    submitted = []
-    submit = executor.submit
-    executor.submit = lambda *a, **k: submitted.append(1) or submit(*a, **k)
-    seen = 0
-    for query in stream.map_blocks(lambda b: b.query_ids[0].as_py(), dataset, executor, name="q"):
-        assert query == seen
-        seen += 1
-        assert len(submitted) <= seen + 2 * executor.n_slots
-    assert seen == 30
-
-
-def test_streaming_reads_only_the_columns_wanted(tmp_path):
-    dataset = dataset_of(3)
-    shapes = list(
-        stream.map_blocks(
-            lambda b, extra: (b.features.shape, extra),
-            dataset,
-            ThreadExecutor(1),
-            "more",
-            columns=np.array([2, 0]),
-            name="shape",
-        )
-    )
-    assert shapes == [((4, 2), "more")] * 3

@@ -7,7 +7,7 @@ import pytest
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.tree import FAN_IN
+from dranking.engine.tree_sum import FAN_IN
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
@@ -60,8 +60,8 @@ def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows)
 
 @pytest.mark.parametrize("wide", [1, 10**6])
 def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
-    monkeypatch.setattr("dranking.engine.tiles.MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tree.WIDE", wide)
+    monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
     executor = Far(2)
     selected(stored, executor, 1, True, True)
     told = SelectionForecast(stored, K, 2, prefetch=1)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deadlines import DeadlineError, setting, within
 from dranking.engine.cluster.deploy import local_cluster, patience
-from dranking.engine.cluster.security import has_certificates, is_temporary, take_security
-from dranking.engine.cluster.watch import Watch
+from dranking.engine.cluster.supervisor import Supervisor
+from dranking.engine.cluster.tls import has_certificates, is_temporary, take_security
 from dranking.engine.executor import Executor, ThreadExecutor
 from dranking.engine.memory import parse_memory
 from dranking.errors import DrankingError, TryAgainError, UsageError
@@ -67,7 +67,7 @@ def open_executor(
     options
         Of every cluster: ``timeout``, to wait for it (such as "60s"); ``min_workers``, to wait for
         (those asked for as n_workers, else 1); and for TLS ``tls_ca_file``, ``tls_cert`` and
-        ``tls_key``, or ``security = true``: see `dranking.engine.cluster.security.take_security`.
+        ``tls_key``, or ``security = true``: see `dranking.engine.cluster.tls.take_security`.
         All others are for `make_cluster`; "local" has n_workers, threads_per_worker, memory_limit.
     memory_limit
         Bytes that jobs may take over all workers, or text such as "8GB"; None means most of what
@@ -217,7 +217,7 @@ def _connected(cluster: Any, name: str, access: Access) -> Iterator[Executor]:
     """The executor over a cluster or the address of one; `name` is what users call it."""
     client = _client(cluster, name, access)
     with _until_stopped(client, client, f"the client of {name}"):
-        Watch(client, "").wait_for_workers(
+        Supervisor(client, "").wait_for_workers(
             access.min_workers, access.seconds, "set timeout and min_workers otherwise"
         )
         yield DaskExecutor(client)

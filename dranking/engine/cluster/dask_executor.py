@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dranking.engine.cluster.deadlines import setting
-from dranking.engine.cluster.watch import Watch
-from dranking.engine.lineage import Lineage
+from dranking.engine.cluster.supervisor import Supervisor
 from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
+from dranking.engine.task_dependencies import TaskDependencies
 from dranking.engine.traffic import n_bytes_of
 from dranking.errors import TryAgainError
 
@@ -48,16 +48,16 @@ class DaskExecutor:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._lineage = Lineage()
+        self._dependencies = TaskDependencies()
         self._queue: list[Call] = []
         self._n_queued_bytes = 0
         self._gathered: Sequence[Any] = ()
         self._numbers = itertools.count()
         # Unique over the clients of a scheduler; task names stay readable on the dashboard.
         self._run = f"{client.id[-8:]}{id(self):x}"
-        self._watch = Watch(client, f"-{self._run}-")
+        self._supervisor = Supervisor(client, f"-{self._run}-")
         self._deaths: dict[str, int] = {}
-        threads = sorted(self._watch.ask(client.scheduler.ncores).items())
+        threads = sorted(self._supervisor.ask(client.scheduler.ncores).items())
         if not threads:
             raise TryAgainError(f"the Dask cluster of {client} has no workers.")
         self._slots = [address for address, n in threads for _ in range(n)]
@@ -69,8 +69,8 @@ class DaskExecutor:
         return self._client
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What an asynchronous method of the client or its scheduler returns: `Watch.ask`."""
-        return self._watch.ask(method, *args, **kwargs)
+        """What an asynchronous method of the client or its scheduler returns: `Supervisor.ask`."""
+        return self._supervisor.ask(method, *args, **kwargs)
 
     @property
     def memory_bytes(self) -> int:
@@ -81,7 +81,7 @@ class DaskExecutor:
         if self.memory_limit is not None:
             return self.memory_limit
         while True:
-            if not (workers := self._watch.workers()):  # all of them are being started again
+            if not (workers := self._supervisor.workers()):  # all of them are being started again
                 self._wait_for_one()
                 continue
             limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
@@ -94,17 +94,17 @@ class DaskExecutor:
                 return int(MEMORY_SHARE * (limits + self._available_memory([*unlimited.values()])))
             except OSError:  # one of them was lost, or given up, before it answered
                 if self._client.status != "running":
-                    raise self._watch.lost() from None
+                    raise self._supervisor.lost() from None
 
     def _wait_for_one(self) -> None:
         name = "no-workers-seconds"
-        self._watch.wait_for_workers(1, setting(name), f"raise dranking.{name}")
+        self._supervisor.wait_for_workers(1, setting(name), f"raise dranking.{name}")
 
     def _available_memory(self, workers: list[str]) -> int:
         """What the machines of some workers have available, one of each machine."""
         if not workers:
             return 0
-        answers: dict[str, int] = self._watch.wait(
+        answers: dict[str, int] = self._supervisor.wait(
             self._client.run,
             available_memory,
             workers=workers,
@@ -130,10 +130,10 @@ class DaskExecutor:
         from distributed import Future
 
         if self._client.status != "running":
-            raise self._watch.lost()
+            raise self._supervisor.lost()
         task = Future(f"{name}-{self._run}-{next(self._numbers)}", self._client)
         self._queue.append(Call(task, function, args, slot))
-        self._lineage.add(task, [arg for arg in args if isinstance(arg, Future)])
+        self._dependencies.add(task, [arg for arg in args if isinstance(arg, Future)])
         self._n_queued_bytes += n_bytes_of(args)
         if self._n_queued_bytes > LARGE:
             self.start()
@@ -186,11 +186,11 @@ class DaskExecutor:
         while True:
             try:
                 self.start()
-                results: list[Any] = self._watch.wait(
+                results: list[Any] = self._supervisor.wait(
                     self._client.gather,
                     tasks,
                     asynchronous=True,
-                    n_left=lambda: len(self._lineage.unfinished(tasks)),
+                    n_left=lambda: len(self._dependencies.unfinished(tasks)),
                 )
                 # Let go of now, they would be told to the scheduler before the tasks that are
                 # queued next: a client waits between messages.
@@ -199,11 +199,11 @@ class DaskExecutor:
             except KilledWorker as error:
                 self._retry(tasks, error)
             except (CancelledError, CommClosedError) as error:
-                raise self._watch.lost() from error
+                raise self._supervisor.lost() from error
             except BaseException as error:
                 self.cancel(tasks)
                 if self._client.status != "running":
-                    raise self._watch.lost() from error
+                    raise self._supervisor.lost() from error
                 raise
 
     def _retry(self, tasks: Sequence[Any], error: Any) -> None:
@@ -227,19 +227,19 @@ class DaskExecutor:
                     "memory: give the workers more, or the job a smaller memory limit."
                 )
             failed = [task for task in tasks if task.status == "error"]
-            self._watch.ask(self._client.retry, failed, asynchronous=True)
+            self._supervisor.ask(self._client.retry, failed, asynchronous=True)
         except TryAgainError:
             self.cancel(tasks)
             raise
 
     def _ran_out_of_memory(self, worker: str) -> bool:
         """Whether a worker was stopped because of the memory that it took."""
-        events = self._watch.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
-        return worker in self._watch.full or worker in {event["worker"] for _, event in events}
+        events = self._supervisor.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
+        return worker in self._supervisor.full or worker in {event["worker"] for _, event in events}
 
     def cancel(self, tasks: Sequence[Any]) -> None:
         """Give up on tasks and on those that they wait for; what is running comes to nothing."""
-        given_up = set(self._lineage.unfinished(tasks))
+        given_up = set(self._dependencies.unfinished(tasks))
         self._queue = [call for call in self._queue if call.task not in given_up]
         if given_up and self._client.status not in CLOSED:
             self._client.cancel(list(given_up))

@@ -139,7 +139,7 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     """
     from distributed import LocalCluster
 
-    from dranking.engine.cluster.nanny import QuickNanny
+    from dranking.engine.cluster.local_workers import QuickNanny
 
     # Loopback only, the dashboard too, which by itself would listen on every interface.
     defaults: dict[str, Any] = {

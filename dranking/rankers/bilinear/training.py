@@ -17,7 +17,7 @@ from dranking.data.texts.collection import Collection
 from dranking.data.texts.preferences import Preferences
 from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
-from dranking.engine.tree import tree_sum
+from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError, UsageError
 from dranking.files.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.commit import AnyPath

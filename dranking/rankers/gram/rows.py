@@ -14,7 +14,8 @@ from scipy import linalg
 from dranking.data.blocks import QueryBlock
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.executor import Task
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.tile_tasks import Literal
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
 from dranking.rankers.gram.sample import Sample, sample_of

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.engine.executor import with_one_blas_thread
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.tile_tasks import Literal
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.per_query import centre_first
 from dranking.kernels.lqo.upcoming import RoundedDocuments, add_sampled_row, rounded
 from dranking.kernels.machine.compile import frozen

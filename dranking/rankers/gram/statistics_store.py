@@ -21,9 +21,9 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import as_times
 from dranking.data.statistics.write_append_expire import append_statistics, write_statistics
 from dranking.engine.executor import Executor, get_executor
+from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
-from dranking.engine.stream import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, check_output_directory
 from dranking.kernels.gram.dense import Moments

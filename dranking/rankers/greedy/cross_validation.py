@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.errors import UsageError
 from dranking.files.commit import AnyPath
 from dranking.rankers.greedy.estimator import feature_indices

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.traffic import Traffic
 from dranking.errors import SelectionWarning
 from dranking.files.commit import AnyPath

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.engine.executor import Task, with_one_blas_thread
-from dranking.engine.tiles import Argument, ByFeature, Literal, Tiles
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.executor import Task
+from dranking.engine.tile_tasks import Argument, ByFeature, Literal
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram_kernels
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo import state as lqo

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.engine.executor import with_one_blas_thread
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.tile_tasks import Literal
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.held_out import (

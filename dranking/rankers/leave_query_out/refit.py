@@ -13,8 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.executor import with_one_blas_thread
-from dranking.engine.tiles import Literal, Tiles
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.tile_tasks import Literal
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.held_out import KeptTotals, add_back_fitting_scores
 from dranking.rankers.gram.rows import GramRows, QueryMoments

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.engine.executor import with_one_blas_thread
+from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.stream import map_blocks
+from dranking.engine.map_blocks import map_blocks
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block

@@ -16,9 +16,9 @@ from scipy import sparse
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
-from dranking.engine.stream import map_blocks
+from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
 from dranking.files.commit import atomic_write
 from dranking.files.json_files import read_json

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import UsageError
 from dranking.files.commit import AnyPath

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.tiles import Literal as Same
+from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError, UsageError
 from dranking.kernels.listwise.rankings import Lists

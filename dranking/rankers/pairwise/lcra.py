@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import missing_transforms
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError

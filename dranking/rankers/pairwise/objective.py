@@ -17,7 +17,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
-from dranking.engine.tiles import Literal as Same
+from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
 from dranking.errors import DataError, UsageError
 from dranking.losses.pairwise import (

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss, smoothed_hinge

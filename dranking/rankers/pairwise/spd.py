@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dranking.data.dataset import Dataset
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.files.commit import AnyPath
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source, mixed
 from dranking.engine.progress import report
-from dranking.engine.stream import map_blocks
-from dranking.engine.tree import tree_sum
+from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError, DivergedError, UsageError
 from dranking.files.commit import AnyPath
 from dranking.kernels.pairwise import sgd

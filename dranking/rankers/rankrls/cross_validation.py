@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data

@@ -15,8 +15,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.engine.collections import as_dataset
-from dranking.engine.executor import Executor, get_executor, with_one_blas_thread
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.dask_collections import as_dataset
+from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.errors import DrankingError, UsageError

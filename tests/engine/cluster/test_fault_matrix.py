@@ -22,7 +22,7 @@ import time
 import dask
 import pytest
 
-from dranking.engine.cluster import watch
+from dranking.engine.cluster import supervisor
 from dranking.errors import TryAgainError
 from tests.engine.chaos import (
     GATHER,
@@ -58,7 +58,7 @@ def cells(faults):
 @pytest.fixture
 def soon(monkeypatch):
     """A worker is given up after two seconds."""
-    monkeypatch.setattr(watch, "HEARTBEATS", 2)
+    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
     with dask.config.set({"dranking.worker-seconds": 2}):
         yield
 

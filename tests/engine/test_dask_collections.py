@@ -9,7 +9,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
 from tests.rankers.problems import random_problem
 

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 
-class Lineage:
+class TaskDependencies:
     """The inputs of the tasks of one executor; keeps none of them alive."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import dranking as dr
 from dranking.data.texts.collection import collection
 from dranking.data.texts.preferences import same_class
-from dranking.engine.collections import as_dataset
+from dranking.engine.dask_collections import as_dataset
 from tests.engine.chaos import GATHER, Chaos
 
 
@@ -57,7 +57,9 @@ def jobs(data):
             if isinstance(executor, Chaos):
                 stack.enter_context(executor.client.as_current())
                 stack.enter_context(
-                    mock.patch("dranking.engine.collections.get_executor", return_value=executor)
+                    mock.patch(
+                        "dranking.engine.dask_collections.get_executor", return_value=executor
+                    )
                 )
             found = as_dataset(dd.from_pandas(frame, npartitions=12))
         blocks = [found.block(number) for number in range(found.n_blocks)]

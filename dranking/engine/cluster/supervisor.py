@@ -38,7 +38,7 @@ SAMPLE_SECONDS = 1.0
 WORKER_POLL_SECONDS = 0.1
 
 
-class Watch:
+class Supervisor:
     """Waits for what a client of a cluster is asked to do.
 
     Parameters

@@ -1,0 +1,50 @@
+"""How large tiles are: which blocks, and which features, each of them has."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.dataset import Dataset
+from dranking.data.store.manifest import FEATURES_PER_CHUNK
+
+MAX_TILE_BYTES = 512 * 2**20
+TILES_PER_SLOT = 2
+"""At least, so that workers that join get some."""
+
+UNEVEN = 1.1
+"""What the busiest slot may have, over its share."""
+
+
+def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
+    """Block ranges of the tiles: as large as they may be, for every round takes a task for each."""
+    n_blocks = dataset.n_blocks
+    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
+    share = n_blocks * n_feature_blocks / n_slots
+    most = max(UNEVEN * share, _busiest(n_blocks, 1, n_slots, n_feature_blocks))
+    size = 1
+    for larger in (2**power for power in range(1, n_blocks.bit_length())):
+        n_tiles = math.ceil(n_blocks / larger) * n_feature_blocks
+        if larger * largest > MAX_TILE_BYTES or n_tiles < TILES_PER_SLOT * n_slots:
+            break
+        if _busiest(n_blocks, larger, n_slots, n_feature_blocks) <= most:
+            size = larger
+    return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
+
+
+def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> int:
+    """Blocks that the busiest slot gets, of one or another feature block, in tiles of a size."""
+    n_full, rest = divmod(n_blocks, size)
+    n_full *= n_feature_blocks
+    return math.ceil(n_full / n_slots) * size + (rest if n_full % n_slots == 0 else 0)
+
+
+def feature_borders(n_features: int, n_feature_blocks: int) -> NDArray[np.intp]:
+    """(n_feature_blocks + 1,) where feature blocks begin: even, between stored chunks if many."""
+    unit = FEATURES_PER_CHUNK if n_features >= 2 * FEATURES_PER_CHUNK * n_feature_blocks else 1
+    even = np.linspace(0, n_features / unit, n_feature_blocks + 1)
+    borders = unit * np.round(even).astype(np.intp)
+    borders[-1] = n_features
+    return borders
