@@ -142,7 +142,6 @@ PRODUCTION = sorted(
     path
     for folder in ("dranking", "pipelines", "cluster")
     for path in (REPOSITORY / folder).rglob("*.py")
-    if path.name != "kills.py"
 )
 
 

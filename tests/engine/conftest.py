@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from tests.engine.chaos import Peace, started
+from pipelines.benchmarks.clusters.faults import started
 from tests.engine.every_job import jobs
+from tests.engine.faults import CountingThreads
 from tests.rankers.problems import random_problem
 
 
@@ -41,7 +42,7 @@ def undisturbed(all_jobs):
 
     @functools.cache
     def result(name):
-        executor = Peace()
+        executor = CountingThreads()
         return Result(all_jobs[name].run(executor), executor.submitted)
 
     return result

@@ -10,7 +10,7 @@ import dranking as dr
 from dranking.data.texts.collection import collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.dask_collections import as_dataset
-from tests.engine.chaos import GATHER, Chaos
+from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector
 
 
 class Job(NamedTuple):
@@ -54,7 +54,7 @@ def jobs(data):
 
         frame = dr.to_dask_dataframe(data).compute().reset_index(drop=True)
         with ExitStack() as stack:
-            if isinstance(executor, Chaos):
+            if isinstance(executor, FaultInjector):
                 stack.enter_context(executor.client.as_current())
                 stack.enter_context(
                     mock.patch(

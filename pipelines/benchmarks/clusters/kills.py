@@ -11,9 +11,9 @@ import numpy as np
 import dranking as dr
 from dranking.cli.output import note
 from dranking.engine.executor import ThreadExecutor
+from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, started
 from pipelines.benchmarks.clusters.runs import made
 from pipelines.benchmarks.harness import Figure, figure
-from tests.engine.chaos import Chaos, random_kills, started
 
 KILLS, QUICK_KILLS = 20, 3
 SIZE, QUICK_SIZE = (200_000, 136), (20_000, 20)
@@ -46,12 +46,12 @@ def killed(at: str, fit: Callable[[Any], Any], n_kills: int) -> list[Figure]:
     expected = fit(ThreadExecutor(2)).coef_
     with started(memory_limit=0) as (cluster, client):
         fit(client)  # everything is compiled then
-        peaceful = Chaos(client, {})
+        peaceful = FaultInjector(client, {})
         calm, _ = timed(fit, peaceful)
         rng = np.random.default_rng(SEED)
         points = 1 + rng.choice(peaceful.submitted[None], n_kills, replace=False)
-        deeds, victims = random_kills(cluster, client, rng, points)
-        seconds, coef = timed(fit, Chaos(client, deeds))
+        faults, victims = random_kills(cluster, client, rng, points)
+        seconds, coef = timed(fit, FaultInjector(client, faults))
     note(f"{at}: {calm:.1f} s in peace, {seconds:.1f} s with {len(victims)} kills")
     same = float(np.array_equal(coef, expected))
     return [

@@ -12,7 +12,8 @@ import pytest
 from dranking.engine.cluster.connect import open_executor
 from dranking.engine.cluster.deadlines import DeadlineError, setting, within
 from dranking.errors import TryAgainError, UsageError
-from tests.engine.chaos import kill, pids, started, wait_for_workers
+from pipelines.benchmarks.clusters.faults import started, wait_for_workers
+from tests.engine.faults import kill, pids
 
 pytestmark = pytest.mark.timeout(120)
 

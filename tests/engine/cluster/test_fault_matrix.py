@@ -24,17 +24,8 @@ import pytest
 
 from dranking.engine.cluster import supervisor
 from dranking.errors import TryAgainError
-from tests.engine.chaos import (
-    GATHER,
-    Chaos,
-    exhaust,
-    kill,
-    pids,
-    restart,
-    scheduler_process,
-    stop,
-    wait_for_workers,
-)
+from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector, wait_for_workers
+from tests.engine.faults import exhaust, kill, pids, restart, scheduler_process, stop
 
 pytestmark = [
     pytest.mark.cluster,
@@ -69,9 +60,9 @@ def test_a_worker_is_lost(name, fault, all_jobs, undisturbed, cluster_and_client
     cluster, client = cluster_and_client
     wait_for_workers(client, 2)
     before, job = pids(cluster), all_jobs[name]
-    executor = Chaos(client, {(job.task, 4): lambda: DEEDS[fault](cluster, client)})
+    executor = FaultInjector(client, {(job.task, 4): lambda: DEEDS[fault](cluster, client)})
     assert job.run(executor) == undisturbed(name).bits
-    assert not executor.deeds
+    assert not executor.faults
     wait_for_workers(client, 2)
     assert len(before & pids(cluster)) == 1
 
@@ -89,7 +80,7 @@ def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
     cluster, client = cluster_and_client
     wait_for_workers(client, 2)
     before = pids(cluster)
-    executor = Chaos(client, {})
+    executor = FaultInjector(client, {})
     client.run(burn, wait=False)
     assert executor.gather([executor.submit(abs, -5, name="abs")]) == [5]
     assert pids(cluster) == before
@@ -106,9 +97,9 @@ def test_a_worker_joins_and_leaves(name, all_jobs, undisturbed, cluster_and_clie
         wait_for_workers(client, 3)
 
     job = all_jobs[name]
-    executor = Chaos(client, {(job.task, 2): join, (job.task, 7): lambda: cluster.scale(2)})
+    executor = FaultInjector(client, {(job.task, 2): join, (job.task, 7): lambda: cluster.scale(2)})
     assert job.run(executor) == undisturbed(name).bits
-    assert not executor.deeds
+    assert not executor.faults
 
 
 @pytest.mark.parametrize(("name", "_"), cells(["lost"]))
@@ -117,11 +108,11 @@ def test_the_scheduler_is_lost(name, _, all_jobs, undisturbed, tmp_path, cluster
     job = all_jobs[name]
     arguments = [tmp_path / "checkpoint"] if job.resumes else []
     with scheduler_process(tmp_path) as (scheduler, client):
-        executor = Chaos(client, {(job.task, 8): scheduler.kill})
+        executor = FaultInjector(client, {(job.task, 8): scheduler.kill})
         with pytest.raises(TryAgainError, match=r"scheduler at tcp://.* was lost") as raised:
             job.run(executor, *arguments)
     assert raised.value.exit_code == 75
-    again = Chaos(cluster_and_client[1], {})
+    again = FaultInjector(cluster_and_client[1], {})
     assert job.run(again, *arguments) == undisturbed(name).bits
     if job.resumes:
         assert again.submitted[GATHER] < undisturbed(name).submitted[GATHER]

@@ -13,14 +13,14 @@ from dranking.engine.cluster.connect import open_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import TryAgainError
 from dranking.rankers.gram.rows import GramRows
-from tests.engine.chaos import (
-    Chaos,
+from pipelines.benchmarks.clusters.faults import (
+    FaultInjector,
     random_kills,
-    scheduler_process,
     signal_worker,
     started,
     wait_for_workers,
 )
+from tests.engine.faults import scheduler_process
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 
@@ -42,9 +42,9 @@ def test_feature_blocks_outlive_a_worker(tmp_path, cluster_and_client):
     stored = dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d")
     expected = dr.GreedyRankRLS(5, 2.0).fit(stored, executor=ThreadExecutor(2))
     cluster, client = cluster_and_client
-    executor = Chaos(client, {("announce", 3): lambda: signal_worker(cluster, client)})
+    executor = FaultInjector(client, {("announce", 3): lambda: signal_worker(cluster, client)})
     found = dr.GreedyRankRLS(5, 2.0, feature_blocks=3).fit(stored, executor=executor)
-    assert not executor.deeds
+    assert not executor.faults
     assert found.selected_ == expected.selected_
     np.testing.assert_array_equal(found.lqo_error_, expected.lqo_error_)
 
@@ -88,16 +88,16 @@ def test_the_first_worker_leaves_and_another_joins(all_jobs, undisturbed):
             first = min(cluster.workers)
             client.retire_workers([cluster.workers[first].worker_address])
 
-        deeds = {("update", 1): lambda: cluster.scale(2), ("update", 5): retire_the_first}
-        assert job.run(Chaos(client, deeds)) == undisturbed("greedy").bits
+        faults = {("update", 1): lambda: cluster.scale(2), ("update", 5): retire_the_first}
+        assert job.run(FaultInjector(client, faults)) == undisturbed("greedy").bits
 
 
 @pytest.mark.parametrize("name", ["greedy", "lcra"])
 def test_random_kills(name, all_jobs, undisturbed, cluster_and_client):
     cluster, client = cluster_and_client
     rng = np.random.default_rng(0)
-    deeds, killed = random_kills(cluster, client, rng, rng.choice(15, 3, replace=False) + 3)
-    assert all_jobs[name].run(Chaos(client, deeds)) == undisturbed(name).bits
+    faults, killed = random_kills(cluster, client, rng, rng.choice(15, 3, replace=False) + 3)
+    assert all_jobs[name].run(FaultInjector(client, faults)) == undisturbed(name).bits
     assert len(killed) == 3
 
 
@@ -113,7 +113,7 @@ def give_up_at_once(client):
 def test_a_task_without_enough_memory_is_told_so():
     with started(1, memory_limit="400MB") as (_, client):
         give_up_at_once(client)
-        executor = Chaos(client, {})
+        executor = FaultInjector(client, {})
         with pytest.raises(TryAgainError, match="'hoard', the last for lack of memory: its limit"):
             executor.gather([executor.submit(hoard, 2 * 10**9, name="hoard")])
 
@@ -129,7 +129,7 @@ def die(times, folder):
 def test_a_task_is_tried_until_so_many_workers_died(tmp_path):
     with started() as (_, client):
         give_up_at_once(client)
-        executor = Chaos(client, {})
+        executor = FaultInjector(client, {})
         assert executor.gather([executor.submit(die, 2, tmp_path, name="die")]) == [2]
         with (
             dask.config.set({"dranking.lost-workers": 1}),
@@ -147,7 +147,7 @@ def test_a_scheduler_that_hangs_is_told(all_jobs, tmp_path):
             pytest.raises(TryAgainError, match="has not answered for 3 s"),
             open_executor(client.scheduler.address) as executor,
         ):
-            job.run(Chaos(executor.client, {("update", 4): stop}))
+            job.run(FaultInjector(executor.client, {("update", 4): stop}))
 
 
 def test_a_cluster_that_loses_all_workers_is_told(all_jobs):
@@ -155,7 +155,7 @@ def test_a_cluster_that_loses_all_workers_is_told(all_jobs):
         soon = {**SOON, "dranking.no-workers-seconds": 1}
         job = all_jobs["greedy"]
         leave = lambda: cluster.sync(cluster.workers[0].close)  # noqa: E731
-        executor = Chaos(client, {("update", 4): leave})
+        executor = FaultInjector(client, {("update", 4): leave})
         with dask.config.set(soon), pytest.raises(TryAgainError, match="has had no worker for"):
             job.run(executor)
 
@@ -165,7 +165,7 @@ def wait_for(event):
 
 
 def test_a_job_that_makes_no_progress_is_told(cluster_and_client):
-    executor = Chaos(cluster_and_client[1], {})
+    executor = FaultInjector(cluster_and_client[1], {})
     soon = {"dranking.worker-seconds": 1, "dranking.task-seconds": 0.5}
     task = executor.submit(wait_for, None, name="wait")
     with dask.config.set(soon), pytest.raises(TryAgainError, match="none of 1 tasks"):

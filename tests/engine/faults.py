@@ -1,4 +1,4 @@
-"""What clusters do to jobs, done at a given task of them: no test waits for the clock."""
+"""What happens to workers and schedulers of clusters, for `FaultInjector`."""
 
 import os
 import signal
@@ -6,23 +6,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 from distributed import Client
 
-from dranking.engine.cluster.connect import local_cluster
-from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.cluster.deploy import patience
-from dranking.engine.cluster.supervisor import Supervisor
 from dranking.engine.executor import ThreadExecutor
-
-GATHER = "gather"
-"""What waits for results are counted as."""
+from pipelines.benchmarks.clusters.faults import GATHER, wait_for_workers
 
 
-class Peace(ThreadExecutor):
-    """Two threads that count tasks by their names, and waits."""
+class CountingThreads(ThreadExecutor):
+    """Two threads; counts tasks by name, and the calls of `gather`."""
 
     def __init__(self):
         super().__init__(2)
@@ -35,47 +29,6 @@ class Peace(ThreadExecutor):
     def gather(self, tasks):
         self.submitted[GATHER] += 1
         return super().gather(tasks)
-
-
-class Chaos(DaskExecutor):
-    """An executor that does something just before the n-th task of a name is submitted.
-
-    `deeds` maps (name, n) to what is done, n from 1; with name None all tasks count, with GATHER
-    all waits for results. Each is done once.
-    """
-
-    def __init__(self, client, deeds):
-        super().__init__(client)
-        self.deeds = dict(deeds)
-        self.submitted = Counter()
-
-    def submit(self, function, /, *args, name, slot=None):
-        for counted in (name, None):
-            self._do(counted)
-        return super().submit(function, *args, name=name, slot=slot)
-
-    def gather(self, tasks):
-        self._do(GATHER)
-        return super().gather(tasks)
-
-    def _do(self, counted):
-        self.submitted[counted] += 1
-        deed = self.deeds.pop((counted, self.submitted[counted]), None)
-        if deed is not None:
-            self.start()  # what was submitted before runs by then
-            deed()
-
-
-@contextmanager
-def started(n_workers=2, **options):
-    """A cluster of this machine and a client of it."""
-    options = {"n_workers": n_workers, "memory_limit": "2GiB", **options}
-    with (
-        patience(),
-        local_cluster(options) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield cluster, client
 
 
 @contextmanager
@@ -104,32 +57,6 @@ def scheduler_process(folder):
         for process in (scheduler, worker):
             process.kill()
             process.wait()
-
-
-def wait_for_workers(client, n_workers):
-    """Until so many are running."""
-    Supervisor(client, "").wait_for_workers(n_workers, 60, "see why")
-
-
-def signal_worker(cluster, client, number=0, how=signal.SIGKILL):
-    """Kill or stop one worker of those there are, all being there; returns its process id."""
-    wait_for_workers(client, len(cluster.workers))
-    pids = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
-    pid = pids[number % len(pids)]
-    with suppress(ProcessLookupError):
-        os.kill(pid, how)
-    return pid
-
-
-def random_kills(cluster, client, rng, points, signals=(signal.SIGKILL,)):
-    """Deeds for `Chaos`: at each of the points, tasks counted from 1, some worker is killed."""
-    killed = []
-
-    def kill():
-        how = signals[int(rng.integers(len(signals)))]
-        killed.append(signal_worker(cluster, client, int(rng.integers(2)), how))
-
-    return {(None, int(point)): kill for point in points}, killed
 
 
 def busiest(cluster):
