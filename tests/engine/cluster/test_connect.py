@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from dranking.engine.cluster import connect as cluster
-from dranking.engine.cluster import nanny
+from dranking.engine.cluster import local_workers
 from dranking.engine.cluster.connect import open_executor
 from dranking.engine.memory import release_memory
 from dranking.errors import TryAgainError, UsageError
@@ -82,12 +82,12 @@ def test_workers_of_local_use_memory_again_and_write_none_to_disk_by_its_count(c
 )
 def test_workers_give_memory_back_near_their_limit_alone(limit, used, n_calls, monkeypatch):
     calls = []
-    monkeypatch.setattr(nanny, "release_memory", lambda: calls.append(used))
+    monkeypatch.setattr(local_workers, "release_memory", lambda: calls.append(used))
     worker = SimpleNamespace(
         memory_manager=SimpleNamespace(memory_limit=limit),
         monitor=SimpleNamespace(get_process_memory=lambda: used),
     )
-    nanny.FrugalWorker.give_back(worker)
+    local_workers.FrugalWorker.give_back(worker)
     assert len(calls) == n_calls
 
 
