@@ -21,9 +21,9 @@ from dranking.data.texts.preferences import SameClass, same_class
 from dranking.errors import DataError
 from dranking.kernels.bilinear.shrinkage import entrywise
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
-from dranking.kernels.bilinear.steps import BilinearRun, Steps, as_csr, frequent_first
+from dranking.kernels.bilinear.steps import BilinearRun, Steps, frequent_first
 from dranking.kernels.bilinear.window import Tuples
-from dranking.kernels.gram.sparse import Csr
+from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.machine.compile import kernel
 from dranking.kernels.pairwise.differences import subtract_sparse
 from dranking.sampling.tuples import tuple_sampler
@@ -38,7 +38,7 @@ from pipelines.benchmarks.harness import (
 )
 from pipelines.reproduce.bilinear_data import newsgroups
 
-STEPS = Steps(rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
+STEPS = Steps(learning_rate=200.0, constant=False, regularization=1e-5, period=100, grows=True)
 PEER = "eager dense algorithm, numba"
 WARM_UP = 4_000
 TIMED = 2_000
@@ -55,10 +55,10 @@ class Steppers:
     def __init__(self, documents: Collection) -> None:
         preferences: SameClass = same_class(documents)
         self._sampler = tuple_sampler(preferences)
-        self._documents = as_csr(documents.vectors)
+        self._documents = documents.vectors
         n_words = documents.n_words
         start = sparse.eye_array(n_words, format="csr", dtype=np.float32)
-        self.weights = SparseWeights(start, order=frequent_first(self._documents, n_words))
+        self.weights = SparseWeights(start, order=frequent_first(self._documents))
         self._run = BilinearRun(self.weights, STEPS, entrywise(n_words))
         self._run.take(self._documents, self._documents, self._draw(0, WARM_UP))
         self._round = {"ours": 0, "peer": 0}
@@ -72,11 +72,12 @@ class Steppers:
         W = self.weights.to_csr().toarray()
         longest = 2 * int(np.diff(self._documents.indptr).max())
         room = np.empty(longest, dtype=np.int32), np.empty(longest)
+        vectors = csr_of(self._documents)
         t = WARM_UP
 
         def take() -> None:
             nonlocal t
-            t = eager_steps(W, self._documents, self._next("peer"), STEPS, t, *room)
+            t = eager_steps(W, vectors, self._next("peer"), STEPS, t, *room)
 
         return take
 
@@ -110,7 +111,7 @@ def eager_steps(
                 product += row[columns[j]] * values[j]
             margin += documents.data[i] * product
         t += 1
-        eta = steps.rate / np.sqrt(t)
+        eta = steps.learning_rate / np.sqrt(t)
         rates += eta
         if margin < 1.0:
             for i in range(first, last):

@@ -18,9 +18,9 @@ def documents(n_words, n=80, n_classes=4):
 
 def test_the_peer_takes_the_steps_of_the_paper():
     docs = documents(10)
-    csr = bilinear.as_csr(docs.vectors)
+    csr = bilinear.csr_of(docs.vectors)
     tuples = bilinear.Tuples(*np.random.default_rng(1).integers(80, size=(3, 300)))
-    steps = bilinear.STEPS._replace(rate=0.5, regularization=1e-3)
+    steps = bilinear.STEPS._replace(learning_rate=0.5, regularization=1e-3)
     W = np.eye(10, dtype=np.float32)
     room = np.empty(20, dtype=np.int32), np.empty(20)
     assert bilinear.eager_steps(W, csr, tuples, steps, 0, *room) == 300

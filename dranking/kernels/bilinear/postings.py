@@ -1,32 +1,37 @@
-"""Postings of some sparse vectors: of each column that occurs, the vectors that have it."""
+"""Postings of sparse vectors: for each column that occurs, the vectors with an entry there."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import bare_inlined
-from dranking.kernels.machine.instructions import lowest_one
+from dranking.kernels.machine.compile import inlined
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+STRIP = 64
+"""Adjacent columns of a strip. Only strips with an entry are searched for columns that occur."""
+
+
 class Postings(NamedTuple):
-    """The entries of vectors, column by column.
+    """The entries of sparse vectors, sorted by column.
 
     Attributes
     ----------
     size
         (1,) number of columns that occur.
     columns
-        These columns, ascending.
+        The columns that occur, ascending.
     first
-        The first posting of each of them, and behind the last one the number of postings.
+        Position of the first posting of each of these columns, then the number of postings.
     vectors, values
-        Of each posting: the number of its vector, ascending in a column, and its value there.
-    following, marks
-        (n_columns,) zeros, and a bitmap of columns, empty, between computations.
+        Number of the vector of each posting, ascending within a column, and its value there.
+    following
+        (n_columns,) counters; all zero between calls of `post`.
+    has_entries
+        (n_strips,) whether a strip of columns has an entry; all false between calls of `post`.
     """
 
     size: Ints
@@ -35,16 +40,17 @@ class Postings(NamedTuple):
     vectors: NDArray[np.int32]
     values: Array
     following: Ints
-    marks: Ints
+    has_entries: NDArray[np.bool_]
 
 
 class Products(NamedTuple):
-    """(n, n) inner products of vectors: of the later ones (rows) with those before them.
+    """Inner products of every vector with the vectors before it.
 
     Attributes
     ----------
     of_values, of_sizes
-        Of the vectors, and of the absolute values of both.
+        (n, n) inner products of the vectors, and of their absolute values; only the entries below
+        the diagonal are set.
     """
 
     of_values: Array
@@ -52,7 +58,7 @@ class Products(NamedTuple):
 
 
 def room_for_postings(n_entries: int, n_columns: int) -> Postings:
-    """Room for vectors of so many entries together."""
+    """Allocate postings for vectors that have `n_entries` entries together."""
     most = min(n_entries, n_columns)
     return Postings(
         size=np.zeros(1, dtype=np.int64),
@@ -61,32 +67,32 @@ def room_for_postings(n_entries: int, n_columns: int) -> Postings:
         vectors=np.empty(n_entries, dtype=np.int32),
         values=np.empty(n_entries),
         following=np.zeros(n_columns, dtype=np.int64),
-        marks=np.zeros(n_columns // 64 + 1, dtype=np.int64),
+        has_entries=np.zeros(n_columns // STRIP + 1, dtype=np.bool_),
     )
 
 
-@bare_inlined
+@inlined
 def post(indices: Any, data: Any, begin: Ints, end: Ints, n: Any, postings: Postings) -> None:
-    """Overwrite postings with those of n vectors, the entries of each from `begin` to `end`."""
-    following, marks = postings.following, postings.marks
-    columns, first = postings.columns, postings.first
+    """Overwrite the postings with those of n vectors.
+
+    The entries of vector k are `begin[k]:end[k]` of `indices` and `data`.
+    """
+    following, columns, first = postings.following, postings.columns, postings.first
     for k in range(n):
         for p in range(begin[k], end[k]):
             column = np.uint64(indices[p])
             following[column] += 1
-            marks[column >> np.uint64(6)] |= np.int64(1) << (np.int64(column) & 63)
+            postings.has_entries[column // np.uint64(STRIP)] = True
     size, total = np.int64(0), np.int64(0)
-    for word in range(len(marks)):
-        marked = marks[word]
-        marks[word] = 0
-        while marked != 0:
-            bit = np.int64(lowest_one(marked))
-            column = np.uint64((word << 6) + bit)
-            columns[size], first[size] = column, total
-            count, following[column] = following[column], total
-            total += count
-            size += 1
-            marked ^= np.int64(1) << bit
+    for strip in range(len(postings.has_entries)):
+        if postings.has_entries[strip]:
+            postings.has_entries[strip] = False
+            for column in range(STRIP * strip, min(STRIP * (strip + 1), len(following))):
+                count = following[column]
+                if count > 0:
+                    columns[size], first[size], following[column] = column, total, total
+                    total += count
+                    size += 1
     first[size], postings.size[0] = total, size
     for k in range(n):
         for p in range(begin[k], end[k]):
@@ -97,9 +103,9 @@ def post(indices: Any, data: Any, begin: Ints, end: Ints, n: Any, postings: Post
         following[np.uint64(columns[i])] = 0
 
 
-@bare_inlined
+@inlined
 def inner_products(postings: Postings, n: Any, products: Products) -> None:
-    """Overwrite the first n rows, below the diagonal, with products of the n vectors."""
+    """Overwrite the first n rows, below the diagonal, with inner products of the n vectors."""
     first, vectors, values = postings.first, postings.vectors, postings.values
     of_values, of_sizes = products.of_values, products.of_sizes
     for k in range(n):

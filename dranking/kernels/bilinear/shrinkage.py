@@ -1,8 +1,8 @@
-"""Shrinking sparse weights towards zero: each entry on its own, or the norms of groups of them.
+"""Shrinkage of sparse weights towards zero: of every entry, or of the norms of groups of entries.
 
-Shrinking is lazy: a group of rows is brought up to date when its weights are wanted, by all the
-thresholds that it missed, one after the other. That gives, in every bit, the weights of shrinking
-all of them each time, because the thresholds of an entry are the same and in the same order.
+Shrinkage is lazy: a group of rows is shrunk when its weights are needed, by all thresholds that the
+group missed, one after the other. The result equals, in every bit, that of shrinking all weights
+each time, because every entry meets the same thresholds in the same order.
 """
 
 from typing import Any, NamedTuple
@@ -10,37 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.bilinear.sparse_rows import (
-    HEADS,
-    RELEASED,
-    Table,
-    compact,
-    prefetch_head,
-    prefetch_values,
-)
-from dranking.kernels.machine.compile import bare, bare_inlined, kernel
+from dranking.kernels.bilinear.sparse_rows import RELEASED, Table, compact
+from dranking.kernels.machine.compile import inlined, kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class Groups(NamedTuple):
-    """What is shrunk together.
+    """The groups of entries that are shrunk together.
 
     Attributes
     ----------
     by_norm
-        Whether the norm of each group is shrunk (group lasso), or each entry on its own.
+        Whether the norm of each group is shrunk (group lasso); if not, each entry is shrunk alone.
     of_row
-        (n_rows,) the row group of each row.
+        (n_rows,) row group of each row.
     ptr, rows
-        (n_row_groups + 1,) and (n_rows,) rows of each row group. With entries shrunk on their
-        own each row is one, of its number, and kernels need not look.
+        (n_row_groups + 1,) and (n_rows,): the rows of row group g are `rows[ptr[g]:ptr[g + 1]]`.
+        Without `by_norm`, row group i is row i, and kernels do not look the rows up.
     of_column
-        (n_columns,) the column group of each column, or (1,) zero where there is only one. A
-        group is a row group within a column group.
+        (n_columns,) column group of each column, or (1,) zero if there is only one column group.
+        A group is the part of a row group within a column group.
     n_column_groups
-        Their number.
+        Number of column groups.
     """
 
     by_norm: bool
@@ -52,14 +45,14 @@ class Groups(NamedTuple):
 
 
 class Shrinkage(NamedTuple):
-    """The thresholds so far.
+    """The thresholds so far, and how many of them each row group has met.
 
     Attributes
     ----------
     thresholds
-        (n,) of them, in order; the first `n_shrinks` are there.
+        (n,) thresholds in order, of which the first `n_shrinks` are set.
     seen
-        (n_row_groups,) how many of them each row group was shrunk by.
+        (n_row_groups,) number of thresholds by which each row group was shrunk.
     """
 
     thresholds: Array
@@ -67,16 +60,16 @@ class Shrinkage(NamedTuple):
 
 
 class Lazy(NamedTuple):
-    """What rows are to be shrunk by before they are used.
+    """What a row is shrunk by before it is used.
 
     Attributes
     ----------
     groups, shrinkage
-        What is shrunk together, and by what; how many thresholds were seen is overwritten.
+        Groups of entries, and the thresholds; `shrinkage.seen` is overwritten.
     n_shrinks
-        Thresholds so far.
+        Number of thresholds so far.
     grows
-        Whether zeros are released; else the support is given.
+        Whether zeros are released; if not, the support is given and zeros stay stored.
     """
 
     groups: Groups
@@ -85,19 +78,19 @@ class Lazy(NamedTuple):
     grows: bool
 
 
-@bare_inlined
+@inlined
 def soft_threshold(values: Any, first: int, last: int, threshold: float) -> None:
-    """Bring some values nearer to zero by a threshold, and those within it to zero."""
-    # By one subtraction, of the threshold or of the value itself: rounded as the plain formula.
+    """Soft-threshold the values first to last."""
+    # One subtraction, of the threshold or of the value itself, rounds as the plain formula does.
     upper = values.dtype.type(threshold)
     lower = -upper
     for i in range(np.uint64(first), np.uint64(last)):
         values[i] -= max(lower, min(upper, values[i]))
 
 
-@bare_inlined
+@inlined
 def zeros(values: Any, first: int, last: int) -> int:
-    """How many of some values are zero."""
+    """Return the number of zeros among the values first to last."""
     n = np.int32(0)
     for i in range(np.uint64(first), np.uint64(last)):
         n += np.int32(values[i] == 0.0)
@@ -106,7 +99,7 @@ def zeros(values: Any, first: int, last: int) -> int:
 
 @kernel
 def shrink_norms(table: Table, groups: Groups, row_group: Any, thresholds: Array) -> None:
-    """Bring the norms of the groups of a row group nearer to zero by thresholds, in turn."""
+    """Soft-threshold the norms of all groups of a row group by thresholds, one after the other."""
     scales = np.zeros(groups.n_column_groups)
     first, last = groups.ptr[row_group], groups.ptr[row_group + 1]
     for row in groups.rows[first:last]:
@@ -123,42 +116,29 @@ def shrink_norms(table: Table, groups: Groups, row_group: Any, thresholds: Array
             table.values[i] *= scales[group_of_entry(table, groups, i)]
 
 
-@bare_inlined
+@inlined
 def group_of_entry(table: Table, groups: Groups, slot: int) -> int:
-    """The column group of an entry."""
+    """Return the column group of the entry in a slot."""
     return groups.of_column[table.columns[slot]] if groups.n_column_groups > 1 else 0
 
 
-@bare_inlined
+@inlined
 def group_of(row: Any, groups: Groups) -> Any:
-    """The row group of a row."""
+    """Return the row group of a row."""
     return groups.of_row[row] if groups.by_norm else row
 
 
-@bare_inlined
-def is_behind(row_group: Any, lazy: Lazy) -> bool:
-    """Whether a row group missed thresholds."""
-    return bool(lazy.shrinkage.seen[row_group] < lazy.n_shrinks)
-
-
-@bare_inlined
-def prefetch_missed(table: Table, row: Any, lazy: Lazy) -> None:
-    """Start to bring the values of a row near if `catch_up` will shrink them."""
-    if is_behind(group_of(row, lazy.groups), lazy):
-        prefetch_values(table, row)
-
-
-@bare_inlined
+@inlined
 def catch_up(table: Table, row: Any, lazy: Lazy) -> None:
-    """Shrink the row group of a row by the thresholds that it missed."""
+    """Shrink the row group of a row by the thresholds that the group missed."""
     row_group = group_of(row, lazy.groups)
-    if is_behind(row_group, lazy):
+    if lazy.shrinkage.seen[row_group] < lazy.n_shrinks:
         shrink_missed(table, row_group, lazy)
 
 
-@bare_inlined
+@inlined
 def shrink_missed(table: Table, row_group: Any, lazy: Lazy) -> None:
-    """Shrink a row group by the thresholds it missed; release zeros unless the support is given."""
+    """Shrink a row group by missed thresholds, and release zeros if the support may change."""
     groups, shrinkage, n_shrinks, grows = lazy
     thresholds, seen = shrinkage.thresholds, shrinkage.seen[row_group]
     shrinkage.seen[row_group] = n_shrinks
@@ -177,32 +157,27 @@ def shrink_missed(table: Table, row_group: Any, lazy: Lazy) -> None:
             compact(table, row)
 
 
-@bare
+@kernel
 def sweep(table: Table, lazy: Lazy, least: int) -> None:
-    """Shrink all rows that have at least so many entries by the thresholds they missed."""
-    rows, used = lazy.groups.rows, table.used
-    for i in range(len(rows)):
-        prefetch_head(table, rows[min(i + HEADS, len(rows) - 1)])
-        following = rows[min(i + 1, len(rows) - 1)]
-        if used[following] >= least:
-            prefetch_missed(table, following, lazy)
-        if used[rows[i]] >= least:
-            catch_up(table, rows[i], lazy)
+    """Shrink all rows with at least `least` entries by the thresholds that they missed."""
+    for row in lazy.groups.rows:
+        if table.used[row] >= least:
+            catch_up(table, row, lazy)
 
 
 def entrywise(n_rows: int) -> Groups:
-    """Every entry shrunk on its own."""
+    """Return groups for which every entry is shrunk alone."""
     rows = np.arange(n_rows)
     return Groups(False, rows, np.arange(n_rows + 1), rows, np.zeros(1, dtype=np.int64), 1)
 
 
 def normwise(row_groups: Ints, column_groups: Ints) -> Groups:
-    """The norms of blocks of W shrunk.
+    """Return groups whose norms are shrunk: the blocks of W where a row and a column group meet.
 
     Parameters
     ----------
     row_groups, column_groups
-        (n_rows,) and (n_columns,) whole numbers from 0: a block is where two groups meet.
+        (n_rows,) and (n_columns,) int64 numbers of groups, counted from 0.
     """
     n_groups = int(row_groups.max(initial=-1)) + 1
     return Groups(

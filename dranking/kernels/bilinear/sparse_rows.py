@@ -1,15 +1,15 @@
-"""Rows of a matrix that stay sparse while entries are added to them.
+"""Rows of a matrix that stays sparse while entries are added.
 
-A row is a list of columns and one of values, in no order: a new entry goes to its end. To look
-columns up, those of the row are noted in an array of all columns, once for all that is asked of the
-row. Every visit to a row has a number, by which its notes are told from older ones, so that these
-are never cleared. So work and memory follow the entries, however many columns there are.
+A row is a list of columns and a list of values, in no particular order: a new entry goes to the
+end. Before columns are looked up, the positions of a row's columns are noted in an array over all
+columns. Every visit to a row has a number, which tells its notes from older notes, so that the
+array is not cleared between visits. Work and memory follow the entries, however many columns W has.
 
-Rows lie in two arrays that they share, the *pools*; a row that outgrows its slots moves to the end,
-and the holes that remain are closed when the pools are full and too much of them unused.
+All rows share two arrays, the *pools*. A row that outgrows its slots moves to the end of the pools;
+the holes that remain are closed when the pools are full and too many of their slots are unused.
 
-What is indexed by a computed number is indexed by an unsigned one, which need not be checked for
-being negative.
+Computed indices are unsigned: an unsigned index needs no check for being negative, and without
+these checks a step takes about half the time (`pipelines/benchmarks/bilinear.py`).
 """
 
 from typing import Any, NamedTuple
@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import bare_inlined
-from dranking.kernels.machine.instructions import prefetch, shift
+from dranking.kernels.machine.compile import inlined
 
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
@@ -26,19 +25,14 @@ Values = Any
 """float32 or float64 array."""
 
 SLACK = 4
-"""A row gets a quarter of slots more than it uses when it moves."""
+"""A row that moves gets a quarter more slots than it uses."""
 
 RELEASED = 5
-"""Zeros are released once they are a fifth of the entries of a row: 1.25 stored per nonzero."""
-
-HEADS, NEAR = 16, 4
-"""Rows from one that is looked up to one whose place is brought near, and to one that is itself."""
+"""Zeros of a row are released once they are a fifth of its entries, so that at most 1.25 entries
+are stored for every nonzero."""
 
 POSITION = 2**32 - 1
-"""The bits of a note that say where in its row a column is; those above are the visit's."""
-
-NUMBERS_OF_ROW = 4
-"""What is known of a row lies side by side, in so many words."""
+"""Bits of a note that hold the position of a column in its row; the bits above hold the visit."""
 
 
 class Table(NamedTuple):
@@ -47,14 +41,14 @@ class Table(NamedTuple):
     Attributes
     ----------
     place
-        (n_columns,) number that each column has in here.
+        (n_columns,) number of each column in the pools.
     start, capacity, used
-        (n_rows,) first slot of each row, slots that it has, and slots that it uses.
-    end, limit
-        (1,) slots given to rows so far, and slots that may be given. The pools are longer: see
-        `RESERVED`.
+        (n_rows,) first slot of each row, number of its slots, and number of its used slots.
+    end
+        (1,) number of slots given to rows so far.
     columns, values
-        The pools: uint16 if that numbers all columns, else int32; float32 or float64.
+        The pools: uint16 if that type numbers all columns, else int32; float32 or float64. They
+        have more than `end` slots, since the first slot of a row is read even if the row is empty.
     """
 
     place: Columns
@@ -62,103 +56,77 @@ class Table(NamedTuple):
     capacity: Ints
     used: Ints
     end: Ints
-    limit: Ints
     columns: Any
     values: Values
 
 
-@bare_inlined
+@inlined
 def enter_row(table: Table, row: Any, visit: Any, positions: Ints) -> None:
-    """Note of each column of a row, under the number of a visit, where in the row it is."""
+    """Note the positions of a row's columns under the number of a visit."""
     start, columns = table.start[row], table.columns
     for i in range(table.used[row]):
         positions[np.uint64(columns[np.uint64(start + i)])] = (visit << 32) | i
 
 
-@bare_inlined
+@inlined
 def find(column: Any, visit: Any, positions: Ints) -> Any:
-    """Where a column is in the row that a visit entered, or -1."""
-    # By bits, for a compiler might make a branch of a condition, and there is no guessing it.
+    """Return the position of a column in the row that a visit entered, or -1."""
+    # Bit operations instead of a condition, which a compiler may turn into a branch: whether an
+    # entry exists cannot be predicted.
     noted = positions[np.uint64(column)]
     is_other = ((noted >> 32) ^ visit) != 0
     return (noted & POSITION) | -np.int64(is_other)
 
 
-@bare_inlined
-def prefetch_head(table: Table, row: Any) -> None:
-    """Start to bring near where a row lies."""
-    prefetch(table.start, row * NUMBERS_OF_ROW)  # counted in words from the first row's
-
-
-@bare_inlined
-def prefetch_slots(pool: Any, first: Any, last: Any) -> None:
-    """Start to bring near some slots of a pool."""
-    for slot in range(first, last, 64 // pool.itemsize):
-        prefetch(pool, slot)
-
-
-@bare_inlined
-def prefetch_columns(table: Table, row: Any) -> None:
-    """Start to bring near the columns of a row."""
-    prefetch_slots(table.columns, table.start[row], table.start[row] + table.used[row])
-
-
-@bare_inlined
-def prefetch_values(table: Table, row: Any) -> None:
-    """Start to bring near the values of a row."""
-    prefetch_slots(table.values, table.start[row], table.start[row] + table.used[row])
-
-
-@bare_inlined
-def prefetch_free(table: Table, row: Any, n: Any) -> None:
-    """Start to bring near the next n slots that a row will use."""
-    end = table.start[row] + table.used[row]
-    prefetch_slots(table.columns, end, end + n)
-    prefetch_slots(table.values, end, end + n)
-
-
-@bare_inlined
-def wanted(count: Any) -> Any:
-    """Slots that a row of so many gets when it moves."""
+@inlined
+def n_slots_for(count: Any) -> Any:
+    """Return the number of slots that a row of `count` entries gets when it moves."""
     return count + count // SLACK + 4
 
 
-@bare_inlined
+@inlined
 def room_for(table: Table, row: Any, n_new: Any) -> Any:
-    """Slots at the end of the pools that a row needs to get so many more; 0 if it has room.
+    """Return the slots at the end of the pools that a row needs for `n_new` more entries.
 
-    It always has one behind those that it uses.
+    The result is 0 if the row has room. A row always has a slot behind its used slots.
     """
     n = min(table.used[row] + n_new, len(table.place))
-    return wanted(n) if n >= table.capacity[row] else 0
+    return n_slots_for(n) if n >= table.capacity[row] else 0
 
 
-@bare_inlined
+@inlined
 def has_room(table: Table, n_slots: Any) -> bool:
-    """Whether so many slots are free at the end of the pools."""
-    return bool(table.end[0] + n_slots <= table.limit[0])
+    """Return whether `n_slots` slots are free at the end of the pools."""
+    return bool(table.end[0] + n_slots < len(table.columns))
 
 
-@bare_inlined
+@inlined
+def copy_slots(array: Any, source: Any, target: Any, n: Any) -> None:
+    """Copy n slots to slots before them or behind all of them."""
+    for i in range(np.uint64(n)):
+        array[np.uint64(target) + i] = array[np.uint64(source) + i]
+
+
+@inlined
 def give_room(table: Table, row: Any, n_new: Any) -> None:
-    """Give a row room for so many more, maybe elsewhere; `has_room` says that there is."""
+    """Give a row room for `n_new` more entries and move it if necessary; see `has_room`."""
     n_slots = room_for(table, row, n_new)
     if n_slots > 0:
         source, target = table.start[row], table.end[0]
-        shift(table.columns, source, target, table.used[row])
-        shift(table.values, source, target, table.used[row])
+        copy_slots(table.columns, source, target, table.used[row])
+        copy_slots(table.values, source, target, table.used[row])
         table.start[row], table.capacity[row] = target, n_slots
         table.end[0] += n_slots
 
 
-@bare_inlined
+@inlined
 def compact(table: Table, row: Any) -> None:
     """Release the zeros of a row."""
     columns, values, start = table.columns, table.values, table.start[row]
     target = start
     for i in range(start, start + table.used[row]):
         column, value = columns[np.uint64(i)], values[np.uint64(i)]
-        # Written over by the next one if it is zero.
+        # The next entry overwrites this one if its value is zero.
         columns[np.uint64(target)], values[np.uint64(target)] = column, value
         target += np.int64(value != 0.0)
     table.used[row] = target - start

@@ -1,14 +1,12 @@
-"""Steps on tuples (q, d+, d-) for W of the score q' W d, which stays sparse as it is trained.
+"""Steps on tuples (q, d+, d-) that train the sparse matrix W of the score q' W d.
 
-A step adds ``eta_t q (d+ - d-)'`` to W where ``q' W (d+ - d-) < 1``. After every T steps all of W
-is shrunk towards zero by ``lambda`` times the sum of the last T step lengths. The steps between two
-thresholds form windows, for which W is read and changed once (`bilinear_window`). Shrinking is
-lazy: a group of rows (mostly one row) is shrunk when a window comes to it, by all the thresholds it
-missed, and all rows are after every `SWEEP` of them. That costs no more than shrinking what is
-stored each time. W is in every bit what one step after the other, on all of it, would make it.
-
-Chen, Bai, Qi, Lin, Carbonell: Learning preferences with millions of parameters by enforcing
-sparsity, 2010.
+A step adds ``eta_t q (d+ - d-)'`` to W if ``q' W (d+ - d-) < 1``. After every T steps, all of W is
+soft-thresholded by lambda times the sum of the last T step lengths. The steps between two
+thresholds form windows, for which W is read and changed once (`window`). Shrinkage is lazy
+(`shrinkage`): a group of rows is shrunk when a window reads it, by all thresholds that it missed;
+after every `SWEEP` thresholds all rows are. Lazy shrinkage costs no more than shrinking the stored
+entries each time. W equals, in every bit, the result of single steps that each shrink all of W.
+`dranking/rankers/bilinear/THEORY.md` gives the paper and the formulas.
 """
 
 from typing import Any, NamedTuple
@@ -29,43 +27,45 @@ from dranking.kernels.bilinear.window import (
     margin_of,
     window_for,
 )
-from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.machine.compile import bare, bare_inlined, frozen
+from dranking.kernels.gram.sparse import csr_of
+from dranking.kernels.machine.compile import inlined, kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SWEEP = 16
-"""All rows are shrunk after so many thresholds, or zeros of rows that no step comes to stay."""
+"""All rows are shrunk after this many thresholds; without that, zeros would stay in rows that no
+step reads any more."""
 
 LEAST_SWEPT = 2
-"""Entries of a row that is. Of many words most have a row with the one entry that W began with."""
+"""Smallest number of entries of a row that takes part. With many words, most rows have one entry,
+with which W began."""
 
 ANY = 2**62
-"""Steps up to a threshold that never comes."""
+"""Number of steps to a threshold that never comes."""
 
 COUNTED = 2**24
-"""Entries of documents that the order of the columns of W follows from."""
+"""Number of entries of documents that `frequent_first` counts."""
 
 
 class Steps(NamedTuple):
-    """What the steps are.
+    """The parameters of the steps.
 
     Attributes
     ----------
-    rate
-        C: step t is of length C / sqrt(t), or C where steps are constant.
+    learning_rate
+        C: step t has length eta_t = C / sqrt(t), or C if `constant`.
     constant
-        Whether they are.
+        Whether all steps have the same length.
     regularization
         lambda.
     period
-        T, steps between two thresholds.
+        T, the number of steps between two thresholds.
     grows
-        Whether W gets entries that it has not stored; else its support is given.
+        Whether W may get new entries; if not, the stored entries are its support.
     """
 
-    rate: float
+    learning_rate: float
     constant: bool
     regularization: float
     period: int
@@ -73,24 +73,24 @@ class Steps(NamedTuple):
 
 
 class Position(NamedTuple):
-    """How far the steps are.
+    """The progress of the steps.
 
     Attributes
     ----------
     done
-        Tuples of the batch behind us.
+        Number of tuples of the batch that have been used.
     t
-        Steps taken, over all calls.
+        Number of steps, over all batches.
     n_shrinks
-        Thresholds so far.
+        Number of thresholds so far.
     rates
-        Sum of the step lengths since the last one.
+        Sum of the step lengths since the last threshold.
     loss
         Sum of the hinge losses, each before its step.
     row
-        Rows that have what the last steps add to W; -1 if all have it.
+        Number of the window's rows to which the last changes have been added; -1 for all.
     slots
-        That the next row may need at the end of the pools of W.
+        Slots that the next row may need at the end of the pools of W.
     """
 
     done: int
@@ -102,21 +102,21 @@ class Position(NamedTuple):
     slots: int
 
 
-@bare_inlined
+@inlined
 def step_length(steps: Steps, t: int) -> float:
-    """eta_t."""
-    return steps.rate if steps.constant else steps.rate / np.sqrt(t)
+    """Return eta_t."""
+    return steps.learning_rate if steps.constant else steps.learning_rate / np.sqrt(t)
 
 
-@bare_inlined
+@inlined
 def steps_to_threshold(steps: Steps, t: int) -> int:
-    """Steps after t of them that may be taken side by side: up to the next threshold."""
-    if not steps.grows:  # what a step adds to W is not all of its q d'
+    """Return how many steps after step t may share a window: those before the next threshold."""
+    if not steps.grows:  # a step adds only the part of q d' on the support to W
         return 1
     return steps.period - t % steps.period if steps.regularization > 0.0 else ANY
 
 
-@bare
+@kernel
 def bilinear_steps(
     table: Table,
     examples: Examples,
@@ -126,19 +126,19 @@ def bilinear_steps(
     window: Window,
     at: Position,
 ) -> Position:
-    """Take a step on each tuple, or stop before a row that might find no room.
+    """Take a step on each tuple, or stop before a row of W that may need more room.
 
-    A step takes time O(nnz(q) nnz(d+ - d-)), whatever the size of W, and its share of going through
-    the rows that the steps of its window come to, each once.
+    A step takes time O(nnz(q) nnz(d+ - d-)) plus its share of the time to read, once per window,
+    all entries of the rows of W that the window needs.
 
     Parameters
     ----------
     table
         W; overwritten.
     shrinkage, window
-        Overwritten. What is in the window is to be there when the steps go on.
+        Overwritten. The window must be passed unchanged when the steps continue.
     at
-        Where to go on.
+        Progress from which the steps continue.
     """
     done, t, n_shrinks, rates, loss, row, _ = at
     rounding, n_tuples = np.finfo(table.values.dtype).eps, len(examples.tuples.query)
@@ -151,7 +151,7 @@ def bilinear_steps(
             for k in range(n):
                 margin, doubt = margin_of(window, k, rounding)
                 if k > 0 and not abs(margin - 1.0) > doubt:
-                    break  # the next window finds it as W has it
+                    break  # the next window reads this margin from W
                 t += 1
                 done += 1
                 eta = step_length(steps, t)
@@ -172,7 +172,7 @@ def bilinear_steps(
     return Position(done, t, n_shrinks, rates, loss, -1, 0)
 
 
-@bare
+@kernel
 def overwrite_margins(table: Table, examples: Examples, window: Window, margins: Array) -> None:
     """Overwrite `margins` with `q' W (d+ - d-)` of each tuple."""
     done = 0
@@ -184,31 +184,25 @@ def overwrite_margins(table: Table, examples: Examples, window: Window, margins:
         done += n
 
 
-def margins_of(weights: SparseWeights, queries: Csr, documents: Csr, tuples: Tuples) -> Array:
-    """`q' W (d+ - d-)` of each tuple, (n_tuples,) float64."""
+def margins_of(weights: SparseWeights, queries: Any, documents: Any, tuples: Tuples) -> Array:
+    """Return `q' W (d+ - d-)` of each tuple, (n_tuples,) float64.
+
+    Queries and documents are float32 `csr_array` with sorted indices.
+    """
     margins = np.empty(len(tuples.query))
-    examples = Examples(queries, documents, tuples)
-    window = window_for(queries, documents, weights.shape)
+    examples = Examples(csr_of(queries), csr_of(documents), tuples)
+    window = window_for(examples.queries, examples.documents, weights.shape)
     overwrite_margins(weights.table, examples, window, margins)
     return margins
 
 
-def as_csr(matrix: Any) -> Csr:
-    """The arrays of a float32 `csr_array` with sorted indices."""
-    return Csr(
-        frozen(matrix.indptr.astype(np.int64, copy=False)),
-        frozen(matrix.indices.astype(np.int32, copy=False)),
-        frozen(matrix.data),
-    )
+def frequent_first(documents: Any) -> NDArray[np.int32]:
+    """Return the columns (n_columns,), those of most documents first, as order of `SparseWeights`.
 
-
-def frequent_first(documents: Csr, n_columns: int) -> NDArray[np.int32]:
-    """(n_columns,) columns, those that most documents have first: an order for `SparseWeights`.
-
-    It brings near each other what steps look up together. Counted over the first `COUNTED`
-    entries.
+    In this order, entries that steps read together lie close together. Only the first `COUNTED`
+    entries of the documents are counted.
     """
-    counts = np.bincount(documents.indices[:COUNTED], minlength=n_columns)
+    counts = np.bincount(documents.indices[:COUNTED], minlength=documents.shape[1])
     return np.argsort(-counts, kind="stable").astype(np.int32)
 
 
@@ -220,9 +214,9 @@ class BilinearRun:
     weights
         W; changed in place.
     steps, groups
-        What the steps are, and what is shrunk together.
+        Parameters of the steps, and the groups of entries that are shrunk together.
     t
-        Steps taken before.
+        Number of steps before.
     """
 
     def __init__(self, weights: SparseWeights, steps: Steps, groups: Groups, t: int = 0) -> None:
@@ -235,34 +229,37 @@ class BilinearRun:
 
     @property
     def loss(self) -> float:
-        """Sum of the hinge losses, each before its step."""
+        """Sum of the hinge losses so far, each before its step."""
         return self._at.loss
 
     @property
     def mean_threshold(self) -> float:
-        """Mean of the thresholds so far; 0 if there was none."""
+        """Mean of the thresholds so far; 0 if there is none."""
         thresholds = self._shrinkage.thresholds[: self._at.n_shrinks]
         return float(thresholds.mean()) if len(thresholds) else 0.0
 
-    def take(self, queries: Csr, documents: Csr, batch: Tuples) -> None:
+    def take(self, queries: Any, documents: Any, batch: Tuples) -> None:
         """Take a step on each tuple.
 
         Parameters
         ----------
         queries, documents
-            Rows with sorted columns; the batch names rows of them.
+            Vectors, each a float32 `csr_array` with sorted indices.
+        batch
+            Rows of the queries and documents.
         """
         n_new = len(batch.query) // self._steps.period + 2
         thresholds = self._shrinkage.thresholds[: self._at.n_shrinks]
         self._shrinkage = self._shrinkage._replace(
             thresholds=np.concatenate([thresholds, np.zeros(n_new)])
         )
-        window = window_for(queries, documents, self._weights.shape)
+        examples = Examples(csr_of(queries), csr_of(documents), batch)
+        window = window_for(examples.queries, examples.documents, self._weights.shape)
         at = self._at._replace(done=0)
         while at.done < len(batch.query) or at.row >= 0:
             at = bilinear_steps(
                 self._weights.table,
-                Examples(queries, documents, batch),
+                examples,
                 self._steps,
                 self._groups,
                 self._shrinkage,
@@ -274,7 +271,7 @@ class BilinearRun:
         self._at = at
 
     def finish(self) -> None:
-        """Apply the thresholds that rows missed, and a last one for the steps since the last."""
+        """Shrink by a last threshold for the steps since the last one, and release free memory."""
         n_shrinks, rates = self._at.n_shrinks, self._at.rates
         if self._steps.regularization > 0.0 and rates > 0.0:
             thresholds = np.append(

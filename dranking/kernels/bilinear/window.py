@@ -1,11 +1,11 @@
-"""Steps on W side by side: what W says of all their tuples, and then all that they add to W.
+"""Windows: steps between two shrinkages, taken together.
 
-A *window* is of steps between which W is not shrunk. With W0 the weights before it, step k finds
+Let W0 be the weights before a window. Step k of the window finds the margin
 
-    q_k' W d_k = q_k' W0 d_k + sum over steps s < k that changed W of eta_s <q_s, q_k> <d_s, d_k>
+    q_k' W d_k = q_k' W0 d_k + sum over steps s < k that changed W of eta_s <q_s, q_k> <d_s, d_k>,
 
-so that W itself is read and changed once for all of them, row by row. Each row is looked up while
-what was looked up before is on its way from memory.
+so that W is read once and changed once for all steps of the window, row by row. Where rounding
+could decide whether the margin is below 1, the window ends and the next window reads W as stored.
 """
 
 from typing import Any, NamedTuple
@@ -20,48 +20,41 @@ from dranking.kernels.bilinear.postings import (
     post,
     room_for_postings,
 )
-from dranking.kernels.bilinear.shrinkage import Lazy, catch_up, group_of, prefetch_missed
+from dranking.kernels.bilinear.shrinkage import Lazy, catch_up
 from dranking.kernels.bilinear.sparse_rows import (
-    HEADS,
-    NEAR,
     Table,
     enter_row,
     find,
     give_room,
     has_room,
-    prefetch_columns,
-    prefetch_free,
-    prefetch_head,
-    prefetch_values,
     room_for,
 )
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.machine.compile import bare_inlined
-from dranking.kernels.machine.instructions import prefetch
+from dranking.kernels.machine.compile import inlined
 from dranking.kernels.pairwise.differences import subtract_sparse
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEPS = 128
-"""Steps of a window at most."""
+"""Largest number of steps of a window."""
 
 ENTRIES = 2**16
-"""Entries of its queries, and of its differences, at most, unless a single one has more."""
+"""Largest number of entries of a window's queries, and of its differences d+ - d-; a single query
+or difference may have more."""
 
 PLACES = 2**21
-"""Entries of W that its steps ask for, at most, unless a single one asks for more: what is
-remembered of where they are takes 8 MB."""
-
+"""Largest number of entries of W that the steps of a window read; a single step may read more. The
+positions of these entries take 8 MB."""
 
 MOST_VISITS = 2**30
-"""After so many, notes are cleared before a window: a visit's number has 31 bits."""
+"""After this many visits the notes are cleared, since the number of a visit has 31 bits."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Tuples(NamedTuple):
-    """(n,) rows of the query and of both documents of each tuple, in the order of the steps."""
+    """(n,) rows of the query, the preferred and the other document of each step's tuple."""
 
     query: Ints
     better: Ints
@@ -69,7 +62,7 @@ class Tuples(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Vectors, and the tuples of rows of them that are learned from."""
+    """Vectors of queries and documents, and the tuples of their rows to learn from."""
 
     queries: Csr
     documents: Csr
@@ -77,31 +70,31 @@ class Examples(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Room of a window of steps.
+    """The steps of a window, and their working memory.
 
     Attributes
     ----------
     begin, end
-        Where the entries of each query are.
+        (n_steps,) first entry of each query, and the entry behind the last.
     entries
-        Where the entries of each difference d+ - d- begin.
+        (n_steps + 1,) first entry of each difference d+ - d-, then their number.
     columns, values
-        Those entries: their columns as W numbers them, and their values.
+        Entries of the differences: columns as W numbers them, and values.
     rows, words
-        Postings of the queries by rows of W, and of the differences by columns.
+        Postings of the queries (by rows of W), and of the differences (by columns of W).
     alike_queries, alike_differences
         Inner products of the queries, and of the differences.
     margins, sizes
-        `q' W0 d` of each step, and the same of all absolute values.
+        (n_steps,) `q' W0 d`, and the same product of absolute values.
     lengths
-        eta of the steps that change W, 0 for all others.
+        (n_steps,) eta_t of the steps that change W, 0 for other steps.
     visits, positions
-        (1,) and (n_columns,) number of visits to rows, and what they noted.
+        (1,) number of visits to rows so far, and (n_columns,) the notes of the visits.
     first_place, places
-        Where in its row each entry of W is that the steps ask for, or -1; those of a posting of
-        `rows` lie together, from the first one on.
+        Position in its row, or -1, of each entry of W that the steps read. The positions of the
+        posting p of `rows` lie from `first_place[p]` on.
     missing
-        Of each posting how many of them are not there.
+        Number of the entries of each posting of `rows` that W does not store.
     """
 
     begin: Ints
@@ -124,7 +117,7 @@ class Window(NamedTuple):
 
 
 def window_for(queries: Csr, documents: Csr, shape: tuple[int, int]) -> Window:
-    """Room for the steps on some queries and documents, and a W of a shape."""
+    """Allocate a window for steps on these queries and documents with a W of this shape."""
     longest_query, longest = (int(np.diff(x.indptr).max(initial=0)) for x in (queries, documents))
     n_queries, n = max(longest_query, ENTRIES), max(2 * longest, ENTRIES)
     products = np.empty((4, STEPS, STEPS))
@@ -149,24 +142,24 @@ def window_for(queries: Csr, documents: Csr, shape: tuple[int, int]) -> Window:
     )
 
 
-@bare_inlined
+@inlined
 def enter_difference(
     table: Table, documents: Csr, better: int, worse: int, window: Window, k: Any
 ) -> None:
-    """Write d+ - d-, zeros left out, as the k-th difference, and where the next one begins."""
+    """Write d+ - d-, without zeros, as the k-th difference, and where the next one begins."""
     columns, values, first = window.columns, window.values, window.entries[k]
     n = subtract_sparse(documents, better, worse, columns[first:], values[first:])
     last = first
     for p in range(first, first + n):
-        # Written over by the next one if it is zero.
+        # The next entry overwrites this one if its value is zero.
         columns[last], values[last] = table.place[columns[p]], values[p]
         last += np.int64(values[p] != 0.0)
     window.entries[k + 1] = last
 
 
-@bare_inlined
+@inlined
 def enter(table: Table, examples: Examples, first: int, most: int, window: Window) -> Any:
-    """Take the next tuples into a window, up to so many; return how many there is room for."""
+    """Begin a window with the tuples from `first` on, at most `most`; return their number."""
     queries, documents, tuples = examples
     if window.visits[0] > MOST_VISITS:
         window.visits[0] = 0
@@ -194,18 +187,17 @@ def enter(table: Table, examples: Examples, first: int, most: int, window: Windo
     return n
 
 
-@bare_inlined
+@inlined
 def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> None:
-    """Overwrite margins and sizes of the n steps of a window with those of W as it is.
+    """Overwrite the margins and sizes of the n steps of a window with those of W as it is.
 
-    Rows are first shrunk by what they missed, unless `lazy` is None.
+    Rows are first shrunk by the thresholds that they missed, unless `lazy` is None.
     """
-    rows, n_rows = window.rows, window.rows.size[0]
+    rows = window.rows
     window.margins[:n] = 0.0
     window.sizes[:n] = 0.0
     at = np.int64(0)
-    for i in range(n_rows):
-        bring_near(table, window, i, lazy)
+    for i in range(rows.size[0]):
         row = np.int64(rows.columns[i])
         if lazy is not None:
             catch_up(table, row, lazy)
@@ -219,25 +211,11 @@ def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> Non
             at += window.entries[k + 1] - window.entries[k]
 
 
-@bare_inlined
-def bring_near(table: Table, window: Window, i: int, lazy: Lazy | None) -> None:
-    """Start to bring near what the rows after the i-th one are looked up by."""
-    rows, n_rows = window.rows.columns, window.rows.size[0]
-    ahead = rows[min(i + HEADS, n_rows - 1)]
-    prefetch_head(table, ahead)
-    if lazy is not None:
-        prefetch(lazy.shrinkage.seen, group_of(ahead, lazy.groups))
-    if i + NEAR < n_rows:
-        prefetch_columns(table, rows[i + NEAR])
-        if lazy is not None:
-            prefetch_missed(table, rows[i + NEAR], lazy)
-
-
-@bare_inlined
+@inlined
 def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
-    """`<W_row, d_k>`, that of all absolute values, and how many entries are not there.
+    """Return `<W_row, d_k>`, the same of absolute values, and how many entries W does not store.
 
-    The row was entered. Places are written from a given one on.
+    The row must have been entered. Positions of its entries are written to `places[at:]`.
     """
     columns, changes, places = window.columns, window.values, window.places
     values, start, first = table.values, table.start[row], window.entries[k]
@@ -247,7 +225,7 @@ def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
         entry = np.uint64(first + j)
         place = find(columns[entry], visit, positions)
         places[np.uint64(at + j)] = place
-        # Of an entry that is not there the first one is read: no branch to guess wrong.
+        # The first entry stands in for an entry that is not stored: a branch would be slower.
         value = np.float64(values[np.uint64(start + max(place, 0))])
         product = (value if place >= 0 else 0.0) * changes[entry]
         total += product
@@ -256,9 +234,9 @@ def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
     return total, size, n_missing
 
 
-@bare_inlined
+@inlined
 def row_add(table: Table, row: Any, c: float, window: Window, k: Any, at: Any) -> None:
-    """Add c d_k to the entries that a row has; d_k's places are from a given one on."""
+    """Add c d_k to the stored entries of a row; their positions are `places[at:]`."""
     changes, places = window.values, window.places
     values, start, first = table.values, table.start[row], window.entries[k]
     for j in range(window.entries[k + 1] - first):
@@ -268,37 +246,38 @@ def row_add(table: Table, row: Any, c: float, window: Window, k: Any, at: Any) -
         values[slot] = value + change if place >= 0 else value
 
 
-@bare_inlined
+@inlined
 def grow(table: Table, row: Any, window: Window, k: Any, at: Any) -> None:
-    """Give a row the entries of d_k that it has not, zeros; their places become what they are.
+    """Store zeros for the entries of d_k that a row does not have, and complete `places[at:]`.
 
-    There is room for them. What is added to the row is noted under the number of the visit.
+    The row must have room for the entries. New entries are noted under the number of the visit.
     """
     columns, places, row_columns = window.columns, window.places, table.columns
     start, used, first = table.start[row], table.used[row], window.entries[k]
     visit, positions, values = window.visits[0], window.positions, table.values
     for j in range(window.entries[k + 1] - first):
         column, place = columns[np.uint64(first + j)], np.int64(places[np.uint64(at + j)])
-        # Where it is not there: where an earlier step added it, or else behind the last one.
+        # An entry that was missing is where an earlier step has added it, or becomes the last.
         is_missing = place >> 63
         place = (place & ~is_missing) | (find(column, visit, positions) & is_missing)
         is_new = place >> 63
         place = (place & ~is_new) | (used & is_new)
         places[np.uint64(at + j)] = place
         positions[np.uint64(column)] = (visit << 32) | place
-        # Written over by the next one if it is not new.
+        # The next entry overwrites this one if it is not new.
         row_columns[np.uint64(start + used)] = column
         values[np.uint64(start + used)] = 0.0
         used -= is_new
     table.used[row] = used
 
 
-@bare_inlined
+@inlined
 def margin_of(window: Window, k: Any, rounding: float) -> Any:
-    """`q_k' W d_k` after the steps before, and how far off rounding may have put it.
+    """Return `q_k' W d_k` after the steps before k, and a bound of its rounding error.
 
-    W as it is stored is rounded with each change, by half of `rounding` of all that was added; the
-    products and the sums of both ways to the margin are of float64.
+    Stored weights are rounded at each change, by at most half of `rounding` relative to the
+    absolute values that were added. Products and sums of both expressions of the margin are
+    float64.
     """
     margin, size = window.margins[k], window.sizes[k]
     queries, differences, lengths = window.alike_queries, window.alike_differences, window.lengths
@@ -311,9 +290,9 @@ def margin_of(window: Window, k: Any, rounding: float) -> Any:
     return margin, (k * rounding + (n_sums + 8) * EPSILON) * size
 
 
-@bare_inlined
+@inlined
 def entries_missing(window: Window, i: int) -> Any:
-    """How many entries the steps may add to the i-th row, or -1 if none changes it."""
+    """Return how many entries the steps may add to the i-th row, or -1 if no step changes it."""
     n_missing, n_changes = np.int64(0), np.int64(0)
     for p in range(window.rows.first[i], window.rows.first[i + 1]):
         changes = np.int64(window.lengths[window.rows.vectors[p]] > 0.0)
@@ -322,20 +301,16 @@ def entries_missing(window: Window, i: int) -> Any:
     return n_missing if n_changes > 0 else np.int64(-1)
 
 
-@bare_inlined
+@inlined
 def add_rows(table: Table, window: Window, first_row: int, grows: bool) -> Any:
-    """Add what the steps of a window change to W's rows, from one of its rows on.
+    """Add the changes of a window's steps to the rows of W, from row number `first_row` on.
 
-    Returns the first row for which there was no room, or their number, and the slots that it may
-    need at the end of the pools.
+    Returns the number of the first row without room (or the number of rows), and the slots that
+    this row may need at the end of the pools.
     """
     rows, n_rows = window.rows, window.rows.size[0]
     for i in range(first_row, n_rows):
         row = np.int64(rows.columns[i])
-        prefetch_head(table, rows.columns[min(i + HEADS, n_rows - 1)])
-        following = min(i + NEAR, n_rows - 1)
-        prefetch_values(table, rows.columns[following])
-        prefetch_free(table, rows.columns[following], entries_missing(window, following))
         n_missing = entries_missing(window, i)
         if n_missing < 0:
             continue

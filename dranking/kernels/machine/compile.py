@@ -31,22 +31,6 @@ def inlined(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, cache=True, forceinline=True)(function))
 
 
-def bare(function: Function) -> Function:
-    """A kernel that counts no references at all, and so can make no arrays.
-
-    For long kernels of many small functions, where not all of the counting cancels out: it was a
-    tenth of their time. Numba has no public name for that; what it cannot do without fails to
-    compile.
-    """
-    return cast(Function, numba.njit(nogil=True, cache=True, _nrt=False)(function))
-
-
-def bare_inlined(function: Function) -> Function:
-    """Compile a small function into bare kernels that call it; it must not return arrays."""
-    compiled = numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)(function)
-    return cast(Function, compiled)
-
-
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """A read-only view: kernels are compiled once for it, whether or not the array is writable."""
     view = array.view()

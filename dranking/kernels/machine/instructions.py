@@ -1,13 +1,9 @@
-"""Machine instructions that NumPy has no name for: fused multiply-add, prefetching, bits, moves.
+"""Machine instructions that NumPy has no name for: fused multiply-add and prefetching.
 
-In a kernel each is one instruction and does not keep a loop from being vectorised, but a move of
-many elements, which is a call. Called from Python (as where Numba is switched off) they do the
-same, slowly.
+In a kernel each is one instruction and does not keep a loop from being vectorised. Called from
+Python (as where Numba is switched off) they do the same, slowly.
 """
 
-import ctypes
-import mmap
-import sys
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -32,26 +28,6 @@ def prefetch(row: NDArray[Any], i: int) -> None:
 
     Elements are counted from the first one of the array as if they lay side by side.
     """
-
-
-def lowest_one(bits: int) -> int:
-    """Position, from 0, of the lowest bit that is set in a whole number other than 0."""
-    return (int(bits) & -int(bits)).bit_length() - 1
-
-
-def shift(array: NDArray[Any], source: int, target: int, n: int) -> None:
-    """Copy n elements within an array, which must have them; the stretches may overlap."""
-    array[target : target + n] = array[source : source + n].copy()
-
-
-def give_back(array: NDArray[Any]) -> None:
-    """Give the memory of an array back whose values are not used any more; never fails."""
-    if sys.platform == "linux":
-        first = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = (array.ctypes.data + array.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
-        if length > 0:
-            arguments = ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
-            ctypes.CDLL(None).madvise(*arguments)
 
 
 def borrowed(arrays: Something) -> Something:
@@ -95,37 +71,6 @@ def _prefetch(context: Any, row: Any, i: Any) -> Any:
 @overload(prefetch, strict=False)  # type: ignore[untyped-decorator]
 def _overload_prefetch(row: Any, i: Any) -> Any:
     return lambda row, i: _prefetch(row, i)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _lowest_one(context: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], cgutils.true_bit)
-
-    return types.int64(types.int64), generate
-
-
-@overload(lowest_one, strict=False)  # type: ignore[untyped-decorator]
-def _overload_lowest_one(bits: Any) -> Any:
-    return lambda bits: _lowest_one(bits)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _shift(context: Any, array: Any, source: Any, target: Any, n: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
-        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
-        n_bytes = builder.mul(arguments[3], ir.Constant(arguments[3].type, size))
-        places = [builder.gep(data, [arguments[i]]) for i in (2, 1)]
-        cgutils.raw_memmove(builder, *places, n_bytes, 1)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.intp, types.intp), generate
-
-
-@overload(shift, strict=False)  # type: ignore[untyped-decorator]
-def _overload_shift(array: Any, source: Any, target: Any, n: Any) -> Any:
-    return lambda array, source, target, n: _shift(array, source, target, n)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

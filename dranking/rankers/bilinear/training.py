@@ -23,7 +23,7 @@ from dranking.files.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.commit import AnyPath
 from dranking.kernels.bilinear.shrinkage import Groups
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
-from dranking.kernels.bilinear.steps import BilinearRun, Steps, as_csr, frequent_first, margins_of
+from dranking.kernels.bilinear.steps import BilinearRun, Steps, frequent_first, margins_of
 from dranking.rankers.training.job import check_same_job
 from dranking.rankers.training.state import Count
 from dranking.sampling.tuples import TupleSampler, tuple_sampler
@@ -181,7 +181,8 @@ def run_epochs(
         mixed = run_epoch(state, held, plan, shares, n_steps, executor)
         if not np.isfinite(mixed.loss):
             raise UsageError(
-                f"training diverged in epoch {epoch + 1}; lower rate (it is {plan.steps.rate:.3g})."
+                f"training diverged in epoch {epoch + 1}; lower learning_rate (it is "
+                f"{plan.steps.learning_rate:.3g})."
             )
         seconds = time.perf_counter() - started
         error = None if held_out is None else tuple_error(held_out, mixed.weights, plan.seed)
@@ -257,8 +258,8 @@ def train_shard(
         What the tuples are drawn from.
     """
     sampler = tuple_sampler(data.preferences, *shard)
-    queries, documents = as_csr(data.queries.vectors), as_csr(data.documents.vectors)
-    trained = SparseWeights(weights, order=frequent_first(documents, weights.shape[1]))
+    queries, documents = data.queries.vectors, data.documents.vectors
+    trained = SparseWeights(weights, order=frequent_first(documents))
     run = BilinearRun(trained, steps, groups, t)
     rng = np.random.default_rng((*key, shard[0]))
     for first in range(0, n_steps, DRAWN_AT_ONCE):
@@ -293,7 +294,7 @@ def tuple_error(data: TrainingData, weights: Any, seed: int) -> float:
     """Share of drawn tuples in the wrong order, ``q' W d+ <= q' W d-``."""
     sampler: TupleSampler = tuple_sampler(data.preferences)
     tuples = sampler.draw(np.random.default_rng(seed), VALIDATION_TUPLES)
-    queries, documents = as_csr(data.queries.vectors), as_csr(data.documents.vectors)
+    queries, documents = data.queries.vectors, data.documents.vectors
     return float(np.mean(margins_of(SparseWeights(weights), queries, documents, tuples) <= 0.0))
 
 

@@ -10,7 +10,7 @@ from dranking.kernels.bilinear import steps as kernels
 from dranking.kernels.bilinear import window as bilinear_window
 from dranking.kernels.bilinear.shrinkage import entrywise, normwise
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
-from dranking.kernels.bilinear.steps import BilinearRun, Steps, as_csr
+from dranking.kernels.bilinear.steps import BilinearRun, Steps
 from dranking.kernels.bilinear.window import Tuples
 from tests.reference import bilinear as reference
 
@@ -29,7 +29,7 @@ def train(start, queries, documents, batches, steps, groups=None, dtype=np.float
     weights = SparseWeights(start, dtype, order)
     run = BilinearRun(weights, steps, groups or entrywise(start.shape[0]))
     for batch in batches:
-        run.take(as_csr(queries), as_csr(documents), batch)
+        run.take(queries, documents, batch)
     run.finish()
     return weights, run
 
@@ -153,8 +153,10 @@ def test_memory_follows_the_nonzeros(n_columns):
 
 
 def test_what_most_documents_have_lies_first():
-    documents = sparse.csr_array(np.array([[0, 1, 0, 2], [0, 1, 3, 0], [0, 1, 1, 0]], np.float32))
-    assert kernels.frequent_first(as_csr(documents), 5).tolist() == [1, 2, 3, 0, 4]
+    documents = sparse.csr_array(
+        np.array([[0, 1, 0, 2, 0], [0, 1, 3, 0, 0], [0, 1, 1, 0, 0]], np.float32)
+    )
+    assert kernels.frequent_first(documents).tolist() == [1, 2, 3, 0, 4]
 
 
 def test_zeros_are_released_while_steps_are_taken():
@@ -163,9 +165,9 @@ def test_zeros_are_released_while_steps_are_taken():
     vectors = rows(rng, 60, 300, 0.1)
     weights = SparseWeights(sparse.csr_array((300, 300)), np.float32)
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
-    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 400, 60, 60))
+    run.take(vectors, vectors, tuples(rng, 400, 60, 60))
     many = weights.n_stored
-    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 4_000, 3, 3))
+    run.take(vectors, vectors, tuples(rng, 4_000, 3, 3))
     stored = weights.to_csr().data
     assert len(stored) < 0.5 * many
     assert len(stored) <= 1.25 * np.count_nonzero(stored)
@@ -177,7 +179,7 @@ def test_rows_of_one_entry_wait_for_the_end():
     untouched = np.flatnonzero(~np.isin(np.arange(300), vectors.indices))
     weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"), np.float32)
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
-    run.take(as_csr(vectors), as_csr(vectors), tuples(rng, 1_000, 3, 3))
+    run.take(vectors, vectors, tuples(rng, 1_000, 3, 3))
     assert (weights.to_csr().diagonal()[untouched] == np.float32(1e-6)).all()
     run.finish()
     assert not weights.to_csr()[untouched].count_nonzero()
@@ -240,13 +242,13 @@ def test_rows_that_nothing_is_added_to_keep_their_slots():
     full = sparse.csr_array(rng.normal(size=(1, 500)))
     weights = SparseWeights(full, np.float32)
     run = BilinearRun(weights, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
-    run.take(as_csr(queries), as_csr(documents), tuples(rng, 500, 1, 9))
+    run.take(queries, documents, tuples(rng, 500, 1, 9))
     assert weights.peak_bytes <= 6 * 1.6 * 500 + 32 + 4 * 500
     content = SparseWeights(sparse.csr_array(([1e3], ([0], [0])), shape=(1, 500)), np.float32)
     before = content.table.capacity.copy()
     documents = sparse.csr_array(np.vstack([np.ones(500), np.zeros(500)]).astype(np.float32))
     run = BilinearRun(content, Steps(0.1, True, 0.0, 100, grows=True), entrywise(1))
-    run.take(as_csr(queries), as_csr(documents), Tuples(*np.repeat([[0], [0], [1]], 9, axis=1)))
+    run.take(queries, documents, Tuples(*np.repeat([[0], [0], [1]], 9, axis=1)))
     assert run.loss == 0.0
     np.testing.assert_array_equal(content.table.capacity, before)
 
@@ -274,9 +276,7 @@ def test_margins_are_those_of_the_product(n_rounds):
     queries, documents = rows(rng, 30, 200, 0.3), rows(rng, 30, 300, 0.2)
     W = sparse.random_array((200, 300), density=0.1, format="csr", rng=rng)
     batch = tuples(rng, 50 * n_rounds, 30, 30)
-    found = kernels.margins_of(
-        SparseWeights(W, np.float64), as_csr(queries), as_csr(documents), batch
-    )
+    found = kernels.margins_of(SparseWeights(W, np.float64), queries, documents, batch)
     scores = (queries @ W @ documents.T).toarray()
     wanted = scores[batch.query, batch.better] - scores[batch.query, batch.worse]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
