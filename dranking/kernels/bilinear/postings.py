@@ -87,10 +87,10 @@ def post(indices: Any, data: Any, begin: Ints, end: Ints, n: Any, postings: Post
     for strip in range(len(postings.has_entries)):
         if postings.has_entries[strip]:
             postings.has_entries[strip] = False
-            for column in range(STRIP * strip, min(STRIP * (strip + 1), len(following))):
-                count = following[column]
+            for c in range(STRIP * strip, min(STRIP * (strip + 1), len(following))):
+                count = following[c]
                 if count > 0:
-                    columns[size], first[size], following[column] = column, total, total
+                    columns[size], first[size], following[c] = c, total, total
                     total += count
                     size += 1
     first[size], postings.size[0] = total, size

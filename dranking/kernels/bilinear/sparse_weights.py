@@ -89,9 +89,12 @@ class SparseWeights:
         self.order = np.arange(n_columns, dtype=np.int32) if order is None else order
         place = np.empty_like(self.order)
         place[self.order] = np.arange(n_columns, dtype=np.int32)
+        start, capacity, used = np.zeros((3, n_rows), dtype=np.int64)
         self._table = Table(
             place,
-            *np.zeros((3, n_rows), dtype=np.int64),
+            start,
+            capacity,
+            used,
             end=np.zeros(1, dtype=np.int64),
             columns=np.empty(n_slots, dtype=np.uint16 if n_columns <= 2**16 else np.int32),
             values=np.empty(n_slots, dtype=dtype),
