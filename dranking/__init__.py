@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dranking.rankers.bilinear.estimator import BilinearRanker as BilinearRanker
     from dranking.rankers.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
     from dranking.rankers.bilinear.model import BilinearModel as BilinearModel
+    from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV as GreedyRankRLSCV
     from dranking.rankers.greedy.estimator import GreedyRankRLS as GreedyRankRLS
     from dranking.rankers.linear.model import LinearModel as LinearModel
     from dranking.rankers.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
@@ -53,6 +54,7 @@ _HOME = {
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy.estimator",
+    "GreedyRankRLSCV": "dranking.rankers.greedy.cross_validation",
     "LCRA": "dranking.rankers.pairwise.lcra",
     "LinearModel": "dranking.rankers.linear.model",
     "MaxMarginRanker": "dranking.rankers.max_margin.estimator",

@@ -44,7 +44,7 @@ class Candidates:
             "start": features_in(self.start),
             "forbidden": features_in(self.forbid),
             "candidates": self.candidates,
-            "seed": self.seed,
+            "random_state": self.seed,
         }
 
 

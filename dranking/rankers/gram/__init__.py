@@ -1,1 +1,6 @@
-"""Moments and Gram rows of a data set."""
+"""Moments and Gram rows: all that RankRLS and its selections read of the data.
+
+`rows` computes moments and Gram rows of every query, and their sums over all queries. `sample`
+guesses rows that were not computed yet. `statistics_store` builds stores that serve in the place of
+documents. The symbols are those of `dranking/rankers/greedy/THEORY.md`.
+"""

@@ -84,7 +84,7 @@ def selection_job(
         "start": rules.start,
         "forbidden": sorted(set(rules.forbidden)),
         "candidates": rules.candidates,
-        "seed": rules.seed,
+        "random_state": rules.random_state,
         "search": rules.search,
         "fitting": rules.fitting,
         "rescoring": rules.rescoring.name if rules.rescoring else "",

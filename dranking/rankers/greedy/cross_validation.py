@@ -22,16 +22,17 @@ DEFAULT_GRID = tuple(2.0**e for e in range(11))
 
 
 class GreedyRankRLSCV(LinearRanker):
-    """Greedy RankRLS that tries many lambdas and sizes, each query held out in turn.
+    """Greedy RankRLS that chooses lambda and the number of features by leave-query-out error.
 
-    One selection for each lambda, all of which share every pass over the data, gives the squared
-    leave-query-out error of every size. The smallest is taken; ties go to the smallest lambda,
-    then to the fewest features. A statistics store serves as well as the data it was made of.
+    One selection for each lambda gives the squared leave-query-out error of every number of
+    features; all selections share every pass over the data. The smallest error is taken; ties go to
+    the smallest lambda, then to the fewest features. A statistics store serves as well as the data
+    from which it was made.
 
     Parameters
     ----------
     n_features
-        Largest number of features, at least 1 and at most those of the data.
+        Largest number of features, at least 1 and at most the number in the data.
     regularizations
         lambdas > 0 to try.
     start, forbidden, prefetch, memory_limit, checkpoint
@@ -42,17 +43,18 @@ class GreedyRankRLSCV(LinearRanker):
     regularization_ : float
         The lambda chosen.
     selected_ : list of int
-        0-based feature indices in selection order, as many as were chosen.
+        0-based indices of the features chosen, in selection order.
     coef_ : (n_features_in_,) float64
         Weights; zero for features not selected.
     lqo_error_ : (n_lambdas, n_features) float64
-        Leave-query-out error of every lambda, in the order given, and size; a sum over queries.
+        Leave-query-out error for every lambda, in the order given, and every number of features; a
+        sum over queries.
     paths_ : list of SelectionPath
         The selection of each lambda.
     path_ : SelectionPath
-        The one chosen, up to the size chosen.
+        The selection of the lambda chosen, up to the number of features chosen.
     n_passes_ : int
-        How often the data was read.
+        Number of passes over the data.
 
     References
     ----------
@@ -61,11 +63,10 @@ class GreedyRankRLSCV(LinearRanker):
     Examples
     --------
     >>> import numpy as np, dranking as dr
-    >>> from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5)).astype(np.float32)
     >>> y = X[:, 3] - 0.5 * X[:, 1]
-    >>> ranker = GreedyRankRLSCV(2, [0.01, 1000.0]).fit(X, y, qid=np.repeat(np.arange(10), 6))
+    >>> ranker = dr.GreedyRankRLSCV(2, [0.01, 1000.0]).fit(X, y, qid=np.repeat(np.arange(10), 6))
     >>> ranker.regularization_, ranker.selected_
     (0.01, [3, 1])
     """
@@ -105,7 +106,15 @@ class GreedyRankRLSCV(LinearRanker):
         query_weights: Any = None,
         executor: Any = None,
     ) -> GreedyRankRLSCV:
-        """Choose lambda and size; arguments and errors as in `GreedyRankRLS.fit`."""
+        """Choose lambda and features and fit the weights; arguments as in `GreedyRankRLS.fit`.
+
+        Raises
+        ------
+        UsageError
+            If a parameter is out of range.
+        DataError
+            If the data is wrong.
+        """
         if not len(self.regularizations):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)

@@ -1,7 +1,7 @@
 """Greedy RankRLS: exact forward selection of features by leave-query-out error.
 
 Pahikkala, Airola, Naula, Salakoski: Greedy RankRLS: a Linear Time Algorithm for Learning Sparse
-Ranking Models, SIGIR 2010 workshop; in the Gram-row form of the project's design.
+Ranking Models, SIGIR 2010 workshop; in the form that THEORY.md beside this file derives.
 """
 
 from __future__ import annotations
@@ -29,77 +29,78 @@ Array = NDArray[np.float64]
 
 
 class GreedyRankRLS(LinearRanker):
-    """Sparse linear ranker: the features that lower the leave-query-out error most, one a round.
+    """Sparse linear ranker on the features that lower the leave-query-out error most.
 
     Each round adds the feature with which RankRLS, refitted without each query in turn, has the
-    smallest squared pairwise error on the queries left out. Ties go to the lowest index. The
-    result is that of refitting for every candidate and every query, in linear time. Other ways to
+    smallest squared pairwise error on the queries held out. Ties go to the lowest index. The result
+    is that of refitting for every candidate and every query, in linear time. The other ways to
     search (`search`, `fitting`, `rescore`, `feature_costs`) are as exact.
 
     Parameters
     ----------
     n_features
-        How many features to select, at least 1 and at most those of the data.
+        Number of features to select, at least 1 and at most the number in the data.
     regularization
         lambda > 0.
     start
-        Features to begin with, in this order, by index or name: forced in, or the selection of
-        an earlier fit.
+        Features to begin with, in this order, by index or name: features that must be selected, or
+        the selection of an earlier fit.
     forbidden
-        Features never to select, by index or name.
+        Features that are never selected, by index or name.
     patience
-        End when the last so many features made no new smallest error, and leave these rounds out;
-        `n_features` is then the most there can be, or of a backward search the least. None means
-        never.
+        End when this many features in a row brought no new smallest error, and leave out their
+        rounds. `n_features` is then the largest number of features, or in a backward search the
+        smallest number. None means never.
     candidates
-        Score so many features a round, drawn at random anew each time (the paper's section 5);
-        None means all of them.
-    seed
-        Of the draws.
+        Number of candidates scored in a round, drawn at random anew in every round (the paper's
+        section 5); None means all features.
+    random_state
+        Seed of these draws.
     prefetch
-        Gram rows fetched in one pass over the data: those of the picks that are foretold, then of
-        the best candidates. None means as many as make a pick cheapest, by what the passes so far
-        took; of dense data that stays in memory, whose picks a sample foretells, 32. The result is
-        the same in every bit.
+        Gram rows fetched in one pass over the data: rows of upcoming picks, then of the best
+        candidates. None means the number with which a pick takes the least time, by the passes so
+        far; if the data is dense and stays in memory, so that a sample predicts the picks, 32. The
+        result is the same in every bit.
     memory_limit
-        Bytes to take over all workers, or text such as "8GB"; None means most of what is there.
-        Data that does not fit is read anew in each pass, Gram rows that do not are computed
-        again; the result is the same in every bit.
+        Bytes to take over all workers, or text such as "8GB"; None means most of the available
+        memory. Data that does not fit is read again in each pass, Gram rows that do not fit are
+        computed again; the result is the same in every bit.
     feature_blocks
-        Into how many parts the features are split, each with its own tiles of the data; None means
-        one, or as many as it takes where a block of queries with all features is too large for a
-        worker. The result is the same in every bit.
+        Number of parts into which the features are split, each with its own tiles of the data; None
+        means one part, or as many parts as are needed to fit a block of queries into a worker. The
+        result is the same in every bit.
     checkpoint
-        File that holds the features kept after each round. A fit that finds it goes on from
-        there, to the identical result.
+        File that holds the features selected after each round. If the file exists, a fit continues
+        from it, to the identical result.
     feature_costs
-        What features cost to compute, at least 0: (n_features_in_,) in order, or name -> cost.
+        Cost of computing each feature, at least 0: (n_features_in_,) in order, or name -> cost.
         Each round then picks the feature that lowers the error most per cost; `n_features` is the
-        most there can be. None means they cost the same.
+        largest number of features. None means that all features cost the same.
     feature_groups
-        Groups of features whose common cost is paid once, by the first that is selected: a label
-        for each feature in order, None for those on their own; or name -> label.
+        Groups of features whose common cost is paid once, by the first feature selected: a label
+        for each feature in order, None for a feature without a group; or name -> label.
     budget
-        The selected features cost this much at most. None means there is no limit.
+        Largest cost of the selected features together. None means that there is no limit.
     search
-        "forward" adds a feature a round. "floating" (SFFS) also drops, after each round, features
-        without which the error is smaller than any seen with so few. "backward" begins with all
-        features that are not forbidden and drops, each round, the one without which the error is
-        smallest, until `n_features` are left; it takes O(t^3) for each query and round of t
-        features, and t Gram rows. Features of `start` are never dropped. `feature_costs` and
-        `rescore` go with a forward search alone, `candidates` and `fitting` not with a backward
-        one.
+        "forward" adds a feature in each round. "floating" (SFFS) also drops, after each round,
+        features without which the error is smaller than any error seen with so few features.
+        "backward" begins with all features that are not forbidden and drops, in each round, the
+        feature without which the error is smallest, until `n_features` are left; with t features
+        left, a round takes O(t^3) for each query, and t Gram rows. Features of `start` are never
+        dropped. `feature_costs` and `rescore` need a forward search; `candidates` and
+        `fitting="back"` need a forward or floating search.
     fitting
-        How a candidate is scored. "pre" fits all weights with it, which is exact; "back" its own
-        alone, the other weights staying, and all again once it is picked (the paper's section 5).
+        How a candidate is scored. "pre" fits all weights with the candidate, which is exact; "back"
+        fits the weight of the candidate alone, while the weights of the selected features stay. All
+        weights are fitted again once the candidate is picked (the paper's section 5).
     rescore
         A ranking measure, such as ``map`` or ``ndcg@10``: each round scores its best candidates
         again by this measure of the leave-query-out predictions, and picks the best of them. Takes
-        one more pass a round, over documents. None means to pick by the squared error.
+        one more pass over the documents in each round. None means to pick by the squared error.
     rescore_candidates
-        How many candidates a round are scored again.
+        Number of candidates that each round scores again.
     convention
-        Of the measure: standard, letor4, letor3, mslr or trec.
+        Convention of the measure: standard, letor4, letor3, mslr or trec.
 
     Attributes
     ----------
@@ -110,18 +111,18 @@ class GreedyRankRLS(LinearRanker):
     lqo_error_ : (n_rounds,) float64
         Leave-query-out error after each round, a sum over queries, not normalised.
     cost_ : float or None
-        What the selected features cost, if `feature_costs` says so.
+        Cost of the selected features together; None without `feature_costs`.
     path_ : SelectionPath
-        The whole search: the features kept after every round, and the weights.
+        The whole search: the features selected after every round, and their weights.
     n_passes_ : int
-        How often the data was read.
+        Number of passes over the data.
     feature_blocks_ : int
-        Into how many parts the features were split.
+        Number of parts into which the features were split.
     traffic_ : dict of str to Traffic
-        What tiles and the driver sent each other, by its purpose: rounds of messages
-        (`n_operations`), `n_messages`, `n_bytes`. "update" is what the driver sends each round,
-        "shared-announce" what the tiles that hold the feature send to the others, "sum-scores" the
-        scores, "shared-columns" what a pass sends from tile to tile.
+        Messages between tiles and driver, by purpose: rounds of messages (`n_operations`),
+        `n_messages` and `n_bytes`. "update" is what the driver sends in each round,
+        "shared-announce" what the tiles that hold the pick send to the other tiles, "sum-scores"
+        the scores, "shared-columns" what a pass sends from tile to tile.
 
     References
     ----------
@@ -154,7 +155,7 @@ class GreedyRankRLS(LinearRanker):
         forbidden: Sequence[int | str] = (),
         patience: int | None = None,
         candidates: int | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         prefetch: int | None = None,
         memory_limit: int | str | None = None,
         feature_blocks: int | None = None,
@@ -174,7 +175,7 @@ class GreedyRankRLS(LinearRanker):
         self.forbidden = forbidden
         self.patience = patience
         self.candidates = candidates
-        self.seed = seed
+        self.random_state = random_state
         self.prefetch = prefetch
         self.memory_limit = memory_limit
         self.feature_blocks = feature_blocks
@@ -205,9 +206,10 @@ class GreedyRankRLS(LinearRanker):
             A data set (`dranking.open_dataset`), or features (n_documents, n_features) in any
             in-memory or Dask form.
         y
-            (n_documents,) relevance, any real numbers; NaN is unlabelled and left out.
+            (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
+            out.
         qid
-            (n_documents,) query ids; the rows of a query adjacent.
+            (n_documents,) query ids; the rows of a query are adjacent.
         query_weights
             (n_queries,) weights, at least 0.
         executor
@@ -228,7 +230,7 @@ class GreedyRankRLS(LinearRanker):
             forbidden=feature_indices(dataset, self.forbidden),
             patience=self.patience,
             candidates=self.candidates,
-            seed=self.seed,
+            random_state=self.random_state,
             prefetch=self.prefetch,
             costs=costs,
             search=self.search,
@@ -252,7 +254,7 @@ class GreedyRankRLS(LinearRanker):
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
-        # Else the error is not what decides, or the rounds lead elsewhere.
+        # In other searches the error is not all that decides, or a later round may drop features.
         if self.rescore is None and self.search == "forward":
             _warn_of_picks_without_gain(self.path_)
         return self
@@ -267,7 +269,13 @@ class GreedyRankRLS(LinearRanker):
 
 
 def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
-    """Indices of features that are given by index or by name."""
+    """Indices of features that are named by index or by name.
+
+    Raises
+    ------
+    UsageError
+        If the data has no feature of such a name.
+    """
     return [
         int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
         for feature in features

@@ -40,7 +40,7 @@ class SelectionRules:
         their rounds; None means never.
     candidates
         Number of candidates scored in a round, drawn anew each time; None means all features.
-    seed
+    random_state
         Seed of these draws.
     prefetch
         Gram rows fetched in one pass: rows of upcoming picks, then of the best candidates. None
@@ -65,7 +65,7 @@ class SelectionRules:
     forbidden: Sequence[int] = ()
     patience: int | None = None
     candidates: int | None = None
-    seed: int = 0
+    random_state: int = 0
     prefetch: int | None = None
     costs: FeatureCosts | None = None
     fitting: Fitting = "pre"
@@ -95,13 +95,14 @@ class SelectionRules:
             self.costs.check_budget(self.start, self.allowed(n))
 
     def _check_numbers(self) -> None:
-        least = {"n_features": None, "prefetch": 1, "patience": 1, "candidates": 1, "seed": 0}
+        check_whole("n_features", self.n_features)
+        least = {"prefetch": 1, "patience": 1, "candidates": 1, "random_state": 0}
         for name, limit in least.items():
             number = getattr(self, name)
-            if number is None and name in ("patience", "candidates", "prefetch"):
+            if number is None and name != "random_state":
                 continue
             check_whole(name, number)
-            if limit is not None and number < limit:
+            if number < limit:
                 raise UsageError(f"{name} is {number}; it must be at least {limit}.")
 
     def _check_strategy(self) -> None:
@@ -144,7 +145,7 @@ class SelectionRules:
         """The candidates of a round (counted from 0), ascending, drawn from `features`."""
         if self.candidates is None or self.candidates >= len(features):
             return features
-        rng = np.random.default_rng((self.seed, round_))
+        rng = np.random.default_rng((self.random_state, round_))
         return np.sort(rng.choice(features, self.candidates, replace=False))
 
 

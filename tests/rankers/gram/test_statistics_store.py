@@ -19,12 +19,11 @@ from dranking.data.transforms import Standard
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
-from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.rankers.problems import random_problem, ranking_problems
-from tests.reference.greedy import centred_queries, held_out_error, naive_scores, ridge_weights
+from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
 LAYOUTS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "csr": sparse.csr_array}
 LAMBDAS = [0.01, 1.0, 30.0]
@@ -170,7 +169,7 @@ def test_growing_and_selecting_open_no_file_of_the_old_data(tmp_path, opened):
     assert rows == {f"{b:06d}" for b in range(old.n_blocks, grown.n_blocks)}
     found = selected(grown)
     dr.RankRLS().fit(grown)
-    GreedyRankRLSCV(3, LAMBDAS).fit(grown)
+    dr.GreedyRankRLSCV(3, LAMBDAS).fit(grown)
     expire_statistics(store.path, blocks=[0])
     assert opened
     assert not any(file.is_relative_to(old.path) for file in opened)
@@ -256,35 +255,6 @@ def test_standard_scaling_needs_no_data(tmp_path):
         actual = ranker.fit(store).coef_
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
         assert ranker.to_model().transforms
-
-
-def test_lambda_and_size_are_chosen_by_the_squared_error(tmp_path, layout):
-    problem = random_problem(11, n_queries=14, n_features=6, max_documents=7)
-    queries = centred_queries(*problem.labelled())
-    dataset = problem.dataset(layout, max_documents=20)
-    store = build_statistics(dataset, tmp_path / "store")
-    ranker = GreedyRankRLSCV(4, LAMBDAS).fit(store)
-    errors = np.empty((3, 4))
-    for row, value in enumerate(LAMBDAS):
-        chosen: list[int] = []
-        for k in range(4):
-            scores = naive_scores(queries, chosen, value)
-            chosen.append(min(scores, key=lambda i: (scores[i], i)))
-            errors[row, k] = scores[chosen[-1]]
-        assert ranker.paths_[row].selected == chosen
-    np.testing.assert_allclose(ranker.lqo_error_, errors, rtol=1e-9)
-    row, k = np.unravel_index(np.argmin(errors), errors.shape)
-    assert ranker.regularization_ == LAMBDAS[row]
-    assert ranker.selected_ == ranker.paths_[row].selected[: k + 1]
-    expected = ridge_weights(queries, ranker.selected_, LAMBDAS[row])
-    np.testing.assert_allclose(ranker.coef_[ranker.selected_], expected, rtol=1e-9)
-    from_data = GreedyRankRLSCV(4, LAMBDAS).fit(dataset)
-    np.testing.assert_array_equal(from_data.coef_, ranker.coef_)
-
-
-def test_no_lambda_is_no_choice():
-    with pytest.raises(UsageError, match="regularizations is empty"):
-        GreedyRankRLSCV(2, []).fit(random_problem().dataset())
 
 
 def test_what_needs_documents_says_so(tmp_path):

@@ -89,7 +89,9 @@ def test_feature_blocks_of_any_problem(problem, draw):
 
 
 def test_draws_starts_and_statistics_of_the_run(datasets):
-    rules = SelectionRules(SIZE, start=[29, 4], forbidden=[7], candidates=5, seed=3, patience=2)
+    rules = SelectionRules(
+        SIZE, start=[29, 4], forbidden=[7], candidates=5, random_state=3, patience=2
+    )
     whole = select_paths(datasets[0], LAMBDAS, rules, feature_blocks=1)
     split = select_paths(datasets[0], LAMBDAS, rules, feature_blocks=4)
     assert_same_paths(split.paths, whole.paths)
@@ -174,8 +176,8 @@ def array_bytes(args, kind):
     return sum(array.nbytes for blocks in shared for array in blocks)
 
 
-def test_a_round_is_one_broadcast_of_the_size_the_design_counts():
-    """Design, greedy RankRLS, point 5; every message measured where it arrives."""
+def test_a_round_sends_messages_of_the_sizes_that_the_theory_gives():
+    """The complexity table of THEORY.md; every message is measured where it arrives."""
     n, per_query, n_queries, k, width = 24, 5, 30, 4, 3
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n_queries * per_query, n)).astype(np.float32)

@@ -299,7 +299,7 @@ def test_leave_query_out_predictions_of_every_round(search):
 @pytest.mark.parametrize("search", ["floating", "backward"])
 def test_random_candidates_float_too_but_are_not_dropped(search):
     dataset = nested_problem(3).dataset()
-    rules = {"search": search, "candidates": 3, "seed": 1}
+    rules = {"search": search, "candidates": 3, "random_state": 1}
     if search == "backward":
         with pytest.raises(dr.UsageError, match="candidates is of features to add"):
             select(dataset, 5, 0.1, **rules)
@@ -307,7 +307,9 @@ def test_random_candidates_float_too_but_are_not_dropped(search):
         path = select(dataset, 5, 0.1, **rules)
         assert len(path.selected) == 5
         assert path.kept == select(dataset, 5, 0.1, **rules).kept
-        assert path.kept != select(dataset, 5, 0.1, search=search, candidates=3, seed=2).kept
+        assert (
+            path.kept != select(dataset, 5, 0.1, search=search, candidates=3, random_state=2).kept
+        )
 
 
 @pytest.mark.parametrize("search", ["floating", "backward"])

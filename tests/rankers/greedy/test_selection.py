@@ -169,7 +169,7 @@ def test_a_checkpoint_of_another_selection_is_refused(stored, tmp_path):
         "start": {"start": [3]},
         "forbidden": {"forbidden": [3]},
         "candidates": {"candidates": 4},
-        "seed": {"seed": 1},
+        "random_state": {"random_state": 1},
         "fitting": {"fitting": "back"},
         "rescoring": {"rescoring": Rescoring.of("map", 3, "standard")},
     }.items():
@@ -254,7 +254,7 @@ def test_patience_on_paths_of_different_length():
         ({"prefetch": 0}, "prefetch is 0"),
         ({"candidates": 0}, "candidates is 0"),
         ({"candidates": 2.5}, "candidates is 2.5"),
-        ({"seed": -1}, "seed is -1"),
+        ({"random_state": -1}, "random_state is -1"),
     ],
 )
 def test_rules_that_cannot_be(stored, rules, message):
@@ -304,7 +304,7 @@ def test_equal_documents_tie_exactly_while_held_out():
 @pytest.mark.parametrize("kappa", [1, 3, 7])
 def test_random_candidates_are_the_only_ones_scored(kappa):
     problem = random_problem(8, n_features=10)
-    rules = SelectionRules(6, candidates=kappa, seed=5)
+    rules = SelectionRules(6, candidates=kappa, random_state=5)
     [path] = select_paths(problem.dataset(), [1.0], rules).paths
     X, y, query_ptr, weights = problem.labelled()
     queries = centred_queries(X, y, query_ptr, weights)
@@ -320,12 +320,14 @@ def test_random_candidates_are_the_only_ones_scored(kappa):
 def test_draws_differ_from_round_to_round_and_seed_to_seed():
     features = np.arange(100)
     draws = {
-        tuple(SelectionRules(1, candidates=5, seed=seed).drawn(features, round_))
+        tuple(SelectionRules(1, candidates=5, random_state=seed).drawn(features, round_))
         for seed in range(4)
         for round_ in range(4)
     }
     assert len(draws) == 16
-    many = [SelectionRules(1, candidates=5, seed=s).drawn(features, 0) for s in range(2_000)]
+    many = [
+        SelectionRules(1, candidates=5, random_state=s).drawn(features, 0) for s in range(2_000)
+    ]
     counts = np.bincount(np.concatenate(many), minlength=100)
     assert counts.min() > 60  # 100 expected, standard deviation about 10
     assert counts.max() < 140
@@ -334,7 +336,7 @@ def test_draws_differ_from_round_to_round_and_seed_to_seed():
 def test_as_many_candidates_as_features_is_the_whole_search():
     dataset = random_problem(9, n_features=10).dataset()
     whole = select_paths(dataset, [1.0], SelectionRules(6)).paths
-    drawn = select_paths(dataset, [1.0], SelectionRules(6, candidates=10, seed=3)).paths
+    drawn = select_paths(dataset, [1.0], SelectionRules(6, candidates=10, random_state=3)).paths
     assert_same_paths(drawn, whole)
 
 

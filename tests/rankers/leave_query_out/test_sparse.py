@@ -160,7 +160,7 @@ def test_a_checkpoint_goes_on_to_the_identical_result(stored, tmp_path):
 
 def test_random_candidates_are_the_only_ones_scored():
     problem = sparse_problem(9, n_queries=25, n_features=20)
-    rules = SelectionRules(6, candidates=5, seed=3)
+    rules = SelectionRules(6, candidates=5, random_state=3)
     with without_state():
         [path] = select_paths(problem.dataset(sparse.csr_array), [1.0], rules).paths
     queries = centred_queries(*problem.labelled())
