@@ -273,7 +273,7 @@ def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int
 
     Raises
     ------
-    UsageError
+    DataError
         If the data has no feature of such a name.
     """
     return [
