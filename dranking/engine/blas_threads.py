@@ -1,4 +1,4 @@
-"""One thread for BLAS inside tasks: the tasks themselves are the parallelism."""
+"""BLAS with one thread inside tasks: the tasks themselves are the parallelism."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS at one thread while any task needs it so: blocks are the parallelism.
+    """Context that holds BLAS at one thread as long as any task is inside the context.
 
-    A thread of its own sets the limit and restores it: threadpoolctl lets only the thread that set
-    one lift it, and others set none as long as that thread lives.
+    A separate thread sets the limit and lifts it, since threadpoolctl lets only the thread that set
+    a limit lift it, and tasks end in any order.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class _SingleThreadedBlas:
 
 @cache
 def _blas() -> Any:
-    """What limits the threads of BLAS; to look for its libraries takes a while."""
-    import scipy.linalg  # noqa: F401 - a library is found only once it is loaded
+    """The controller of BLAS threads; cached, since the search for libraries takes a while."""
+    import scipy.linalg  # noqa: F401 - the controller finds loaded libraries only
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -60,6 +60,6 @@ _SINGLE_THREADED_BLAS = _SingleThreadedBlas()
 
 
 def with_one_blas_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that uses BLAS from a task; that takes a tenth of a millisecond more."""
+    """Call a function with BLAS held at one thread; costs a tenth of a millisecond."""
     with _SINGLE_THREADED_BLAS:
         return function(*args)

@@ -1,4 +1,4 @@
-"""Blocks of a data set, or some of their columns, read one after the other where a task runs."""
+"""A range of blocks of a data set, which the task that needs the blocks reads itself."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Columns = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BlockSource:
-    """Blocks start to end of a data set, labelled documents only.
+    """The labelled documents of blocks start to end (exclusive) of a data set.
 
-    Iterating reads them anew each time, the next one while one is in use.
+    Every iteration reads the blocks anew. It reads the next block while the caller uses one.
 
     Attributes
     ----------
     columns
-        Which features; None means all.
+        Features to read; None means all.
     """
 
     dataset: Dataset
@@ -45,16 +45,16 @@ class BlockSource:
                 yield block.labelled()
 
     def read(self, index: int) -> QueryBlock:
-        """One block as it is stored."""
+        """One block as stored, unlabelled documents included."""
         return self.dataset.block(index, self.columns)
 
     def load(self) -> list[QueryBlock]:
-        """All of them."""
+        """The labelled documents of all blocks of the range."""
         return [self.read(index).labelled() for index in range(self.start, self.end)]
 
     @property
     def n_bytes(self) -> int:
-        """What reading all of it makes in memory."""
+        """Bytes of memory that the features of all blocks of the range take once they are read."""
         n_values = sum(b.n_values for b in self.dataset.blocks[self.start : self.end])
         if self.dataset.is_sparse:
             return 8 * n_values
@@ -63,6 +63,6 @@ class BlockSource:
         return 4 * n_values
 
     def with_columns(self, columns: Columns) -> BlockSource:
-        """With more columns behind those read anyway."""
+        """A source that reads more columns, behind those of this source."""
         own = () if self.columns is None else self.columns
         return replace(self, columns=np.concatenate((own, columns)))

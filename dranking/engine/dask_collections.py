@@ -1,4 +1,4 @@
-"""Data as users have it, Dask collections included, made a data set; and back to Dask."""
+"""The arguments of `fit` as a data set, Dask collections included; data sets as collections."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dranking.errors import DataError, UsageError
 
 
 def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None) -> Dataset:
-    """The data set that the arguments of an estimator's `fit` describe.
+    """Make a data set of the arguments of an estimator's `fit`.
 
-    Dask collections are computed once; then their partitions are taken over one by one, and each
-    is given up before the next: of dense arrays there are never two copies.
+    Dask collections are computed once. Their partitions then come to this process one by one, and
+    each is released before the next comes, so there are never two copies of a dense array.
 
     Parameters
     ----------
     X
-        A `Dataset` (then the rest is None); features in memory in any form `from_arrays` takes; a
-        dask array with `y` and `qid`; or a dask DataFrame with columns `qid` and `relevance`
-        (and, if there, `docid` and `weight`), all others features.
+        A `Dataset` (`y`, `qid` and `query_weights` must then be None); features in any form that
+        `from_arrays` takes; a dask array of features; or a dask DataFrame with columns `qid` and
+        `relevance`, optional columns `docid` and `weight`, and features in all other columns.
     y, qid, query_weights
         As in `dranking.from_arrays`.
 
@@ -40,7 +40,7 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
     UsageError
         If a data set comes with `y` or `qid`, or arrays without `qid`.
     DataError
-        If the data is wrong.
+        If the data has a flaw that `dranking.from_arrays` refuses.
     """
     from dranking.data.tables.in_memory import from_arrays, from_table
 
@@ -57,14 +57,14 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
 
 
 def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
-    """A data set as dask arrays, a chunk per block, read when they are computed.
+    """A data set as dask arrays with one chunk per block; computing a chunk reads its block.
 
     Returns
     -------
     X
-        (n_documents, n_features) float32; of sparse data, chunks are `csr_array`.
+        (n_documents, n_features) float32; the chunks of sparse data are `csr_array`.
     y
-        (n_documents,) float64 relevance; NaN is unlabelled.
+        (n_documents,) float64 relevance; NaN means unlabelled.
     qid
         (n_documents,) query ids, int64 or object.
     """
@@ -77,7 +77,7 @@ def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
     parts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     for index, info in enumerate(dataset.blocks):
         block = _delayed_block(dataset, index)
-        # Of sparse features the parts cannot be read alone, so that one reading serves all three.
+        # Sparse blocks cannot be read without their features: one read then serves all three.
         labels = block if dataset.is_sparse else _delayed_block(dataset, index, no_columns)
         n = info.n_documents
         features = delayed(_features)(block)
@@ -90,12 +90,12 @@ def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
 
 
 def to_dask_dataframe(dataset: Dataset) -> Any:
-    """A data set as a dask DataFrame, a partition per block, read when it is computed.
+    """A data set as a dask DataFrame with one partition per block; computing it reads the block.
 
     Returns
     -------
-    Columns `qid`, `docid` where the data has ids, `relevance`, `weight`, then the features by
-    name as float32.
+    Columns `qid`, `docid` if the data has document ids, `relevance` and `weight`, then a float32
+    column for each feature, under the feature's name.
     """
     import dask.dataframe as dd
     from dask import delayed
@@ -111,7 +111,7 @@ def to_dask_dataframe(dataset: Dataset) -> Any:
 
 
 def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | None = None) -> Any:
-    """A block that the task itself reads; or holds, where it is in memory: it alone, not all."""
+    """A delayed block: the task reads the block, or holds this one block of data in memory."""
     from dask import delayed
 
     if dataset.in_memory:
@@ -120,7 +120,7 @@ def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | Non
 
 
 def _has_doc_ids(dataset: Dataset) -> bool:
-    """Whether some block has ids of documents: not all need to."""
+    """Whether any block has document ids; blocks without ids may be among them."""
     no_columns = np.empty(0, dtype=np.intp)
     blocks = (dataset.block(b, no_columns) for b in range(dataset.n_blocks))
     return any(block.doc_ids is not None for block in blocks)
@@ -141,7 +141,7 @@ def _is_dense_dask_array(X: Any) -> bool:
 
 
 def _as_float32_array(X: Any, qid: Any) -> NDArray[np.float32]:
-    """A dask array of numbers; `qid` is for the message where one is not a float32."""
+    """Values of a dask array of numbers; errors name the query by `qid`."""
     from dask import delayed
 
     parts = _persisted(X.rechunk({1: -1}).to_delayed().ravel())
@@ -162,7 +162,7 @@ def _as_float32_array(X: Any, qid: Any) -> NDArray[np.float32]:
 
 
 def _as_table(frame: Any) -> pa.Table:
-    """A dask DataFrame as one table."""
+    """A dask DataFrame as one Arrow table."""
     parts = _taken(_persisted(frame.to_delayed()))
     try:
         tables = [
@@ -171,19 +171,19 @@ def _as_table(frame: Any) -> pa.Table:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
-            f"the dask DataFrame has columns of one name, or one that mixes types ({error})."
+            f"two columns of the dask DataFrame have one name, or a column mixes types ({error})."
         ) from error
 
 
 def _persisted(parts: Any) -> list[Any]:
-    """Delayed values computed together, so that what they share is computed once."""
+    """Compute delayed values together, so that tasks which they share run once."""
     from dask import persist
 
     return list(persist(*parts, traverse=False))
 
 
 def _taken(parts: list[Any]) -> Iterator[Any]:
-    """Results of delayed values in order, each given up here when it is taken."""
+    """Yield the results of delayed values in order; release each value as it is taken."""
     parts.reverse()
     while parts:
         yield _computed(parts.pop())
@@ -194,7 +194,7 @@ def _computed(value: Any) -> Any:
 
 
 def _all_computed(values: list[Any]) -> Any:
-    """Dask collections computed: on a cluster with the deadlines of its executor."""
+    """Compute Dask collections; on a cluster, the deadlines of `DaskExecutor.gather` hold."""
     from dask import compute
 
     executor = get_executor()

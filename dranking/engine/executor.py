@@ -1,7 +1,7 @@
-"""Where tasks run: threads of this process, or the workers of a Dask cluster.
+"""Executors run tasks: threads of this process, or the workers of a Dask cluster.
 
-Both have the `submit` / `gather` shape of `concurrent.futures`. Futures are accepted as arguments;
-large data travels between tasks as futures, never through the driver.
+Both have the `submit` and `gather` of `concurrent.futures` and accept futures as arguments. Large
+data goes from task to task as a future, never through the driver.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future
 
 
 class Executor(Protocol):
-    """What the engine asks of an executor.
+    """The methods that the engine calls.
 
     Attributes
     ----------
     n_slots
-        Tasks that can run at the same time.
+        Number of tasks that can run at the same time.
     in_process
-        Whether tasks share this process's memory, and so may change in place what they alone use.
+        Whether tasks share the memory of this process. A task may then change an argument in place
+        if no other task uses that argument.
     memory_limit
-        Bytes that a job may take, or None: then it is most of what is there.
+        Bytes of memory that a job may take; None means most of the available memory.
     """
 
     n_slots: int
@@ -40,31 +41,28 @@ class Executor(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that a job may take."""
+        """Bytes of memory that a job may take."""
         ...
 
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Task:
-        """Start `function(*args)`, futures among the arguments replaced by their results.
+        """Start `function(*args)`, with the results of those arguments that are futures.
 
-        `slot`, below `n_slots`, keeps tasks together: those of one slot share a memory as long as
-        nothing is lost. None leaves the place to the executor.
+        Tasks with the same `slot`, from 0 to `n_slots` - 1, run in one process as long as no worker
+        is lost. None leaves the place to the executor.
         """
         ...
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
         """Wait for tasks and return their results in order.
 
-        The first error found is raised. Then the other tasks are given up, see `cancel`.
+        After an error, the other tasks are cancelled and the error is raised.
         """
         ...
 
     def cancel(self, tasks: Sequence[Task]) -> None:
-        """Give up on tasks, and on the tasks that they wait for.
-
-        None of them is started any more.
-        """
+        """Cancel tasks and the tasks that they wait for: none of them starts any more."""
         ...
 
 
@@ -81,7 +79,7 @@ class ThreadExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """The limit, or most of what this machine has available now."""
+        """`memory_limit`, or most of the memory that this machine has available now."""
         if self.memory_limit is not None:
             return self.memory_limit
         return int(MEMORY_SHARE * available_memory())
@@ -89,13 +87,13 @@ class ThreadExecutor:
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Task:
-        """Start a task. The queue is first in, first out: what it waits for has started before."""
+        """Queue a task. Tasks start in this order, so the inputs of a task have started before."""
         task = self._pool.submit(_run_resolved, function, args)
         self._dependencies.add(task, [arg for arg in args if isinstance(arg, Future)])
         return task
 
     def gather(self, tasks: Sequence[Task]) -> list[Any]:
-        """Wait for tasks and return their results in order; after an error none is running."""
+        """Wait for tasks and return their results in order; after an error no task is running."""
         try:
             return [task.result() for task in tasks]
         except BaseException:
@@ -103,11 +101,11 @@ class ThreadExecutor:
             raise
 
     def cancel(self, tasks: Sequence[Task]) -> None:
-        """Give up on tasks and on those that they wait for; returns when none is running."""
+        """Cancel tasks and the tasks that they wait for; return when none of them is running."""
         wait([task for task in self._dependencies.unfinished(tasks) if not task.cancel()])
 
     def close(self) -> None:
-        """Give up on all tasks and stop the threads."""
+        """Cancel all tasks and stop the threads."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -121,15 +119,15 @@ def get_executor(executor: Executor | Literal["threads"] | object | None = None)
     Parameters
     ----------
     executor
-        An executor, a `distributed.Client`, or "threads". None means the current Dask client if
-        there is one in this process, else threads.
+        An executor, a `distributed.Client`, or "threads". None means the current Dask client of
+        this process, or threads if there is none.
 
     Raises
     ------
     UsageError
-        If it is none of these.
+        If `executor` is something else, or an asynchronous client.
     TryAgainError
-        If the client is closed or its cluster has no workers.
+        If the client is closed, or its cluster has no workers.
     """
     if executor is None:
         executor = _current_client() or "threads"

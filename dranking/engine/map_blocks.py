@@ -1,4 +1,4 @@
-"""One pass over a data set, block by block, results in order and memory bounded."""
+"""One pass over a data set, block by block: results come in order, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def map_blocks(
 ) -> Iterator[Any]:
     """Run `function(block, *args)` on every block and yield the results in block order.
 
-    At most two blocks per slot are read or waiting at any time. When the iterator ends, also by an
-    error or because it is closed, none of its tasks is left.
+    At most two blocks per slot are in memory at any time. Once the iterator has ended, after the
+    last block, by an error or because the caller closed it, none of its tasks runs any more.
 
     Parameters
     ----------
     function
-        Takes a `QueryBlock`.
+        Called with a `QueryBlock` and `args`.
     columns
-        Which features to read; all if None.
+        Features to read; None means all.
     name
-        What the task does, for progress and dashboards.
+        Name of the tasks on dashboards.
     """
     running: deque[Task] = deque()
     try:
@@ -49,7 +49,7 @@ def map_blocks(
                 running.append(executor.submit(_read_and_run, *arguments, name=name))
         while running:
             yield executor.gather([running.popleft()])[0]
-    finally:  # after an error, or where the results are not wanted any more
+    finally:  # also after an error, and when the caller closes the iterator
         executor.cancel(running)
 
 

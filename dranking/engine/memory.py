@@ -1,4 +1,4 @@
-"""Sizes of memory: what there is, and how users write and read them."""
+"""Memory: how much is available, giving freed memory back, and sizes as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import psutil
 from dranking.errors import UsageError
 
 MEMORY_SHARE = 0.7
-"""Of the memory that is there; the rest is for the process itself and what passes through."""
+"""Share of the memory that jobs may take; the rest is for the process and for messages."""
 
 
 def available_memory() -> int:
-    """Bytes that this machine has available now."""
+    """Bytes of memory that this machine has available now."""
     return int(psutil.virtual_memory().available)
 
 
 def release_memory() -> None:
-    """Give memory that was freed, and kept for reuse, back to the system, where that can be."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # glibc alone has malloc_trim
+    """Give freed memory that the allocator keeps back to the system; only glibc can do so."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -37,11 +37,11 @@ def parse_memory(limit: int | str) -> int:
     Raises
     ------
     UsageError
-        If it is no size above 0.
+        If the limit is not a size above 0.
     """
     from dask.utils import parse_bytes
 
-    bare_unit = isinstance(limit, str) and not any(map(str.isdigit, limit))  # dask's 1 of it
+    bare_unit = isinstance(limit, str) and not any(map(str.isdigit, limit))  # 1 to Dask
     try:
         n_bytes = 0 if bare_unit else int(parse_bytes(limit))
     except (ValueError, TypeError, AttributeError, OverflowError):

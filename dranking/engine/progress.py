@@ -1,4 +1,4 @@
-"""Progress of long jobs: algorithms report facts, whoever started the job shows them."""
+"""Progress of long jobs: algorithms report facts, and the caller decides how to show them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REPORTER: ContextVar[Reporter | None] = ContextVar("dranking_progress", default
 
 @contextmanager
 def reporting(reporter: Reporter) -> Iterator[None]:
-    """Send the progress of what runs inside to `reporter(stage, done, total, facts)`."""
+    """Pass every report made inside the context to `reporter(stage, done, total, facts)`."""
     token = _REPORTER.set(reporter)
     try:
         yield
@@ -23,7 +23,7 @@ def reporting(reporter: Reporter) -> Iterator[None]:
 
 
 def report(stage: str, done: int, total: int | None, **facts: Any) -> None:
-    """Say that `done` of `total` steps of a stage are behind us (total None: not known)."""
+    """Report that `done` of `total` steps of a stage are done; total None means unknown."""
     reporter = _REPORTER.get()
     if reporter is not None:
         reporter(stage, done, total, facts)

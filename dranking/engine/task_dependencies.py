@@ -1,4 +1,4 @@
-"""Which tasks wait for which, so that giving up on some leaves nothing of theirs running."""
+"""Which tasks wait for which: giving up a task includes the tasks that it waits for."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from weakref import WeakKeyDictionary, ref
 
 
 class TaskDependencies:
-    """The inputs of the tasks of one executor; keeps none of them alive."""
+    """The input tasks of every task of an executor; holds weak references only."""
 
     def __init__(self) -> None:
         self._inputs: WeakKeyDictionary[Any, list[ref[Any]]] = WeakKeyDictionary()
 
     def add(self, task: Any, inputs: Sequence[Any]) -> None:
-        """Note that a task waits for others."""
+        """Note that a task waits for its inputs."""
         if inputs:
             self._inputs[task] = [ref(each) for each in inputs]
 
     def unfinished(self, tasks: Sequence[Any]) -> list[Any]:
-        """Those of the tasks, and of what they wait for however far, that are not done."""
+        """The tasks that are not done, out of the given ones and all that they wait for."""
         found: dict[Any, None] = {}
         left = list(tasks)
         while left:

@@ -1,4 +1,4 @@
-"""How large tiles are: which blocks, and which features, each of them has."""
+"""How a data set is cut into tiles: ranges of blocks, and borders of feature blocks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from dranking.data.store.manifest import FEATURES_PER_CHUNK
 
 MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2
-"""At least, so that workers that join get some."""
+"""The least number of tiles per slot: workers that join later then find tiles to take."""
 
 UNEVEN = 1.1
-"""What the busiest slot may have, over its share."""
+"""The most blocks that the busiest slot may have, over an even share."""
 
 
 def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
-    """Block ranges of the tiles: as large as they may be, for every round takes a task for each."""
+    """Ranges [start, end) of the blocks of each tile.
+
+    Tiles are 2^j blocks with the largest j that keeps tiles below `MAX_TILE_BYTES`, leaves
+    `TILES_PER_SLOT` tiles to each slot, and spreads the blocks evenly: every operation costs a task
+    for every tile.
+    """
     n_blocks = dataset.n_blocks
     largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
     share = n_blocks * n_feature_blocks / n_slots
@@ -35,14 +40,18 @@ def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> li
 
 
 def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> int:
-    """Blocks that the busiest slot gets, of one or another feature block, in tiles of a size."""
+    """Blocks of the busiest slot if tiles have `size` blocks, summed over feature blocks."""
     n_full, rest = divmod(n_blocks, size)
     n_full *= n_feature_blocks
     return math.ceil(n_full / n_slots) * size + (rest if n_full % n_slots == 0 else 0)
 
 
 def feature_borders(n_features: int, n_feature_blocks: int) -> NDArray[np.intp]:
-    """(n_feature_blocks + 1,) where feature blocks begin: even, between stored chunks if many."""
+    """(n_feature_blocks + 1,) where each feature block begins, and the last one ends.
+
+    Feature blocks are as wide as each other. They begin where a stored chunk of features begins if
+    each has at least two chunks.
+    """
     unit = FEATURES_PER_CHUNK if n_features >= 2 * FEATURES_PER_CHUNK * n_feature_blocks else 1
     even = np.linspace(0, n_features / unit, n_feature_blocks + 1)
     borders = unit * np.round(even).astype(np.intp)

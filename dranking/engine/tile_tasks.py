@@ -1,4 +1,4 @@
-"""What a task of a tile is given, and what it runs on each block of the tile."""
+"""Arguments of the tasks of tiles, and the functions that these tasks run."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """A small argument that is the same for every block."""
+    """A small argument that every block gets."""
 
     value: Any
 
 
 class ByFeature:
-    """An array whose last axis is the features: every tile is sent its own part."""
+    """An array whose last axis is the features. Every tile gets the part of its own features."""
 
     def __init__(self, value: NDArray[Any]) -> None:
         self.value = value
 
 
 class Shared:
-    """What one feature block's tiles computed, for all tiles of the same blocks of queries."""
+    """Results of the tiles of one feature block. All tiles of the same blocks get these results."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
@@ -48,21 +48,27 @@ def given(blocks: list[QueryBlock]) -> list[QueryBlock]:
 
 
 def map_values(function: BlockFunction, *values: Any) -> list[Any]:
-    """Run `function` on the items of each block; a `Literal` is the same for all of them."""
+    """Run `function` once for every block of a tile, on the item of the block out of each value.
+
+    Every block gets the value of a `Literal`.
+    """
     n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
     columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
     return [function(*row) for row in zip(*columns, strict=True)]
 
 
 def without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:
-    """Run `function(block, None, *values)`: the block has all columns."""
+    """Run `function(block, None, *values)`, for blocks that have all columns."""
     return function(block, None, *values)
 
 
 def with_columns(
     function: BlockFunction, n_parts: int, places: Indices, block: QueryBlock, *values: Any
 ) -> Any:
-    """Run `function(block, columns, *values)`, the columns being those of the first values."""
+    """Run `function(block, columns, *values)` with columns out of the first `n_parts` values.
+
+    `places` puts the rows of these values into the order in which the columns were asked for.
+    """
     columns = np.concatenate(values[:n_parts])[places]
     return function(block, columns, *values[n_parts:])
 
@@ -70,14 +76,17 @@ def with_columns(
 def with_columns_read(
     function: BlockFunction, n_columns: int, block: QueryBlock, *values: Any
 ) -> Any:
-    """Run `function(block, columns, *values)`, the columns being read behind the block's own."""
+    """Run `function(block, columns, *values)` with the last `n_columns` columns of the block.
+
+    The columns were read behind those of the block's own feature block.
+    """
     own = block.n_features - n_columns
     columns = np.ascontiguousarray(block.features[:, own:].T)
     return function(block.with_features(block.features[:, :own]), columns, *values)
 
 
 def columns_of(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:
-    """(len(columns), n_documents) some features of a block."""
+    """(len(columns), n_documents) float32 values of some features of a block."""
     return np.ascontiguousarray(block.features[:, columns].T)
 
 

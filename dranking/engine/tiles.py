@@ -1,10 +1,10 @@
-"""A data set spread over an executor, and sums over it that no worker can change.
+"""A data set spread over an executor, and sums over it whose bits do not depend on workers.
 
-A *tile* is an aligned group of 2^j consecutive blocks or, where the features are split too, of one
-*feature block* of them: the unit of scheduling. Sums over blocks combine in one binary tree whose
-leaves are the blocks; a tile is a subtree of it, so the result is the same in every bit for any
-tile size, worker count, placement or order of completion. What is computed feature by feature is
-the same for any number of feature blocks too.
+A *tile* is the unit of scheduling: an aligned group of 2^j consecutive blocks. Where features are
+split too, a tile holds one *feature block* of such a group. Sums over blocks combine in one binary
+tree whose leaves are the blocks. A tile is a subtree, so a sum has the same bits for any tile size,
+number of workers, placement and order of completion. Results that are computed feature by feature
+also have the same bits for any number of feature blocks.
 """
 
 from __future__ import annotations
@@ -42,10 +42,22 @@ from dranking.engine.tree_sum import FAN_IN, join_features, sums_by_tasks, tree_
 
 
 class Tile(NamedTuple):
-    """A part of the data: which it is, of which blocks and which features.
+    """A part of the data.
 
-    `slot` is where its tasks run. With feature blocks it is given: a worker that another tile's
-    columns are on would seem as good to Dask as the one that has the tile. None leaves it to Dask.
+    Attributes
+    ----------
+    number
+        Position of the tile in `Tiles`, feature blocks of the same blocks next to each other.
+    query_range
+        Number of the range of blocks.
+    feature_block
+        Number of the feature block.
+    source
+        Reads the blocks, or the columns of the feature block.
+    slot
+        Where the tasks of the tile run; None leaves the choice to the executor. Tiles of feature
+        blocks have a slot, since Dask would take a worker that holds columns of another tile to be
+        as good as the worker that holds the tile.
     """
 
     number: int
@@ -61,15 +73,15 @@ class Tiles:
     Parameters
     ----------
     dataset
-        Read by the tasks.
+        The data set, whose blocks the tasks read.
     executor
-        Where tasks run.
+        Runs the tasks.
     resident
-        Read a block once and keep it where it was read; else every pass reads it from storage,
-        the next one while this one is worked on. Data in memory is resident anyway.
+        Whether to read a block once and keep it where it was read. Otherwise every pass reads the
+        block from storage, while the task works on the block before. Data in memory is always
+        resident.
     n_feature_blocks
-        Into how many feature blocks dense features are split, at most as many as there are
-        features.
+        Number of feature blocks into which dense features are split, at most `n_features`.
 
     Attributes
     ----------
@@ -78,9 +90,9 @@ class Tiles:
     borders
         (n_feature_blocks + 1,) where each feature block begins, and the last one ends.
     traffic
-        What tiles and the driver sent each other so far, by the name of the task or sum.
+        Messages between tiles and the driver so far, by the name of the task or sum.
     bytes_read
-        From storage so far, decoded.
+        Decoded bytes read from storage so far.
     """
 
     def __init__(
@@ -106,17 +118,17 @@ class Tiles:
 
     @property
     def n_tiles(self) -> int:
-        """How many tiles there are."""
+        """Number of tiles."""
         return len(self._tiles)
 
     @property
     def n_feature_blocks(self) -> int:
-        """Into how many parts the features are split."""
+        """Number of parts into which the features are split."""
         return len(self.borders) - 1
 
     @property
     def moved(self) -> dict[str, int]:
-        """Bytes read from storage, and sent for all purposes, so far: facts of progress."""
+        """Bytes read from storage and bytes sent so far, as facts for progress reports."""
         sent = sum(each.n_bytes for each in self.traffic.values())
         return {"bytes_read": self.bytes_read, "bytes_sent": sent}
 
@@ -125,12 +137,12 @@ class Tiles:
         if self.n_feature_blocks > 1:
             columns = np.arange(*self.borders[feature_block : feature_block + 2])
             n_tiles = len(self._ranges) * self.n_feature_blocks
-            slot = number * self.executor.n_slots // n_tiles  # those of the same queries together
+            slot = number * self.executor.n_slots // n_tiles  # same queries, same slot
         source = BlockSource(self.dataset, *self._ranges[query_range], columns)
         return Tile(number, query_range, feature_block, source, slot)
 
     def _load(self, tile: Tile) -> Task:
-        """Read a tile where it will stay: from storage, or from the blocks of this process."""
+        """Start the task that holds a tile: it reads the blocks, or the driver sends them."""
         source = tile.source
         self._count_read([source])
         if self.dataset.in_memory and not self.executor.in_process:
@@ -138,11 +150,11 @@ class Tiles:
         return self.executor.submit(source.load, name="load", slot=tile.slot)
 
     def feature_block_of(self, features: Any) -> Any:
-        """Which feature block holds each of some features."""
+        """The feature block that holds a feature, or (n,) those of n features."""
         return np.searchsorted(self.borders, features, side="right") - 1
 
     def positions(self, features: NDArray[np.int64], feature_block: int) -> NDArray[np.int64]:
-        """Columns of features within a feature block; -1 for those that it does not hold."""
+        """(len(features),) columns within a feature block; -1 for features of other blocks."""
         here = self.feature_block_of(features) == feature_block
         return np.where(here, features - self.borders[feature_block], -1)
 
@@ -154,22 +166,27 @@ class Tiles:
         columns: NDArray[np.int64] | None = None,
         feature_block: int | None = None,
     ) -> list[Task]:
-        """Run `function(block, *values)` on every block; a task per tile lists the results.
+        """Run `function(block, *values)` on every block.
 
         Parameters
         ----------
         function
-            Takes a `QueryBlock`, then one argument for each of `values`.
+            Called with a `QueryBlock`, then one argument for each of `values`.
         values
-            What an earlier map returned (each block gets its own item), or a `Literal`, a
-            `ByFeature` or something `Shared`.
+            Each is what an earlier map returned (every block gets its own item), a `Literal`, a
+            `ByFeature` or a `Shared`.
         name
-            What the task does, for progress and dashboards.
+            Name of the tasks in `traffic` and on dashboards.
         columns
-            Features that all tiles of a block need. With it, `function` takes these behind the
-            block, (len(columns), n_documents) float32; None where every tile has all features.
+            Features that all tiles of a block need. If given, `function` gets the values of these
+            features behind the block, (len(columns), n_documents) float32, or None where every
+            tile has all features.
         feature_block
-            Run on the tiles of this feature block alone; None means all.
+            Run on the tiles of this feature block only; None means all tiles.
+
+        Returns
+        -------
+        A task for every tile, whose result lists the results of the tile's blocks.
         """
         if columns is None:
             return self._map(function, [self._data, *values], name, feature_block)
@@ -192,27 +209,34 @@ class Tiles:
         name: str,
         feature_block: int | None = None,
     ) -> list[Task]:
-        """Run `function(*values)` for every block, without its data; like `map_blocks`."""
+        """Like `map_blocks`, but run `function(*values)`, without the data of the block."""
         return self._map(function, values, name, feature_block)
 
     def share(self, tasks: Sequence[Task], numbers_per_query: int, name: str) -> Shared:
-        """Send what the tiles of one feature block computed to all tiles of the same blocks.
+        """Send results of the tiles of one feature block to all tiles of the same blocks.
 
         Parameters
         ----------
         tasks
-            What a map over one feature block returned.
+            The tasks that a map over one feature block returned.
         numbers_per_query
-            How many float64 numbers that is for each query.
+            Number of float64 values in the results, for each query.
         name
-            What is sent. Counted as "shared-" and this in `traffic`, as sums are as "sum-" and
-            their name.
+            `traffic` counts the messages under "shared-" and this name (sums: "sum-" and a name).
         """
         self._count_shared(f"shared-{name}", 8 * numbers_per_query * self.dataset.n_queries)
         return Shared(tasks)
 
     def _share_columns(self, columns: NDArray[np.int64]) -> tuple[list[Shared], NDArray[np.intp]]:
-        """Features from the tiles that hold them, and in which order these come."""
+        """Collect features from the tiles that hold them.
+
+        Returns
+        -------
+        parts
+            For every feature block that holds some of the features, their values.
+        order
+            (len(columns),) positions in `columns` of the features in `parts`, taken together.
+        """
         parts, order = [], []
         owners = self.feature_block_of(columns)
         for owner in np.unique(owners).tolist():
@@ -225,17 +249,17 @@ class Tiles:
         return parts, np.concatenate(order)
 
     def sum(self, tiles: Sequence[Task], function: BlockFunction, name: str) -> Any:
-        """Sum `function(value)` over all blocks in the fixed tree and wait for it.
+        """Sum `function(value)` over all blocks in the fixed tree, and wait for the sum.
 
         Parameters
         ----------
         tiles
-            What a map returned.
+            The tasks that a map returned.
         function
-            From the value of a block to a small array whose last axis is the features, a number,
-            or a tuple of them summed one by one.
+            Makes of the value of a block a small array whose last axis is the features, a number,
+            or a tuple of such arrays and numbers, which are summed one by one.
         """
-        if self.executor.in_process:  # a task takes longer than such a sum
+        if self.executor.in_process:  # a task would take longer than the sum
             parts = [
                 tree_sum(function(value) for tile in column for value in tile)
                 for column in self._by_feature_block(self.executor.gather(tiles))
@@ -247,10 +271,10 @@ class Tiles:
         )
 
     def sum_blocks(self, function: BlockFunction, *values: Any, name: str) -> Any:
-        """Sum `function(block, *values)` over all blocks, one pass; like `sum` of `map_blocks`.
+        """Sum `function(block, *values)` over all blocks in one pass, in the same tree as `sum`.
 
-        What single blocks give is not kept, so it may be large. `values` are the same for all
-        blocks; pass large ones as tasks.
+        The results of single blocks are not kept, and so may be large. All blocks get the same
+        `values`; pass large values as tasks.
         """
         self._count_read(self._data)
         tasks = [
@@ -260,9 +284,9 @@ class Tiles:
         return self._combine(tasks, name)
 
     def _combine(self, partials: list[Task], name: str) -> Any:
-        """Sum what the tiles of each feature block gave, and join the feature blocks.
+        """Sum the partial sums of tiles for each feature block, and join the feature blocks.
 
-        The last sum is the driver's, unless it is large.
+        The driver does the last additions, unless the sums are large.
         """
         columns = self._by_feature_block(partials)
         for _ in sums_by_tasks(len(self._ranges), self.dataset.n_features):
@@ -273,12 +297,12 @@ class Tiles:
         return self._joined(sums, name)
 
     def _by_feature_block(self, tiles: Sequence[Any]) -> list[Sequence[Any]]:
-        """What is there for every tile, or for those of one feature block, by feature block."""
+        """Group items of all tiles, or of the tiles of one feature block, by feature block."""
         width = len(tiles) // len(self._ranges)
         return [tiles[c::width] for c in range(width)]
 
     def _joined(self, parts: Sequence[Any], name: str) -> Any:
-        """Join the sums of all feature blocks; every tile sent what is as large as its sum."""
+        """Join the sums of all feature blocks, and count a message as large from every tile."""
         n_ranges = len(self._ranges)
         self._count(f"sum-{name}", len(parts) * n_ranges, n_bytes_of(tuple(parts)) * n_ranges)
         return join_features(parts)
@@ -290,7 +314,7 @@ class Tiles:
         ]
 
     def gather(self, tiles: Sequence[Task]) -> list[Any]:
-        """The values of all blocks, in order."""
+        """Wait for tasks of tiles and return the values of all blocks in order."""
         return [value for tile in self.executor.gather(tiles) for value in tile]
 
     def _map(
@@ -321,12 +345,12 @@ class Tiles:
         return value[tile.number]
 
     def _count_read(self, given: Sequence[Any]) -> None:
-        """Count what tasks read from storage, by what they are given."""
+        """Count the bytes that tasks with these arguments read from storage."""
         if not self.dataset.in_memory:
             self.bytes_read += sum(v.n_bytes for v in given if isinstance(v, BlockSource))
 
     def _count_shared(self, name: str, n_bytes: int) -> None:
-        """Count what goes from one feature block to all others."""
+        """Count bytes that one feature block sends to each of the others."""
         n_others = self.n_feature_blocks - 1
         self._count(name, n_others * len(self._ranges), n_others * n_bytes)
 

@@ -1,4 +1,4 @@
-"""What tiles and the driver send each other, counted."""
+"""Counts of the messages between tiles and the driver, and of their bytes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from scipy.sparse import issparse
 
 
 class Traffic(NamedTuple):
-    """What was sent for one purpose; counted also where tasks share this process's memory.
+    """Messages sent for one purpose. Tasks that share the memory of this process count too.
 
     Attributes
     ----------
     n_operations
-        Rounds of messages: maps, broadcasts or sums over all tiles.
+        Maps, broadcasts or sums over all tiles.
     n_messages
-        From the driver to a tile or back, or from one tile to another.
+        Messages from the driver to a tile or back, or from one tile to another.
     n_bytes
-        Of the arrays and numbers in them.
+        Bytes of the arrays and numbers in the messages.
     """
 
     n_operations: int = 0
@@ -27,12 +27,12 @@ class Traffic(NamedTuple):
     n_bytes: int = 0
 
     def plus(self, n_messages: int, n_bytes: int) -> Traffic:
-        """With one operation more."""
+        """These counts and one more operation."""
         return Traffic(self.n_operations + 1, self.n_messages + n_messages, self.n_bytes + n_bytes)
 
 
 def n_bytes_of(value: Any) -> int:
-    """Bytes of the arrays and numbers in a value that is sent."""
+    """Bytes of the arrays and numbers in a value, however nested."""
     if isinstance(value, tuple | list):
         return sum(map(n_bytes_of, value))
     if isinstance(value, dict):

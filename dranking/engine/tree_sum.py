@@ -1,4 +1,4 @@
-"""Sums in one binary tree over blocks, whatever was summed where."""
+"""Sums in one binary tree over blocks: the same additions wherever the parts are summed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 FAN_IN = 16
-"""Partial sums that a single task combines: four levels of the tree."""
+"""Partial sums that one task adds up: four levels of the tree."""
 
 WIDE = 2**14
-"""Features from which on sums are so large (megabytes for some rows of them) that the driver takes
-one alone; a task takes longer than to add smaller ones."""
+"""From this number of features on, sums are so large (megabytes for some rows) that the driver
+receives only one, and tasks do all additions. Below, a task takes longer than the additions."""
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
     """Sum arrays, or tuples of arrays, in a binary tree over their positions.
 
-    Neighbours are added as soon as both are there, so few partial sums are held at a time.
+    Two neighbours are added as soon as both are there, so at most one partial sum of each height is
+    in memory.
     """
-    waiting: list[tuple[int, Any]] = []  # complete subtrees, the larger first, with their height
+    waiting: list[tuple[int, Any]] = []  # (height, sum) of complete subtrees, largest first
     for value in values:
         height = 0
         while waiting and waiting[-1][0] == height:
@@ -43,9 +44,9 @@ def _add(left: Any, right: Any) -> Any:
 
 
 def join_features(parts: Sequence[Any]) -> Any:
-    """What the feature blocks of a sum give as one: arrays side by side along their last axis.
+    """Join the sums of all feature blocks: arrays along their last axis, tuples item by item.
 
-    Tuples are joined one by one. Numbers are of queries alone, and so the same in every part.
+    A number belongs to queries, not to features. It is the same in every part, and returned once.
     """
     first = parts[0]
     if len(parts) == 1:
@@ -56,7 +57,7 @@ def join_features(parts: Sequence[Any]) -> Any:
 
 
 def sums_by_tasks(n_partials: int, n_features: int) -> list[int]:
-    """How many tasks combine partial sums, level by level; the driver adds up what they leave."""
+    """Number of tasks that add up partial sums, for each level; the driver adds up the rest."""
     n_left, n_tasks = 1 if n_features >= WIDE else FAN_IN, []
     while n_partials > n_left:
         n_partials = ceil(n_partials / FAN_IN)

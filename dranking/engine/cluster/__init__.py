@@ -1,1 +1,26 @@
-"""Dask clusters: connecting, waiting, deploying."""
+"""Dask clusters: starting, connecting, running tasks, and what to do when parts of them fail.
+
+`open_executor.open_executor` goes from the option ``--scheduler`` to an executor: it loads and runs
+a file with `make_cluster` (`make_cluster`), or finds the address of a scheduler
+(`scheduler_address`), connects a client (`connect`), and yields a `dask_executor.DaskExecutor`.
+
+`DaskExecutor.submit` puts a task into a queue. The tasks of the queue go to the scheduler as one
+graph before the next wait, because a message takes the scheduler longer than a task. A task runs
+where its arguments are; a slot names the worker on which it runs as long as that worker is there.
+
+`DaskExecutor.gather` waits for results, however long the tasks take, as long as there is progress.
+Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, several times within
+``dranking.worker-seconds``:
+
+- Dask itself notices a worker process that died. The nanny of the worker starts a new process, and
+  Dask computes again what the worker held.
+- The supervisor takes a worker off the scheduler that has neither answered nor worked, or whose
+  memory has been full, for ``dranking.worker-seconds``. Everything else is as if the worker had
+  died.
+- Dask gives up a task on which several workers died; `DaskExecutor` runs the task again until
+  ``dranking.lost-workers`` workers have died of it, or four if they died for lack of memory.
+- Where the scheduler does not answer, no worker is left, or no task finishes, the wait ends with
+  `TryAgainError` (exit code 75). The checkpoints of long trainings then serve the next run.
+
+`deadlines` lists all deadlines with their settings and defaults.
+"""
