@@ -1,4 +1,4 @@
-"""Which point of a grid of lambdas and sizes is chosen."""
+"""Choice of one point of a grid of settings and numbers of features."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dranking.tuning.settings import Setting
 Rule: TypeAlias = Literal["best", "one-standard-error"]
 
 ROUNDING = 1e-12
-"""Scores closer than this are equal: their sums over queries differ in rounding alone."""
+"""Scores at most this far apart are equal: sums over queries differ in rounding."""
 
 
 class GridPoint(Setting):
-    """What validation says of one model, beside its setting.
+    """The setting of one model and its result on validation data.
 
     Attributes
     ----------
     n_features
-        Features of the model.
+        Number of features of the model.
     score
         Mean of the measure over the validation queries; NaN if the training diverged.
     standard_error
-        Standard error of that mean; NaN for a single query.
+        Standard error of the mean; NaN for a single query.
     """
 
     n_features: int
@@ -44,15 +44,15 @@ def choose(
     Parameters
     ----------
     grid
-        At least one point with a score; one that is NaN is worse than all others.
+        Points, at least one of them with a score; a point whose score is NaN is never chosen.
     rule
         ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features,
-        then to the first of them.
+        then to the first point.
         ``one-standard-error`` takes the fewest features with which some lambda scores within one
-        standard error of the best; of these lambdas the best one, ties to the smallest.
+        standard error of the best score; of these lambdas the best, ties to the smallest.
     feature_penalty
-        What a feature must be worth: that times the number of features makes a score worse, before
-        the rule looks at it.
+        Price of one feature in units of the score: before the rule applies, a score gets worse by
+        the penalty times the number of features.
     higher_is_better
         Whether a larger score is an improvement.
 

@@ -1,4 +1,4 @@
-"""Figures of a search: validation score against the number of features, or against lambda."""
+"""Figures of a search: validation score against the number of features or against lambda."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dranking.errors import UsageError
 from dranking.files.commit import AnyPath, atomic_path, check_output_file
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult
-from dranking.tuning.settings import others_text, setting_text
+from dranking.tuning.settings import other_parameters_text, setting_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Lines: TypeAlias = dict[str, list[tuple[float, float]]]
 
 LEGEND_INSIDE = 6
-"""More lines than this have their legend beside the axes."""
+"""Most lines of a figure with the legend inside the axes."""
 
 LABELS = {
     "map": "MAP",
@@ -36,24 +36,24 @@ LABELS = {
 def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = "") -> Figure:
     """Draw the validation score against the number of features, one line per lambda.
 
-    Where there is only one number of features, lambda is drawn along the axis instead, with a line
-    for each combination of the other values tried (of `lcra`: mu and eta0); a line has a gap where
-    the training diverged. The Figure belongs to no window and no global state; save it with
-    `save_figure`.
+    With a single number of features, the horizontal axis is lambda instead, and the figure has one
+    line for each combination of the other tried values (for `lcra`: mu and eta0). A line has a gap
+    where the training diverged. The Figure belongs to no window and no global state; `save_figure`
+    writes it.
 
     Parameters
     ----------
     results
-        What `tune` returned. Several results over the same grid, such as those of cross-validation
-        folds with fixed borders, are averaged point by point. The point chosen is marked where
-        there is one result.
+        Results of `tune`. Several results over one grid, such as the results of cross-validation
+        folds with fixed borders, are averaged point by point. The chosen point of a single result
+        is marked.
     title
-        Above the axes; none if empty.
+        Title above the axes.
 
     Raises
     ------
     UsageError
-        If the results are of different grids or measures, or there is none.
+        If the results have different grids or measures, or `results` is empty.
     """
     from matplotlib.figure import Figure
 
@@ -78,7 +78,7 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
 
 
 def save_figure(figure: Figure, path: AnyPath, *, overwrite: bool = False) -> None:
-    """Write a figure, whole or not at all, in the format that the ending of its name says.
+    """Write a figure, whole or not at all, in the format of the file name's ending.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def save_figure(figure: Figure, path: AnyPath, *, overwrite: bool = False) -> No
 
 
 def check_figure(path: AnyPath, overwrite: bool = False) -> str:
-    """The format that the ending of a figure's name says; refuses, before any work, as it would."""
+    """The format of a figure's file name; raises the errors of `save_figure`, before any work."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     form = Path(path).suffix[1:].lower()
@@ -106,7 +106,7 @@ def check_figure(path: AnyPath, overwrite: bool = False) -> str:
 
 
 def measure_label(measure: str) -> str:
-    """How a figure spells a measure.
+    """Spelling of a measure in figures.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def measure_label(measure: str) -> str:
 
 
 def lambda_label(value: float) -> str:
-    """Lambda as a figure spells it: powers of two as such.
+    """Spelling of lambda in figures: a power of two as a power.
 
     Examples
     --------
@@ -130,13 +130,13 @@ def lambda_label(value: float) -> str:
 
 
 def _mean_points(results: Sequence[TuningResult]) -> tuple[list[GridPoint], str]:
-    """The grid with the mean of the scores of the results, and their measure."""
+    """The grid with the mean scores of the results, and the measure."""
     if not results:
         raise UsageError("there is no tuning result to draw.")
     kinds = {(_keys(result.grid), result.measure, result.convention) for result in results}
     if len(kinds) > 1:
         raise UsageError(
-            "the tuning results differ in grid, measure or convention; draw them one by one."
+            "the tuning results differ in grid, measure or convention; draw each result alone."
         )
     points = []
     for of_each in zip(*(result.grid for result in results), strict=True):
@@ -164,7 +164,7 @@ def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
 def _draw_against_lambda(axes: Any, points: Sequence[GridPoint]) -> None:
     lines: Lines = defaultdict(list)
     for point in points:
-        lines[others_text(point)].append((point["regularization"], point["score"]))
+        lines[other_parameters_text(point)].append((point["regularization"], point["score"]))
     _draw_lines(axes, lines)
     axes.set_xscale("log", base=2)
     axes.set_xlabel(r"$\lambda$")
@@ -174,7 +174,7 @@ def _draw_lines(axes: Any, lines: Lines, title: str = "") -> None:
     """A line for each label, from dark to light, and a legend if there are labels."""
     from matplotlib import colormaps
 
-    # The ends of viridis are hard to tell from black and from white paper.
+    # The ends of viridis are hard to distinguish from black and from white paper.
     shades = [0.5] if len(lines) == 1 else [i / (len(lines) - 1) for i in range(len(lines))]
     for (label, points), shade in zip(lines.items(), shades, strict=True):
         colour = colormaps["viridis"](0.05 + 0.85 * shade)
@@ -189,7 +189,7 @@ def _draw_lines(axes: Any, lines: Lines, title: str = "") -> None:
 
 
 def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
-    """A ring around the point chosen, and what it is."""
+    """Draw a ring around the chosen point, and write its setting and score as a title."""
     best = result.best
     value, size, score = best["regularization"], best["n_features"], best["score"]
     axes.plot(
@@ -205,6 +205,6 @@ def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
         zorder=5,
     )
     features = "1 feature" if size == 1 else f"{size} features"
-    details = ", ".join(filter(None, (others_text(best), features, f"{score:.4f}")))
+    details = ", ".join(filter(None, (other_parameters_text(best), features, f"{score:.4f}")))
     text = rf"chosen: $\lambda$ = {lambda_label(value)}, {details}"
     axes.set_title(text, loc="right", color="crimson", fontsize="medium")

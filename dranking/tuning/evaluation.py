@@ -1,4 +1,4 @@
-"""How well a model ranks judged data, partition by partition."""
+"""Evaluation of a linear model on a judged data set."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ class Evaluation:
     Attributes
     ----------
     per_query
-        The value of each measure for each query.
+        Value of each measure for each query.
     """
 
     per_query: PerQuery
 
     @cached_property
     def summary(self) -> Summary:
-        """Means over the queries that count, and how many do not."""
+        """Means over the queries that count, and numbers of excluded queries."""
         return self.per_query.summary()
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Mean of each measure; NaN where no query counts for it."""
+        """Mean of each measure; NaN for a measure for which no query counts."""
         return self.summary.metrics
 
     @property
     def n_queries(self) -> int:
-        """All queries of the data set."""
+        """Number of queries of the data set."""
         return self.summary.n_queries
 
     @property
     def n_excluded(self) -> int:
-        """Queries that do not count for at least one of the measures."""
+        """Number of queries that at least one measure excludes."""
         return self.summary.n_excluded
 
     def as_json(self) -> dict[str, Any]:
@@ -68,15 +68,15 @@ def evaluate(
 ) -> Evaluation:
     """Measure how well a model ranks a data set.
 
-    Blocks are scored and measured where they are read, with only the model's columns; what travels
-    is one number per query and measure.
+    Blocks are scored and measured where they are read, with only the model's columns; one number
+    for each query and measure is sent.
 
     Parameters
     ----------
     model
-        Its features are found in the data by name.
+        Model whose features are found in the data by name.
     dataset
-        Judged queries. An unlabelled document counts as one of grade 0.
+        Judged queries. An unlabelled document counts as a document of grade 0.
     measures
         Names, such as ``map`` or ``ndcg@10``; see `dranking.metrics.evaluate.evaluate_queries`.
     convention
@@ -89,7 +89,8 @@ def evaluate(
     UsageError
         If a measure or the convention does not exist.
     DataError
-        If the data has no queries, lacks features, or was scaled otherwise than the model needs.
+        If the data has no queries, lacks features, or its scaling differs from the scaling that
+        the model needs.
     """
     names = [measure.name for measure in get_measures(measures)]
     how = get_convention(convention)

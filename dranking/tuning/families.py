@@ -42,48 +42,49 @@ Fit: TypeAlias = Callable[[Dataset, Setting, Executor], LinearRanker]
 
 
 class Family(NamedTuple):
-    """What a search needs of a kind of model.
+    """The functions of a kind of model that a search calls.
 
     Attributes
     ----------
     paths
-        From data, settings and a largest size to the models to try.
+        From data, settings and a largest number of features to the models to try.
     fit
-        From data, the setting and the size chosen to the final model and its features' indices.
-    left_out_errors
-        From data, lambdas and a largest size to the squared leave-query-out error of every model,
-        summed over queries; None where only refits would tell.
+        From data, the chosen setting and number of features to the final model and the indices of
+        its features.
+    lqo_errors
+        From data, lambdas and a largest number of features to the squared leave-query-out error of
+        every model, summed over queries; None for a kind of model that would need refits.
     """
 
     paths: Callable[[Dataset, Sequence[Setting], int, Executor], list[ModelPath]]
     fit: Callable[[Dataset, Setting, int, Executor], tuple[LinearModel, Sequence[int]]]
-    left_out_errors: Callable[[Dataset, Sequence[float], int, Executor], GridPoints] | None = None
+    lqo_errors: Callable[[Dataset, Sequence[float], int, Executor], GridPoints] | None = None
 
 
 def family_of(
     model: str, parameters: Mapping[str, Any], unlabelled: Dataset | None = None
 ) -> Family:
-    """The kind of model with this name.
+    """The functions of the kind of model with this name.
 
     Parameters
     ----------
     model
         A `ModelName`.
     parameters
-        Further parameters of its estimator, the same in all fits.
+        Further parameters of the estimator, equal in all fits.
     unlabelled
-        Of ``lcra``: data whose pairs the views shall agree on.
+        For ``lcra``: data on whose pairs the views shall agree.
 
     Raises
     ------
     UsageError
-        If there is no such model, or it does not take what is given.
+        If there is no such model, or the model does not take a parameter or unlabelled data.
     """
     if model not in get_args(ModelName):
         known = ", ".join(get_args(ModelName))
         raise UsageError(f"there is no model {model!r} to tune; choose from {known}.")
     if unlabelled is not None and model != "lcra":
-        raise UsageError(f"{model} does not learn from unlabelled data; leave it out.")
+        raise UsageError(f"{model} does not learn from unlabelled data; omit the unlabelled data.")
     _check_parameters(model, parameters)
     if model in FAMILIES:
         return FAMILIES[model]
@@ -95,34 +96,34 @@ def family_of(
 def greedy_paths(
     train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
-    """Greedy selections up to a size, all lambdas in lockstep."""
+    """Greedy selections of up to `size` features, all lambdas in lockstep."""
     rules = SelectionRules(size)
     return _model_paths(select_paths(train, lambdas_of(settings), rules, executor=executor))
 
 
-def leave_query_out_paths(
+def lqo_prediction_sums(
     train: Dataset, lambdas: Sequence[float], size: int, criterion: Criterion, executor: Executor
 ) -> tuple[list[ModelPath], Array]:
-    """Greedy selections, and the sums of `validation_sums` of their leave-query-out predictions."""
+    """Greedy selections, and the (N_SUMS, n_models) sums of their leave-query-out predictions."""
     found = select_paths(
         train,
         lambdas,
         SelectionRules(size),
-        measure=partial(held_out_sums, criterion),
+        measure=partial(prediction_sums, criterion),
         executor=executor,
     )
     return _model_paths(found), np.concatenate([path.measured for path in found.paths], axis=1)
 
 
-def held_out_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:
-    """(N_SUMS, n_models) sums over the queries of a block, of (n_models, n_documents) scores."""
+def prediction_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:
+    """(N_SUMS, n_models) sums over the queries of a block with (n_models, n_documents) scores."""
     return np.stack([score_sums(block, row, criterion) for row in scores], axis=1)
 
 
 def fit_greedy(
     train: Dataset, setting: Setting, size: int, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
-    """Greedy RankRLS with the values chosen."""
+    """Greedy RankRLS with the chosen setting and number of features."""
     ranker = GreedyRankRLS(n_features=size, regularization=setting["regularization"])
     ranker.fit(train, executor=executor)
     return ranker.to_model(), ranker.selected_
@@ -131,7 +132,7 @@ def fit_greedy(
 def greedy_errors(
     train: Dataset, lambdas: Sequence[float], size: int, executor: Executor
 ) -> GridPoints:
-    """Squared leave-query-out errors of greedy selections up to a size."""
+    """Squared leave-query-out errors of greedy selections of up to `size` features."""
     found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
     return [
         _error_point(path.regularization, k, error)
@@ -156,7 +157,7 @@ def rankrls_errors(
 def rankrls_paths(
     train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
-    """RankRLS on all features, one model for each lambda, from one pass over the data."""
+    """RankRLS on all features: one model for each lambda, from one pass over the data."""
     normal = normal_equations_of(train, "auto", executor)
     everything = np.arange(size, dtype=np.intp)
     return [
@@ -168,7 +169,7 @@ def rankrls_paths(
 def refitted_paths(
     fit: Fit, train: Dataset, settings: Sequence[Setting], size: int, executor: Executor
 ) -> list[ModelPath]:
-    """A ranker on all features, fitted for each setting; its weights are NaN where it diverges."""
+    """A ranker on all features, fitted for each setting; weights are NaN if training diverges."""
     everything = np.arange(size, dtype=np.intp)
     paths = []
     for setting in settings:
@@ -184,7 +185,7 @@ def refitted_paths(
 def fit_on_all_features(
     fit: Fit, train: Dataset, setting: Setting, size: int, executor: Executor
 ) -> tuple[LinearModel, Sequence[int]]:
-    """A ranker on all features with the values chosen."""
+    """A ranker on all features with the chosen setting."""
     return fit(train, setting, executor).to_model(), range(size)
 
 
@@ -195,13 +196,13 @@ def fitted_ranker(
     setting: Setting,
     executor: Executor,
 ) -> LinearRanker:
-    """The ranker that `make` makes with a setting, fitted to data."""
+    """The ranker of `make` with a setting, fitted to `train`; `data` are more arguments of fit."""
     ranker: LinearRanker = make(**setting).fit(train, **data, executor=executor)
     return ranker
 
 
 def lambdas_of(settings: Sequence[Setting]) -> list[float]:
-    """The regularization of each."""
+    """The regularization of each setting."""
     return [setting["regularization"] for setting in settings]
 
 
@@ -223,7 +224,7 @@ def _error_point(regularization: float, size: int, error: float) -> GridPoint:
 
 
 def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
-    """Raise UsageError if the estimator has no such parameter, or it is one to choose."""
+    """Raise UsageError if the estimator has no such parameter, or the search chooses it."""
     known: set[str] = set()
     if model in RANKERS:
         chosen = {"checkpoint", "warm_start", *tunable_of(model)}
@@ -232,12 +233,12 @@ def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
     if unknown:
         raise UsageError(
             f"{model} takes no {', '.join(unknown)} while it is tuned; "
-            + (f"choose from {', '.join(sorted(known))}." if known else "it has no parameter more.")
+            + (f"choose from {', '.join(sorted(known))}." if known else "it takes no parameter.")
         )
 
 
 def tunable_of(model: str) -> tuple[str, ...]:
-    """The parameters of a kind of model that a search chooses, the number of features aside."""
+    """The parameters of a kind of model, except the number of features, that a search can choose."""
     return ("regularization", *TUNABLE.get(model, ()))
 
 
@@ -249,7 +250,7 @@ FAMILIES: dict[str, Family] = {
         rankrls_errors,
     ),
 }
-"""Those that share work between settings."""
+"""Kinds of models whose settings share work."""
 
 RANKERS: dict[str, Callable[..., LinearRanker]] = {
     "ranksvm": RankSVM,
@@ -259,7 +260,7 @@ RANKERS: dict[str, Callable[..., LinearRanker]] = {
     "spd": SPD,
     "lcra": LCRA,
 }
-"""Those that are fitted anew for each setting."""
+"""Kinds of models that are fitted anew for each setting."""
 
 TUNABLE: dict[str, tuple[str, ...]] = {"spd": ("eta0",), "lcra": ("mu", "eta0")}
-"""What can be chosen beside lambda."""
+"""Parameters other than lambda that a search can choose."""

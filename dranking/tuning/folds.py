@@ -17,16 +17,16 @@ from dranking.errors import UsageError
 
 @dataclass(frozen=True)
 class QueryKFold:
-    """Cross-validation over queries: all documents of a query are in the same fold.
+    """Cross-validation over queries: all documents of a query are in one fold.
 
-    Queries are dealt to the folds in a random order, so sizes differ by one query at most.
+    Queries are dealt to the folds in random order, so sizes of folds differ by at most one query.
 
     Attributes
     ----------
     n_folds
-        At least 2, and at most the number of queries.
+        Number of folds: at least 2, and at most the number of queries.
     seed
-        At least 0; the same seed gives the same folds.
+        Seed of the random order, at least 0.
 
     Examples
     --------
@@ -38,12 +38,12 @@ class QueryKFold:
     seed: int = 0
 
     def split(self, n_queries: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Yield a mask of the training queries and one of those held out, fold by fold.
+        """Yield a mask of the training queries and a mask of the held-out queries for each fold.
 
         Parameters
         ----------
         n_queries
-            Of the data set whose `select_queries` takes the masks, each (n_queries,).
+            Length of the masks: queries of the data set whose `select_queries` takes the masks.
 
         Raises
         ------

@@ -29,12 +29,12 @@ class ModelPath(NamedTuple):
     Attributes
     ----------
     setting
-        lambda, and what else the models were trained with.
+        Lambda and the other tuned parameters of the models.
     selected
-        (n_selected,) feature indices, the first ones selected first.
+        (n_selected,) feature indices in the order of selection.
     weights
-        One array per model: the weights of its features, in that order. They are NaN if there is
-        no model, as its training diverged.
+        One array for each model: the weights of the first features of `selected`. An array of NaN
+        stands for a model whose training diverged.
     """
 
     setting: Setting
@@ -43,7 +43,7 @@ class ModelPath(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """What validation measures: a measure, under a convention."""
+    """The measure of a validation, and its convention."""
 
     measure: str
     convention: Convention
@@ -61,20 +61,20 @@ def validation_sums(
     Parameters
     ----------
     paths
-        Trained on `train`.
+        Models trained on `train`.
     train
-        Says the names and the scaling of the features.
+        Gives the names and the scaling of the features.
     validation
-        Judged queries. Blocks are read once, and only the features that some path has.
+        Judged queries. Each block is read once, with only the features of the paths.
     criterion
-        What is measured.
+        Measure and convention.
     executor
-        Where blocks are read and measured.
+        Executor that reads and measures the blocks.
 
     Returns
     -------
-    (N_SUMS, n_models) float64, the models of the first path first: what `grid_points` needs to
-    know of the queries; NaN where there is no model. Sums of several data sets can be added.
+    (N_SUMS, n_models) float64 sums over the queries for `grid_points`, the models of the first path
+    first; NaN for a model whose training diverged. Sums of several data sets can be added.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def validation_sums(
 def block_sums(
     block: QueryBlock, paths: Sequence[ModelPath], transforms: Transforms, criterion: Criterion
 ) -> Array:
-    """Sums over the queries of one block; `selected` of the paths counts the block's columns."""
+    """Sums over the queries of one block; `selected` of the paths are columns of the block."""
     for transform in transforms:
         block = transform.apply(block)
     columns = block.features.tocsc() if block.is_sparse else np.asfortranarray(block.features)
@@ -109,7 +109,7 @@ def block_sums(
         if np.isnan(weights).any():
             sums.append(np.full(N_SUMS, np.nan))
             continue
-        # The order in which a model file lists its features: the same sums, so the same ties.
+        # Scores are summed in the order of a model file's features, so that ties are the same.
         order = np.argsort(selected[: len(weights)])
         scores = linear_scores(columns[:, selected[order]], weights[order])
         sums.append(score_sums(block, scores, criterion))
@@ -117,14 +117,14 @@ def block_sums(
 
 
 def score_sums(block: QueryBlock, scores: Array, criterion: Criterion) -> Array:
-    """(N_SUMS,) of a block whose documents have these scores."""
+    """(N_SUMS,) sums over the queries of a block with (n_documents,) scores."""
     measure, convention = criterion
     values = evaluate_queries(block, scores, [measure], convention)[measure]
     return query_sums(values, block.weights)
 
 
 def query_sums(values: Array, weights: Array) -> Array:
-    """(N_SUMS,) queries that count, and sums of w, w^2, w v, w^2 v, w^2 v^2 over them."""
+    """(N_SUMS,) number of queries that count; their sums of w, w^2, w v, w^2 v and w^2 v^2."""
     counted = ~np.isnan(values) & (weights > 0)
     v, w = values[counted], weights[counted]
     return np.array(
@@ -145,22 +145,23 @@ def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...
 def mean_and_error(sums: Array) -> tuple[Array, Array]:
     """Weighted mean over queries and its standard error.
 
-    The error is ``sqrt(n / (n - 1) sum w^2 (v - mean)^2) / sum w``, which for equal weights is the
-    sample standard deviation over the root of n.
+    The error is ``sqrt(n / (n - 1) sum w^2 (v - mean)^2) / sum w``; for equal weights, the sample
+    standard deviation over the root of n.
 
     Parameters
     ----------
     sums
-        (N_SUMS, n_models) as of `query_sums`.
+        (N_SUMS, n_models) sums of `query_sums`.
 
     Returns
     -------
-    Two (n_models,) arrays; NaN where no query counts, the error also where one alone does.
+    Two (n_models,) arrays; both are NaN where no query counts, the error also where one query
+    counts.
     """
     n, w, w2, wv, w2v, w2v2 = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = wv / w
-        # Rounding can take a variance of zero below it.
+        # Rounding can make a variance of 0 negative.
         spread = np.maximum(w2v2 - 2 * mean * w2v + mean * mean * w2, 0.0)
         error = np.sqrt(spread * (n / (n - 1))) / w
     return mean, np.where(n > 1, error, np.nan)

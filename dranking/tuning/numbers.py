@@ -1,4 +1,4 @@
-"""Numbers and grids as people write them: `2^8`, `2^0..2^10`, `0.1,1,10`."""
+"""Parsing of numbers and grids such as `2^8`, `2^0..2^10` and `0.1,1,10`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _POWER = re.compile(r"^(-?[\d.]+)\^(-?\d+)$")
 
 
 def number_of(text: str | float) -> float:
-    """A number, plain or as a power.
+    """A number, written plainly or as a power.
 
     Raises
     ------
     UsageError
-        If it is not a finite number.
+        If the text is not a finite number.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def number_of(text: str | float) -> float:
 
 
 def grid_of(text: str) -> list[float]:
-    """Numbers: a comma-separated list whose items may be ranges of powers.
+    """The numbers of a comma-separated list whose items may be ranges of powers.
 
     Raises
     ------
     UsageError
-        If an item is no number, or a range is not of powers of one base, the smaller first.
+        If an item is neither a number nor a range of powers of one base, the smaller power first.
 
     Examples
     --------

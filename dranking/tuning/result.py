@@ -1,4 +1,4 @@
-"""What a search found, and how the model chosen says so."""
+"""The result of a search, and its record in the provenance of the chosen model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEASURED_ON = {
 
 
 class Best(Setting):
-    """The point chosen: its setting, number of features, mean validation score without penalty."""
+    """The chosen point: setting, number of features, mean validation score without penalty."""
 
     n_features: int
     score: float
@@ -31,23 +31,23 @@ class Best(Setting):
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
     best
-        ``{"regularization", "n_features", "score"}`` of the point chosen; with ``mu`` and ``eta0``
-        if those were chosen.
+        ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu`` and ``eta0``
+        if the search chose these.
     selected
-        0-based indices of the final model's features, greedy ones in selection order.
+        0-based indices of the final model's features; for a greedy model in selection order.
     grid
-        ``{"regularization", "n_features", "score", "standard_error"}`` of every model tried, with
-        ``mu`` and ``eta0`` as in `best`; in the order of these, lambda first, then size. The score
-        is NaN where the training diverged, in one fold at least.
+        ``{"regularization", "n_features", "score", "standard_error"}`` of every tried model, with
+        ``mu`` and ``eta0`` as in `best`; lambda changes slowest, the number of features fastest.
+        The score is NaN where the training diverged in at least one fold.
     model
-        Trained on all training data with the values chosen.
+        The model trained on all training data with the chosen setting.
     measure, convention
-        What was measured.
+        Names of the measure and of its convention.
     """
 
     best: Best
@@ -60,8 +60,8 @@ class TuningResult:
     def as_json(self) -> dict[str, Any]:
         """``{"best", "selected", "grid"}``, for JSON.
 
-        A score is null where the training diverged, a standard error where it is not known, eta0
-        where it follows from the data; pure Pegasos has the eta0 "inf".
+        Null stands for the score of a diverged training, for an unknown standard error and for an
+        eta0 that follows from the data; "inf" is the eta0 of pure Pegasos.
         """
         grid = [{name: json_value(value) for name, value in p.items()} for p in self.grid]
         best = {name: json_value(value) for name, value in self.best.items()}
@@ -75,7 +75,7 @@ class TuningResult:
 def with_provenance(
     model: LinearModel, search: dict[str, Any], criterion: Criterion, point: GridPoint
 ) -> LinearModel:
-    """The model with how it was chosen, and its validation score."""
+    """The model with the search and its validation score in the provenance."""
     total = "sums" if criterion.measure == SQUARED_ERROR else "means"
     metrics = {
         "data": next(name for key, name in MEASURED_ON.items() if key in search),
@@ -88,5 +88,5 @@ def with_provenance(
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON can hold it; null for NaN."""
+    """A value for JSON; null for NaN."""
     return None if isinstance(value, float) and math.isnan(value) else json_ready(value)

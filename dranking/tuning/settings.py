@@ -1,4 +1,4 @@
-"""The settings that a search tries: a lambda each, and what else a kind of model has."""
+"""The settings that a search tries: lambda, and other parameters of a kind of model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_positive
 
 Axes: TypeAlias = dict[str, list[float | None]]
-"""Values to try of each parameter, by name."""
+"""Values to try of each parameter, by its name."""
 
-MAY_BE: dict[str, tuple[float | None, ...]] = {"mu": (0.0,), "eta0": (None, math.inf)}
-"""What these may be besides a finite number above 0."""
+ALSO_ALLOWED: dict[str, tuple[float | None, ...]] = {"mu": (0.0,), "eta0": (None, math.inf)}
+"""Allowed values of a parameter besides finite numbers above 0."""
 
 
 class Setting(TypedDict):
@@ -25,10 +25,10 @@ class Setting(TypedDict):
     regularization
         lambda.
     mu
-        Of ``lcra``, if it is chosen: strength of the co-regularisation.
+        Strength of the co-regularisation of ``lcra``; absent unless the search chooses it.
     eta0
-        Of ``spd`` and ``lcra``, if it is chosen: first step length, 1 / (lambda t0); None follows
-        from the data, infinity is pure Pegasos.
+        First step length, 1 / (lambda t0), of ``spd`` and ``lcra``; absent unless the search
+        chooses it. None means the length that follows from the data, infinity pure Pegasos.
     """
 
     regularization: float
@@ -39,21 +39,21 @@ class Setting(TypedDict):
 def check_axes(
     model: str, tunable: Sequence[str], values: Mapping[str, Iterable[float | None] | None]
 ) -> Axes:
-    """Values to try of each parameter, ascending and each once; None comes first.
+    """Values to try of each parameter, ascending and without repetitions; None comes first.
 
     Parameters
     ----------
     model
-        The kind of model, for messages.
+        Name of the kind of model, for messages.
     tunable
-        The parameters that it can be chosen by.
+        Parameters of this kind of model that a search can choose.
     values
-        The values given of each parameter; those of which they are None are not chosen.
+        Values of each parameter; the search does not choose a parameter whose values are None.
 
     Raises
     ------
     UsageError
-        If there is no value to try, one is out of range, or the model has no such parameter.
+        If a parameter has no values, a value is out of range, or the model has no such parameter.
     """
     axes: Axes = {}
     for name, given in values.items():
@@ -63,9 +63,9 @@ def check_axes(
             raise UsageError(f"{model} has no {name} to choose; it has {', '.join(tunable)}.")
         axes[name] = list(given)
         if not axes[name]:
-            raise UsageError(f"there is no {name} to try; name at least one value.")
+            raise UsageError(f"there is no {name} to try; give at least one value.")
         for value in axes[name]:
-            if value not in MAY_BE.get(name, ()):
+            if value not in ALSO_ALLOWED.get(name, ()):
                 check_positive(name, value)
         once = {None if value is None else float(value) for value in axes[name]}
         axes[name] = sorted(once, key=lambda value: -1.0 if value is None else value)
@@ -73,19 +73,19 @@ def check_axes(
 
 
 def settings_of(axes: Axes) -> list[Setting]:
-    """All combinations; the first parameter changes slowest."""
+    """All combinations of the values; the first parameter changes slowest."""
     combinations = itertools.product(*axes.values())
     return [cast(Setting, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
 def setting_of(point: Setting) -> Setting:
-    """That part of a point of a grid."""
+    """The setting of a point of a grid."""
     names = Setting.__annotations__
     return cast(Setting, {name: value for name, value in point.items() if name in names})
 
 
 def setting_text(setting: Setting) -> str:
-    """A setting for messages; of a point of a grid that part alone.
+    """A setting, or the setting of a grid point, for messages.
 
     Examples
     --------
@@ -93,12 +93,14 @@ def setting_text(setting: Setting) -> str:
     'regularization 0.125, eta0 by default'
     """
     return ", ".join(
-        filter(None, (f"regularization {setting['regularization']:g}", others_text(setting)))
+        filter(
+            None, (f"regularization {setting['regularization']:g}", other_parameters_text(setting))
+        )
     )
 
 
-def others_text(setting: Setting) -> str:
-    """What a setting says beside lambda; empty if that is nothing."""
+def other_parameters_text(setting: Setting) -> str:
+    """The parameters of a setting other than lambda, for messages; may be empty."""
     texts = [f"mu {setting['mu']:g}"] if "mu" in setting else []
     if "eta0" in setting:
         eta0 = setting["eta0"]

@@ -1,4 +1,4 @@
-"""Which point of a grid is chosen; expectations worked out by hand."""
+"""Choice of a point of a grid, against choices made by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What the figures show."""
+"""Contents of the figures of a search."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ SECOND = {1.0: [0.5, 0.6, 0.8], 8.0: [0.4, 0.1, 0.25]}
 
 
 def lines_of(figure):
-    """Label -> (x, y) of the lines in the legend."""
+    """Label -> (x, y) of each line in the legend."""
     axes = figure.axes[0]
     return {
         line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))

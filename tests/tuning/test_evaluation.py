@@ -1,4 +1,4 @@
-"""`evaluate` against loops over queries, and what it refuses."""
+"""`evaluate` against loops over queries, and its errors."""
 
 import numpy as np
 import pytest

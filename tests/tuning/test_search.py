@@ -31,7 +31,7 @@ SIZE = 4
 
 @pytest.fixture(autouse=True)
 def _picks_without_gain_are_fine():
-    """Small random problems have them; the warning has tests where it is raised."""
+    """Small random problems raise these warnings, which have tests of their own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
         yield
@@ -53,7 +53,7 @@ def everything(problem):
 
 
 def assert_grid(result, values, weights):
-    """The grid has the mean and error of `values[lambda][k - 1]`, lambda by lambda."""
+    """The grid has the mean and standard error of `values[lambda][k - 1]`, lambda by lambda."""
     keys = [(p["regularization"], p["n_features"]) for p in result.grid]
     assert keys == [(value, k) for value in values for k in range(1, SIZE + 1)]
     for point in result.grid:
@@ -200,7 +200,7 @@ def test_rule_and_penalty_reach_the_choice():
 
 
 class CountedDataset(Dataset):
-    """Another data set that notes what is read of it; like a stored one, it knows its digests."""
+    """A data set that records the columns read from it; like a stored one, it knows its digests."""
 
     def __init__(self, source):
         self._source = source
@@ -476,7 +476,10 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"leave_query_out": False, "folds": 2}, "squared_error is of leave-query-out predictions"),
+        (
+            {"leave_query_out": False, "folds": 2},
+            "squared_error measures leave-query-out predictions",
+        ),
         ({"rule": "one-standard-error"}, "needs the standard error of a score"),
         ({"model": "ranksvm"}, "chooses greedy-rankrls and rankrls, not ranksvm"),
     ],

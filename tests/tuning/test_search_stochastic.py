@@ -1,4 +1,4 @@
-"""`tune` of the rankers that learn step by step, against a plain loop of fits."""
+"""`tune` of the stochastic rankers, against a plain loop of fits."""
 
 import json
 import math
@@ -139,7 +139,7 @@ def test_unlabelled_data_reaches_lcra():
 
 @pytest.fixture(scope="module")
 def with_diverged():
-    """Steps of 1e6 grow without limit; those of 0.01 do not."""
+    """Training diverges with first steps of length 1e6, and does not with 0.01."""
     with pytest.warns(TuningWarning, match=r"diverged with regularization 0.001, eta0 1e\+06"):
         return dr.tune(
             random_problem(1, 30).dataset(),

@@ -1,4 +1,4 @@
-"""Linear models: what they predict, and their JSON files."""
+"""Linear models: predictions and JSON files."""
 
 import json
 
@@ -215,7 +215,7 @@ def test_the_scaling_that_the_data_lacks_is_applied(X):
 
 
 def test_standard_scaling_follows_the_names(X):
-    """The data's columns stand in another order than the model's."""
+    """The columns of the data have another order than the features of the model."""
     scaling = Standard(mean=(9.0, 1.0, 2.0, 9.0), scale=(9.0, 2.0, 4.0, 9.0))
     restricted = Standard(mean=(2.0, 1.0), scale=(4.0, 2.0))
     needs = model(transforms=(restricted,))
