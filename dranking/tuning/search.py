@@ -222,11 +222,7 @@ def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
             f"training diverged with every setting ({settings}). Try a smaller eta0, or larger "
             "values of regularization; if values of the features are very large, scale them."
         )
-    warnings.warn(
-        f"training diverged with {settings}; these settings are not chosen.",
-        TuningWarning,
-        stacklevel=3,
-    )
+    warnings.warn(f"training diverged with {settings}: not chosen.", TuningWarning, stacklevel=3)
 
 
 def _validation_facts(

@@ -92,11 +92,8 @@ def setting_text(setting: Setting) -> str:
     >>> setting_text({"regularization": 0.125, "eta0": None})
     'regularization 0.125, eta0 by default'
     """
-    return ", ".join(
-        filter(
-            None, (f"regularization {setting['regularization']:g}", other_parameters_text(setting))
-        )
-    )
+    texts = f"regularization {setting['regularization']:g}", other_parameters_text(setting)
+    return ", ".join(filter(None, texts))
 
 
 def other_parameters_text(setting: Setting) -> str:

@@ -478,7 +478,7 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
     [
         (
             {"leave_query_out": False, "folds": 2},
-            "squared_error measures leave-query-out predictions",
+            "measures leave-query-out predictions",
         ),
         ({"rule": "one-standard-error"}, "needs the standard error of a score"),
         ({"model": "ranksvm"}, "chooses greedy-rankrls and rankrls, not ranksvm"),
