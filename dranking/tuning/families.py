@@ -238,7 +238,7 @@ def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
 
 
 def tunable_of(model: str) -> tuple[str, ...]:
-    """The parameters of a kind of model that a search can choose, besides the number of features."""
+    """The parameters that a search can choose, besides the number of features."""
     return ("regularization", *TUNABLE.get(model, ()))
 
 

@@ -1,4 +1,4 @@
-"""Bounds against hand-computed values, against each other, and where factorials overflow."""
+"""Bounds against values by hand, against each other, and where factorials overflow."""
 
 import math
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_norm_of_the_joint_map(least, expected):
 
 @pytest.mark.parametrize("n", range(2, 9))
 def test_norm_of_the_joint_map_is_reached(n):
-    """phi_i = +-M, best at the top: 2/(n(n-1)) sum |n + 1 - 2 rank| M, and no list longer has more.
+    """phi_i = +-M, best at the top: 2/(n(n-1)) sum |n + 1 - 2 rank| M; no longer list exceeds it.
 
     Neither is the slope of the contraction exceeded: the largest |y - pi| is that of a reversal.
     """

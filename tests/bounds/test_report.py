@@ -99,7 +99,7 @@ def test_every_statement_is_there_and_corrected_bounds_are_above_the_risk(datase
     json.dumps(report.as_json())
 
 
-def test_caps_are_used_and_what_is_not_known_is_labelled(dataset):
+def test_caps_are_used_and_values_of_the_sample_are_labelled(dataset):
     model = model_of(dataset, WEIGHTS)
     caps = Caps(norm=3.0, feature_norm=10.0, max_documents=6, min_documents=2, n_levels=5)
     report = risk_bounds(model, dataset, caps=caps)
@@ -130,7 +130,7 @@ def test_caps_are_used_and_what_is_not_known_is_labelled(dataset):
 
 @pytest.mark.parametrize("caps", [Caps(n_levels=2), Caps(3.0, 10.0, 6, 2, 2)])
 def test_two_levels_have_the_bounds_of_the_bipartite_case(problem, caps):
-    """Not by their constants alone: N, K, hinges and ceiling come out of the same data."""
+    """N, K, hinges and ceilings, measured on the same data, are equal."""
     y = np.where(np.isnan(problem.y), np.nan, problem.y >= 1)
     dataset = problem._replace(y=y).dataset()
     report = risk_bounds(model_of(dataset, WEIGHTS), dataset, caps=caps)
@@ -140,7 +140,7 @@ def test_two_levels_have_the_bounds_of_the_bipartite_case(problem, caps):
 
 
 def test_sizes_are_the_most_of_a_query(problem, dataset):
-    """N, and the sum of margins, by loops."""
+    """Number of pairs, sum of margins and number of classes, against plain loops."""
     found = measure_sample(model_of(dataset, WEIGHTS), dataset).maxima
     _, y, query_ptr, _ = problem.labelled()
     lists = [y[start:end].tolist() for start, end in itertools.pairwise(query_ptr)]
@@ -155,12 +155,12 @@ def test_sizes_are_the_most_of_a_query(problem, dataset):
 
 
 SIZES = (8, 2, 2, 2)
-"""Documents of each grade, at most; the most of a query of the data are 3, 2, 2 and 2."""
+"""Caps of the documents of each grade; the largest numbers in the data are 3, 2, 2 and 2."""
 
 
-def all_sizes(m, room):
-    """All numbers of documents of each grade, m at most in all."""
-    return [n for n in itertools.product(*(range(r + 1) for r in room)) if sum(n) <= m]
+def all_sizes(m, caps):
+    """All numbers of documents of each grade under caps, with at most m documents in all."""
+    return [n for n in itertools.product(*(range(cap + 1) for cap in caps)) if sum(n) <= m]
 
 
 def test_level_sizes_bound_what_a_list_can_hold(dataset):
@@ -201,7 +201,7 @@ def test_level_sizes_are_held_against_each_grade(problem, dataset):
     model = model_of(dataset, WEIGHTS)
     assert measure_sample(model, dataset).level_sizes == tuple(most)
     for grade in range(4):
-        # Room enough in all: the grade itself must be looked at.
+        # Documents in all fit the caps, so only the cap of the grade is exceeded.
         sizes = [9] * 4
         sizes[grade] = most[grade] - 1
         caps = Caps(max_documents=20, n_levels=4, level_sizes=tuple(sizes))
@@ -216,8 +216,8 @@ def test_level_sizes_are_held_against_each_grade(problem, dataset):
     [(4, (4, 4)), (5, (5, 5)), (5, (5,) * 5), (7, (7,) * 3), (9, (9, 2)), (3, (1, 1, 0)),
      (6, (1, 6, 1)), (5, (0, 3, 1, 4)), (2, (0, 0))],
 )  # fmt: skip
-def test_the_most_of_a_list(m, sizes):
-    """Against all ways to give documents grades."""
+def test_most_pairs_and_margins(m, sizes):
+    """Against all ways to give grades to documents."""
     r, lists = len(sizes), all_sizes(m, sizes)
     pairs = [sum(a * b for i, a in enumerate(n) for b in n[:i]) for n in lists]
     assert most_pairs(m, sizes) == max(pairs)
@@ -249,7 +249,7 @@ def test_a_list_too_long_for_the_arg_max_form_of_ndcg():
     assert report["multipartite", "weighted"].empirical > 0
 
 
-def test_lists_too_long_to_sum_have_no_sum_but_all_else():
+def test_lists_too_long_to_sum_have_all_other_bounds():
     problem = random_problem(1, n_queries=5, n_features=3, max_documents=40)
     dataset = problem._replace(weights=np.ones(5)).dataset()
     report = risk_bounds(model_of(dataset, WEIGHTS), dataset)
@@ -260,7 +260,7 @@ def test_lists_too_long_to_sum_have_no_sum_but_all_else():
     assert report["arg-max NDCG", "contraction"].empirical > 0
 
 
-def test_what_the_caps_do_not_hold_is_refused(dataset):
+def test_a_sample_that_exceeds_a_cap_is_refused(dataset):
     model = model_of(dataset, WEIGHTS)
     for options, message in (
         ({"norm": 1.0}, "norm is 1, but the model has 1.87"),
@@ -295,14 +295,14 @@ def test_weighted_queries_are_refused(problem):
         risk_bounds(model_of(weighted, WEIGHTS), weighted)
 
 
-def test_no_label_at_all(problem):
+def test_data_without_labels_is_refused(problem):
     unlabelled = problem._replace(y=np.full(len(problem.y), np.nan)).dataset()
     with pytest.raises(dr.DataError, match="no labelled document"):
         risk_bounds(model_of(unlabelled, WEIGHTS), unlabelled)
 
 
 def test_grades_that_are_not_whole_are_refused():
-    """With r = 3, grades 0.1 and 0 are 0.1 apart, less than the 1 / (r - 1) of corollary 1."""
+    """With r = 3, the margin of grades 0.1 and 0 is below the least margin 1/2 of corollary 1."""
     X = np.array([[1.0], [2.0], [0.0], [1.0]])
     dataset = dr.from_arrays(X, [1, 0, 0.1, 0], qid=["a", "a", "b", "b"])
     with pytest.raises(

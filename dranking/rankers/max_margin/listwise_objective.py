@@ -31,14 +31,14 @@ Form: TypeAlias = Literal["argmax", "sum"]
 
 
 class ListRule(NamedTuple):
-    """What lists are measured by.
+    """The measure of lists and its convention.
 
     Attributes
     ----------
     measure
         "ap" or "ndcg".
     convention
-        What is relevant, and gains and discounts, as in `dranking.evaluate`.
+        Name of the convention of relevance, gains and discounts, as in `dranking.evaluate`.
     """
 
     measure: Measure
@@ -54,12 +54,12 @@ def measured_lists(block: QueryBlock, rule: ListRule) -> Lists:
 
 
 def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
-    """The lists of a block of labelled documents, none of which is too long for the loss.
+    """The lists of a block of labelled documents, for training with a loss.
 
     Raises
     ------
     UsageError
-        If one is.
+        If a list is too long for the loss.
     """
     lists = measured_lists(block, rule)
     too_long = loss.too_long(lists)
@@ -69,30 +69,37 @@ def lists_to_learn(block: QueryBlock, rule: ListRule, loss: ListLoss) -> Lists:
 
 
 def list_loss(measure: Measure, form: Form) -> ListLoss:
-    """The hinge of a measure: for the sum form definition 4 for AP, else definition 3."""
+    """The hinge of a measure; the sum form is definition 4 for AP and definition 3 for NDCG."""
     return ArgmaxHinge() if form == "argmax" else SumHinge(by_class=measure == "ap")
 
 
 class ListwiseObjective:
-    """The mean of a listwise hinge over the queries with documents better than others.
+    """The mean of a listwise hinge over the queries in which some document is better than another.
 
     Parameters
     ----------
     dataset
         Labelled queries.
     rule
-        What they are measured by.
+        Measure of the lists.
     loss
-        Of a list.
+        Hinge of the lists.
     executor
-        Where blocks are.
+        Executor that holds the blocks and evaluates their hinges.
+
+    Attributes
+    ----------
+    rule, loss
+        The parameters.
+    n_lists
+        Weighted number of queries in the mean.
 
     Raises
     ------
     UsageError
         If a list is too long for the loss.
     DataError
-        If no query has documents better than others.
+        If no query has a document that is better than another.
     """
 
     def __init__(
@@ -106,7 +113,7 @@ class ListwiseObjective:
         self.n_lists = float(self._tiles.sum(self._lists, count_of, "lists"))
         if not self.n_lists > 0:
             raise DataError(
-                "no query has a document that is better than another: there is no ranking to learn."
+                "no query has a document that is better than another; there is no ranking to learn."
             )
 
     def masses(self) -> Array:
@@ -115,7 +122,7 @@ class ListwiseObjective:
         return np.array(self._tiles.gather(counts))
 
     def risk(self, weights: Array) -> tuple[float, Array]:
-        """Mean hinge, and a subgradient (n_features,)."""
+        """Mean hinge, and a subgradient (n_features,) by the weights."""
         parts = self._tiles.map_blocks(
             listwise_of_model, self._lists, Same(weights), Same(self.loss), name="hinge"
         )
@@ -124,5 +131,5 @@ class ListwiseObjective:
 
 
 def count_of(lists: Lists) -> np.float64:
-    """Weighted number of lists to learn from."""
+    """Weighted number of lists in which some document is better than another."""
     return np.float64(n_lists(lists))

@@ -1,4 +1,4 @@
-"""The assignment of product costs: its sum is scipy's, and all permutations'."""
+"""The assignment of product costs against SciPy's solver and all permutations."""
 
 from itertools import permutations
 
@@ -15,7 +15,7 @@ VALUES = st.integers(-3, 3).map(float) | st.floats(-50, 50)
 
 @st.composite
 def costs(draw, most=12):
-    """Scores, gains of which many are alike, slopes that descend, any discounts."""
+    """Scores, gains with many equal values, descending slopes, any discounts."""
     n = draw(st.integers(1, most))
 
     def some(values):
@@ -56,7 +56,7 @@ def test_least_sum_is_that_of_all_permutations(problem):
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("n", [40, 150])
 def test_long_lists_of_ndcg(n, spread, convention):
-    """Discounts that descend, and those of LETOR, whose first two are equal."""
+    """Discounts that descend, and the discounts of LETOR, whose first two are equal."""
     rng = np.random.default_rng(n)
     for shares in ([0.8, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4], [0.0, 0.9, 0.1]):
         grades = rng.choice(len(shares), size=n, p=shares)
@@ -72,7 +72,7 @@ def test_long_lists_of_ndcg(n, spread, convention):
         check(problem, matrix[linear_sum_assignment(matrix)].sum())
 
 
-def test_values_that_are_no_numbers_end():
+def test_values_that_are_not_finite_terminate():
     broken = np.array([1.0, np.nan, np.inf, 0.0])
     costs = Costs(broken, np.array([0.0, 1.0, 0.0, 2.0]), -np.arange(4.0), np.arange(4.0))
     assert sorted(assign(costs)) == [0, 1, 2, 3]

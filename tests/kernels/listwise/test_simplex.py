@@ -49,7 +49,7 @@ def test_steps_are_limited_and_nothing_moves_at_the_minimum():
 
 
 def test_a_flat_direction():
-    """Two equal planes: the higher one takes it all."""
+    """Of two parallel planes, the higher plane takes all weight."""
     x = np.array([1.0, 0.0])
     minimise_on_simplex(np.ones((2, 2)), np.array([0.0, 1.0]), x, 1e-12, 100)
     assert x.tolist() == [0.0, 1.0]
