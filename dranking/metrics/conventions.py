@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ DEFAULT_CONVENTION = "standard"
 
 @dataclass(frozen=True)
 class Convention:
-    """The choices that the formulas of ranking measures leave open.
+    """The choices that the formulas of ranking measures leave open; defaults are ``standard``.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class Convention:
     """
 
     name: str
-    gain: Literal["exponential", "linear"]
-    discount: Literal["log2", "letor"]
-    relevant_from: float
-    ties: Literal["file", "doc_id", "average"]
-    excludes_irrelevant: bool
-    ndcg_pads: bool
-    precision_pads: bool
+    gain: Literal["exponential", "linear"] = "exponential"
+    discount: Literal["log2", "letor"] = "log2"
+    relevant_from: float = 1.0
+    ties: Literal["file", "doc_id", "average"] = "average"
+    excludes_irrelevant: bool = True
+    ndcg_pads: bool = True
+    precision_pads: bool = True
 
     def gains(self, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
         """Gain of each grade, in the shape of `relevance`."""
@@ -64,45 +64,18 @@ class Convention:
         return (relevance >= self.relevant_from).astype(np.float64)
 
 
-def _letor(name: str, relevant_from: float = 1.0, precision_pads: bool = True) -> Convention:
-    return Convention(
-        name=name,
-        gain="exponential",
-        discount="letor",
-        relevant_from=relevant_from,
-        ties="file",
-        excludes_irrelevant=False,
-        ndcg_pads=False,
-        precision_pads=precision_pads,
-    )
-
+LETOR4 = Convention(
+    "letor4", discount="letor", ties="file", excludes_irrelevant=False, ndcg_pads=False
+)
 
 CONVENTIONS: dict[str, Convention] = {
     convention.name: convention
     for convention in (
-        Convention(
-            name="standard",
-            gain="exponential",
-            discount="log2",
-            relevant_from=1.0,
-            ties="average",
-            excludes_irrelevant=True,
-            ndcg_pads=True,
-            precision_pads=True,
-        ),
-        _letor("letor4"),
-        _letor("letor3", precision_pads=False),
-        _letor("mslr", relevant_from=2.0),
-        Convention(
-            name="trec",
-            gain="linear",
-            discount="log2",
-            relevant_from=1.0,
-            ties="doc_id",
-            excludes_irrelevant=False,
-            ndcg_pads=True,
-            precision_pads=True,
-        ),
+        Convention("standard"),
+        LETOR4,
+        replace(LETOR4, name="letor3", precision_pads=False),
+        replace(LETOR4, name="mslr", relevant_from=2.0),
+        Convention("trec", gain="linear", ties="doc_id", excludes_irrelevant=False),
     )
 }
 
