@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dranking.rankers.pairwise.spd import SPD as SPD
     from dranking.rankers.rankrls.cross_validation import RankRLSCV as RankRLSCV
     from dranking.rankers.rankrls.estimator import RankRLS as RankRLS
-    from dranking.rankers.training.state import plot_learning_curve as plot_learning_curve
+    from dranking.rankers.training.learning_curve import plot_learning_curve as plot_learning_curve
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -78,7 +78,7 @@ _HOME = {
     "load_model": "dranking.rankers.models",
     "open_collection": "dranking.data.texts.open_collection",
     "open_dataset": "dranking.data.open",
-    "plot_learning_curve": "dranking.rankers.training.state",
+    "plot_learning_curve": "dranking.rankers.training.learning_curve",
     "same_class": "dranking.data.texts.preferences",
     "tabled": "dranking.data.texts.preferences",
     "text_collection": "dranking.data.texts.collection",

@@ -129,6 +129,10 @@ class Shards:
         """How many of an epoch's steps each shard takes, (n_shards,)."""
         return apportion(self.shares, n_steps)
 
+    def most_steps(self, n_steps: int) -> int:
+        """How many of an epoch's steps the shard with the most steps takes."""
+        return int(self.steps_of_shards(n_steps).max())
+
     def run(
         self,
         function: Callable[..., Any],
@@ -212,10 +216,14 @@ def apportion(mass: Array, total: int) -> Ints:
     return parts
 
 
-def mixed(arrays: Sequence[Array], shares: Array) -> Array:
-    """Mean of the shards' arrays by their shares, summed in the fixed tree."""
-    mean: Array = tree_sum(share * array for share, array in zip(shares, arrays, strict=True))
-    return mean
+def mean_by_shares(arrays: Sequence[Any], shares: Array) -> Any:
+    """Mean of the shards' arrays or `csr_array`s, weighted by the shards' shares (n_shards,).
+
+    The mean has the dtype of the arrays, and is summed in the fixed tree of `tree_sum`.
+    """
+    return tree_sum(
+        array * array.dtype.type(share) for array, share in zip(arrays, shares, strict=True)
+    )
 
 
 def _divide(mass: Array, n_shards: int) -> list[Ints]:

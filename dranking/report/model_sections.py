@@ -9,7 +9,7 @@ import numpy as np
 from dranking.bounds.report import RiskBounds
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.linear.model import LinearModel
-from dranking.rankers.training.state import CurvePoint, plot_learning_curve
+from dranking.rankers.training.learning_curve import CurvePoint, plot_learning_curve
 from dranking.report.content import Array, Content, Training, selection_order
 from dranking.report.figures import (
     draw_regularisation,
@@ -113,7 +113,7 @@ def stability(training: Training) -> Section:
 
 
 def learning(model: LinearModel) -> Section:
-    """How a stochastic training went."""
+    """How a stochastic training went; the model has no times, so the curve is over steps."""
     curve = [CurvePoint(**point) for point in model.provenance["learning_curve"]]
     caption = "Objective, and the validation metric where there is one, while training."
     return Section(

@@ -25,6 +25,7 @@ import json
 import resource
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -257,7 +258,7 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     table = {"setting": setting._asdict(), "rows": [row._asdict() for row in rows]}
     atomic_write(folder / "table.json", json.dumps(table, indent=1) + "\n", overwrite=True)
-    points = {name: [point._asdict() for point in curve] for name, curve in curves.items()}
+    points = {name: [asdict(point) for point in curve] for name, curve in curves.items()}
     atomic_write(folder / "curves.json", json.dumps(points, indent=1) + "\n", overwrite=True)
     if curves:
         save_figure(figure_1(curves), folder / "curves.png", overwrite=True)
@@ -275,7 +276,7 @@ def figure_1(curves: dict[str, tuple[BilinearPoint, ...]]) -> Any:
     panels = figure.subplots(1, 2)
     for name, curve in curves.items():
         steps = [point.n_steps for point in curve]
-        panels[0].plot(steps, [point.error for point in curve], label=name, linewidth=1.6)
+        panels[0].plot(steps, [point.validation for point in curve], label=name, linewidth=1.6)
         panels[1].plot(steps, [point.density for point in curve], label=name, linewidth=1.6)
     for axes, label in zip(panels, ("test error", "density of W"), strict=True):
         axes.set_xlabel("steps")

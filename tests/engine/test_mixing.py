@@ -9,7 +9,7 @@ from scipy import sparse
 from dranking.data.store.dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mixed
+from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mean_by_shares
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.spd import SPD
 from tests.rankers.problems import random_problem
@@ -197,9 +197,9 @@ def test_blocks_are_read_once_or_once_an_epoch(resident, times, tmp_path, monkey
 def test_mixing_is_the_mean_by_shares():
     arrays = [np.array([1.0, 2.0]), np.array([3.0, -2.0]), np.array([0.0, 8.0])]
     shares = np.array([0.5, 0.25, 0.25])
-    np.testing.assert_array_equal(mixed(arrays, shares), [1.25, 2.5])
+    np.testing.assert_array_equal(mean_by_shares(arrays, shares), [1.25, 2.5])
     one = np.array([0.1, 0.2])
-    np.testing.assert_array_equal(mixed([one], np.ones(1)), one)
+    np.testing.assert_array_equal(mean_by_shares([one], np.ones(1)), one)
 
 
 @pytest.mark.cluster

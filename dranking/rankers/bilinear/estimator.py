@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -24,15 +25,19 @@ from dranking.kernels.bilinear.shrinkage import Groups, entrywise, normwise
 from dranking.kernels.bilinear.steps import Steps
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.bilinear.training import (
-    BilinearCheckpoint,
+    BilinearPlan,
     BilinearPoint,
     BilinearState,
-    Plan,
     TrainingData,
+    epoch_ends,
+    query_shares,
     refit_from,
-    run_epochs,
+    tuple_error,
 )
 from dranking.rankers.linear.estimator import check_positive, check_whole
+from dranking.rankers.training.checkpoint import TrainingCheckpoint
+from dranking.rankers.training.epochs import run_epochs
+from dranking.rankers.training.validation import Validation
 
 Start: TypeAlias = Literal["identity", "zero"]
 Schedule: TypeAlias = Literal["decaying", "constant"]
@@ -174,9 +179,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         sides = self._checked_sides(documents, queries)
         data = self._data(sides, preferences)
         held_out = self._held_out(sides, validation)
-        store = BilinearCheckpoint(self.checkpoint, self._job(data, held_out))
+        store = TrainingCheckpoint(self.checkpoint, self._job(data, held_out))
         shape = (sides.queries.n_words, sides.documents.n_words)
-        state = store.load(shape) or BilinearState(self._first_weights(sides))
+        state = store.load(partial(BilinearState.from_checkpoint, shape=shape))
+        if state is None:
+            state = BilinearState(weights=self._first_weights(sides))
         runner = get_executor(executor)
         if state.stage == "refit" and not self.refit:
             raise UsageError(
@@ -209,7 +216,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         sides = self._checked_sides(documents, queries)
         data = self._data(sides, preferences)
         if not hasattr(self, "_state"):
-            state = BilinearState(self._first_weights(sides))
+            state = BilinearState(weights=self._first_weights(sides))
         else:
             check_same_words(sides.documents, self._sides.documents)
             check_same_words(sides.queries, self._sides.queries)
@@ -217,7 +224,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         ranker = (
             self if n_steps is None else type(self)(**{**self.get_params(), "n_steps": n_steps})
         )
-        store = BilinearCheckpoint(None, {})
+        store = TrainingCheckpoint(None, {})
         # What was trained before is behind: epochs count on, for draws that are new.
         state = ranker._run(
             state, data, None, get_executor(executor), store, first_epoch=state.epoch
@@ -244,7 +251,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 "ranker": type(self).__name__,
                 "parameters": self._plain_parameters(),
                 "n_steps": last.n_steps,
-                "loss": last.loss,
+                "loss": last.objective,
                 "density": last.density,
                 "data": {
                     "n_queries": queries.n_documents,
@@ -265,23 +272,28 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         data: TrainingData,
         held_out: TrainingData | None,
         executor: Executor,
-        store: BilinearCheckpoint,
+        store: TrainingCheckpoint,
         *,
         first_epoch: int = 0,
     ) -> BilinearState:
         """The epochs of a stage that are not done yet."""
         grows = self.support is None and state.stage == "train"
         lam = 0.0 if state.stage == "refit" else float(self.regularization)
-        plan = Plan(
+        ends = epoch_ends(-(-self.n_steps // self.shards), self.n_epochs, self.period)
+        plan = BilinearPlan(
+            first_epoch=first_epoch,
+            n_epochs=len(ends),
+            ends=ends,
             steps=Steps(float(self.rate), self.schedule == "constant", lam, self.period, grows),
             groups=self._groups(*state.weights.shape),
-            n_steps=self.n_steps,
-            n_epochs=self.n_epochs,
-            shards=self.shards,
+            n_shards=self.shards,
+            shares=query_shares(data.preferences, self.shards),
             seed=self.seed,
-            first_epoch=first_epoch,
+            data=executor.submit(TrainingData, *data, name="load"),
+            executor=executor,
         )
-        return run_epochs(state, data, held_out, plan, executor, store)
+        measure = None if held_out is None else partial(tuple_error, held_out, seed=self.seed)
+        return run_epochs(state, plan, Validation(measure), store, stage=state.stage)
 
     def _finish(self, state: BilinearState, sides: Sides, preferences: Preferences) -> Self:
         self._state, self._sides, self._n_left_out = state, sides, preferences.n_left_out

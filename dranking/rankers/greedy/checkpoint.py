@@ -20,7 +20,7 @@ from dranking.errors import DataError
 from dranking.files.commit import AnyPath, atomic_write
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.linear.estimator import json_ready
-from dranking.rankers.training.job import check_same_job
+from dranking.rankers.training.checkpoint import check_same_settings
 
 
 class Rounds(BaseModel):
@@ -121,7 +121,7 @@ def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> l
         raise DataError(
             f"{file}: this is no checkpoint of a selection; remove it to start anew."
         ) from error
-    check_same_job(Path(file), job, stored.job, "a selection")
+    check_same_settings(Path(file), job, stored.job, "a selection")
     features = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
     if len(stored.rounds) != n_paths or any(feature >= n_features for feature in features):
         raise DataError(

@@ -12,11 +12,10 @@ Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machi
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +23,14 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
-from dranking.errors import DataError, UsageError
-from dranking.files.array_folder import read_arrays, write_arrays
-from dranking.files.commit import AnyPath
 from dranking.kernels.listwise.simplex import minimise_on_simplex
-from dranking.rankers.training.job import check_same_job
-from dranking.rankers.training.state import Count
+from dranking.rankers.training.checkpoint import (
+    Arrays,
+    Count,
+    Facts,
+    TrainingCheckpoint,
+    check_vectors,
+)
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
@@ -45,7 +46,7 @@ DUAL_ACCURACY = 0.05
 
 OF_PLANES = ("slopes", "heights", "gram", "weights", "idle")
 
-CHECKPOINT = "bundle-checkpoint"
+NO_CHECKPOINT = TrainingCheckpoint(None, {})
 
 MAX_STEPS = 100_000
 """Of the dual, in a round; whatever it reaches is a lower bound."""
@@ -103,7 +104,7 @@ def minimise(
     regularization: float,
     tol: float,
     max_iter: int,
-    checkpoint: BundleCheckpoint | None = None,
+    checkpoint: TrainingCheckpoint = NO_CHECKPOINT,
 ) -> Minimum:
     """Minimise ``R(w) + lambda / 2 |w|^2``.
 
@@ -134,7 +135,7 @@ def minimise(
         planes.add(slope, value - float(slope @ point))
         return value + 0.5 * regularization * float(point @ point)
 
-    at = None if checkpoint is None else checkpoint.load(planes)
+    at = checkpoint.load(partial(restore_round, planes=planes))
     if at is None:
         zeros = np.zeros(n)
         value = visit(zeros)
@@ -154,8 +155,7 @@ def minimise(
             there = visit(point)
         if there < at.objective:
             at = at._replace(best=point, objective=there)
-        if checkpoint is not None:
-            checkpoint.save(at, planes)
+        checkpoint.save(partial(stored_round, at, planes))
     gap = at.objective - at.lower
     warnings.warn(
         f"the duality gap is {gap:.3g} after {max_iter} rounds, and {at.wanted:.3g} was wanted; "
@@ -224,10 +224,9 @@ class Planes:
 
 
 class _Facts(BaseModel):
-    """What stands in the manifest of a checkpoint beside its arrays."""
+    """What a checkpoint stores of a round beside its arrays."""
 
     model_config = ConfigDict(extra="forbid")
-    job: dict[str, Any]
     objective: FiniteFloat
     lower: float
     gap: float
@@ -235,52 +234,22 @@ class _Facts(BaseModel):
     n_iter: Count
 
 
-class BundleCheckpoint:
-    """A directory that holds a minimisation after each round.
+def stored_round(at: Round, planes: Planes) -> tuple[Facts, Arrays]:
+    """The facts and the arrays that a checkpoint stores of a round."""
+    facts = at._asdict()
+    return facts, {"best": facts.pop("best"), **planes.arrays}
 
-    Parameters
-    ----------
-    path
-        The directory.
-    job
-        What is minimised, as JSON has it: rounds are only taken up by the same.
+
+def restore_round(facts: Facts, arrays: Arrays, planes: Planes) -> Round:
+    """The round of a checkpoint; `planes` becomes the planes of the round.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If the facts or the arrays are those of no round of cutting planes.
     """
-
-    def __init__(self, path: AnyPath, job: Mapping[str, Any]) -> None:
-        self._path = Path(path)
-        self._job = json.loads(json.dumps(job))
-
-    def load(self, planes: Planes) -> Round | None:
-        """The last round, whose planes `planes` becomes; None if there is no directory.
-
-        Raises
-        ------
-        UsageError
-            If it is of another minimisation.
-        DataError
-            If it is no checkpoint, or damaged.
-        """
-        if not self._path.exists():
-            return None
-        stored, arrays = read_arrays(self._path, CHECKPOINT)
-        try:
-            facts = _Facts.model_validate(stored)
-            check_same_job(self._path, self._job, facts.job, "a training")
-            planes.restore(arrays)
-            best = np.array(arrays["best"])
-            numbers = best.dtype == np.float64 and best.shape == arrays["slopes"].shape[1:]
-            if not numbers or not np.isfinite(best).all():
-                raise ValueError("best is not finite, or of other features")
-        except UsageError:
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"{self._path}: this is no checkpoint of cutting planes; remove it to start anew."
-            ) from error
-        return Round(best=best, **facts.model_dump(exclude={"job"}))
-
-    def save(self, at: Round, planes: Planes) -> None:
-        """Replace the directory with this round."""
-        facts = {"job": self._job, **at._asdict()}
-        arrays = {"best": facts.pop("best"), **planes.arrays}
-        write_arrays(self._path, CHECKPOINT, facts, arrays, overwrite=True)
+    checked = _Facts.model_validate(facts)
+    planes.restore(arrays)
+    best = arrays["best"]
+    check_vectors({"best": best}, arrays["slopes"].shape[1])
+    return Round(best=best, **dict(checked))

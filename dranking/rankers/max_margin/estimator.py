@@ -25,7 +25,7 @@ from dranking.rankers.linear.estimator import (
     check_whole,
 )
 from dranking.rankers.max_margin import cutting_planes as bundle
-from dranking.rankers.max_margin.cutting_planes import BundleCheckpoint, Minimum, Risk
+from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
 from dranking.rankers.max_margin.listwise_objective import (
     Form,
     ListRule,
@@ -36,8 +36,9 @@ from dranking.rankers.max_margin.sgd import ListwiseSGD, MarginSPD
 from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
 from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.pairwise.stochastic import Average, check_count, map_labels
-from dranking.rankers.training.state import CurvePoint
+from dranking.rankers.pairwise.stochastic_ranker import Average, check_count, map_labels
+from dranking.rankers.training.checkpoint import TrainingCheckpoint
+from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 
 Array = NDArray[np.float64]
 
@@ -256,9 +257,8 @@ class MaxMarginRanker(LinearRanker):
 
     def _cut(self, risk: Risk, dataset: Dataset) -> Array:
         """Cutting planes to the minimum."""
-        checkpoint = None
-        if self.checkpoint is not None:
-            checkpoint = BundleCheckpoint(self.checkpoint, self._job(dataset))
+        settings = self._job(dataset) if self.checkpoint is not None else {}
+        checkpoint = TrainingCheckpoint(self.checkpoint, settings)
         found: Minimum = bundle.minimise(
             risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
         )
@@ -313,7 +313,7 @@ class MaxMarginRanker(LinearRanker):
             "n_levels": self.n_levels_,
         }
         if self.learning_curve_:
-            facts["learning_curve"] = [point._asdict() for point in self.learning_curve_]
+            facts["learning_curve"] = curve_facts(self.learning_curve_)
         return facts if np.isnan(self.gap_) else {**facts, "gap": self.gap_}
 
 

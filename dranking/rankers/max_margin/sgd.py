@@ -16,7 +16,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment, Shards, Source
 from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.pairwise import sgd
-from dranking.kernels.pairwise.sgd import Steps
+from dranking.kernels.pairwise.sgd import Iterate, Steps
 from dranking.kernels.products import times, transposed_times
 from dranking.losses.listwise import ListLoss
 from dranking.losses.margins import MarginRule
@@ -25,16 +25,14 @@ from dranking.rankers.max_margin.listwise_objective import (
     ListwiseObjective,
     measured_lists,
 )
+from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
 from dranking.rankers.pairwise.pair_blocks import (
     LABELLED,
     PairBlock,
-    Problem,
-    ShardResult,
+    PairProblem,
     labelled_block,
 )
-from dranking.rankers.pairwise.shard_epoch import ShardEpoch
 from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.training.state import Training
 from dranking.sampling.pairs import PairRule, PairStreams
 
 Array = NDArray[np.float64]
@@ -58,7 +56,7 @@ class MarginSPD(SPD):
     def _loss_code(self) -> int:
         return sgd.MARGIN_HINGE
 
-    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+    def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         problem = super()._problem(dataset, executor)
         prepare = partial(margin_block, pairs=self._rule, margins=self.margin_rule)
         return problem._replace(sources=[problem.sources[0]._replace(prepare=prepare)])
@@ -108,20 +106,20 @@ class ListwiseSGD(SPD):
         """All that a checkpoint is of."""
         return {**parameters_of(self), "lists": self.lists.rule, "form": str(self.lists.loss)}
 
-    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+    def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         self._check(dataset)
         prepare = partial(list_block, rule=self.lists.rule)
         n = dataset.n_features
         source = Source(dataset, prepare, self.lists.masses())
-        return Problem(dataset, [source], np.arange(n), np.array([0, n]), squared_label=1.0)
+        return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label=1.0)
 
     def _n_steps(self, dataset: Dataset) -> int:
         return self.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+    def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
         return ListEpoch(steps, self.label, self.seed, self.lists.loss)
 
-    def _largest_norm(self, problem: Problem) -> float:
+    def _largest_norm(self, problem: PairProblem) -> float:
         source = problem.sources[0]
         first = source.prepare(source.dataset.block(int(np.flatnonzero(source.mass)[0])))
         zeros = np.zeros(len(problem.columns))
@@ -129,7 +127,7 @@ class ListwiseSGD(SPD):
         return max(float(slope @ slope) for slope in slopes)
 
     def _mean_losses(
-        self, problem: Problem, training: Training, coef: Array, shards: Shards, n_draws: int
+        self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
     ) -> tuple[float, float]:
         return self.lists.risk(coef)[0], self.lists.risk(np.zeros_like(coef))[0]
 
@@ -148,7 +146,7 @@ class ListEpoch(ShardEpoch):
 
     def __call__(
         self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
-    ) -> ShardResult:
+    ) -> AveragedResult:
         """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
         streams = PairStreams(self.seed, epoch, LABELLED)
         weights, total = weights.copy(), np.zeros_like(weights)
@@ -166,8 +164,7 @@ class ListEpoch(ShardEpoch):
                 weights -= length * slope
                 if t > self.steps.average_from:
                     total += weights
-        n_averaged = max(0, t - max(first, self.steps.average_from))
-        return ShardResult(weights, total, n_averaged, hinges / max(t - first, 1))
+        return self._result(Iterate(weights, total), hinges, first, t)
 
 
 def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:

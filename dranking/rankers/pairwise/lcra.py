@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeAlias
@@ -14,7 +14,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.transforms import missing_transforms
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
-from dranking.engine.mixing import Shards, Source
+from dranking.engine.mixing import Segment, Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath
 from dranking.kernels.machine.compile import frozen
@@ -23,24 +23,24 @@ from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.greedy.estimator import feature_indices
 from dranking.rankers.linear.estimator import check_positive
+from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
 from dranking.rankers.pairwise.pair_blocks import (
     Label,
-    Problem,
+    PairProblem,
     labelled_block,
     unlabelled_block,
     unlabelled_mass,
 )
-from dranking.rankers.pairwise.shard_epoch import Drawn, ShardEpoch
-from dranking.rankers.pairwise.stochastic import (
+from dranking.rankers.pairwise.stochastic_ranker import (
     Average,
     Loss,
     StochasticRanker,
     check_count,
     map_labels,
 )
-from dranking.rankers.training.state import Training
 from dranking.sampling.pairs import Balance, Positions
 
+Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ViewGroups: TypeAlias = int | Sequence[Sequence[int | str]]
 
@@ -212,7 +212,9 @@ class LCRA(StochasticRanker):
         executor = get_executor(executor)
         return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
 
-    def _problem(self, dataset: Dataset, unlabelled: Dataset | None, executor: Executor) -> Problem:
+    def _problem(
+        self, dataset: Dataset, unlabelled: Dataset | None, executor: Executor
+    ) -> PairProblem:
         self._check(dataset)
         views = split_views(dataset, self.views, self.seed)
         columns = np.concatenate([np.array(view) for view in views])
@@ -222,7 +224,7 @@ class LCRA(StochasticRanker):
         sources = [labelled]
         if self.mu > 0 and self.n_unlabelled > 0:
             sources.append(self._unlabelled_source(dataset, unlabelled, columns, executor))
-        return Problem(dataset, sources, columns, view_ptr, squared_label)
+        return PairProblem(dataset, sources, columns, view_ptr, squared_label)
 
     def _unlabelled_source(
         self, dataset: Dataset, unlabelled: Dataset | None, columns: Ints, executor: Executor
@@ -247,20 +249,20 @@ class LCRA(StochasticRanker):
         check_count("n_labelled", self.n_labelled)
         check_count("n_unlabelled", self.n_unlabelled, least=0)
 
-    def _previous(self, problem: Problem) -> Training | None:
-        training = super()._previous(problem)
-        if training is not None and problem.views != self.views_:
+    def _previous(self, problem: PairProblem) -> AveragedState | None:
+        state = super()._previous(problem)
+        if state is not None and problem.views != self.views_:
             raise UsageError(
                 "training cannot go on with other views than it began with: keep views and seed, "
                 "or train a new model."
             )
-        return training
+        return state
 
     @property
     def _pairs_per_step(self) -> int:
         return self.n_labelled
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> CoregularisedEpoch:
+    def _shard_epoch(self, problem: PairProblem, steps: Steps) -> CoregularisedEpoch:
         return CoregularisedEpoch(
             steps,
             self.label,
@@ -269,8 +271,10 @@ class LCRA(StochasticRanker):
             self.n_unlabelled if len(problem.sources) > 1 else 0,
         )
 
-    def _finish(self, problem: Problem, training: Training, shards: Shards, n_draws: int) -> Self:
-        super()._finish(problem, training, shards, n_draws)
+    def _finish(
+        self, problem: PairProblem, state: AveragedState, shards: Shards, n_draws: int
+    ) -> Self:
+        super()._finish(problem, state, shards, n_draws)
         self.views_ = problem.views
         return self
 
@@ -281,12 +285,12 @@ class LCRA(StochasticRanker):
 
 @dataclass(frozen=True)
 class CoregularisedEpoch(ShardEpoch):
-    """A step draws k labelled and l unlabelled pairs.
+    """The epoch of LCRA on one shard: each step draws k labelled and l unlabelled pairs.
 
     Attributes
     ----------
     views
-        Where they are, and how they learn.
+        The columns of each view, k, and the strength of the co-regularisation.
     n_unlabelled
         l.
     """
@@ -294,22 +298,25 @@ class CoregularisedEpoch(ShardEpoch):
     views: Views
     n_unlabelled: int
 
-    @property
-    def _pairs_per_step(self) -> int:
-        return max(self.views.k, self.n_unlabelled)
-
-    def _take(self, n_steps: int, sources: list[Drawn], t: int, iterate: Iterate) -> float:
-        # Without unlabelled pairs there is one source, and its rows stand in for the others.
-        labelled, unlabelled = sources[0], sources[-1]
-        batch = labelled.draw(self.views.k * n_steps, self.label)
-        others = NO_PAIRS
-        if self.n_unlabelled:
-            others = unlabelled.draw(self.n_unlabelled * n_steps, "sign")
+    def __call__(
+        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
+    ) -> AveragedResult:
+        """Take steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
+        k, l = self.views.k, self.n_unlabelled  # noqa: E741 - the paper's names
         views = self.views._replace(ptr=frozen(self.views.ptr))
-        losses = coregularised_steps(
-            labelled.rows, unlabelled.rows, batch, others, views, self.steps, t, iterate
-        )
-        return losses / (self.views.k * (len(self.views.ptr) - 1))
+        n_views = len(views.ptr) - 1
+        iterate = Iterate(weights.copy(), np.zeros_like(weights))
+        first, losses = t, 0.0
+        for blocks, n_steps in self._portions(segments, epoch, pairs_per_step=max(k, l)):
+            # With l = 0 there is one block, whose rows stand in for the unlabelled ones.
+            labelled, unlabelled = blocks[0], blocks[-1]
+            pairs = labelled.draw(k * n_steps, self.label)
+            others = unlabelled.draw(l * n_steps, "sign") if l else NO_PAIRS
+            losses += coregularised_steps(
+                labelled.rows, unlabelled.rows, pairs, others, views, self.steps, t, iterate
+            ) / (k * n_views)
+            t += n_steps
+        return self._result(iterate, losses, first, t)
 
 
 def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int]]:

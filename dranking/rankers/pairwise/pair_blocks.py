@@ -66,8 +66,8 @@ class PairBlock(NamedTuple):
         return Batch(better, worse, self.relevance[better] - self.relevance[worse])
 
 
-class Problem(NamedTuple):
-    """What is trained on.
+class PairProblem(NamedTuple):
+    """What a stochastic pairwise ranker is trained on.
 
     Attributes
     ----------
@@ -104,25 +104,6 @@ class Problem(NamedTuple):
         coef = np.zeros(self.dataset.n_features)
         coef[self.columns] = weights / self.n_views
         return coef
-
-
-class ShardResult(NamedTuple):
-    """What a shard returns after an epoch.
-
-    Attributes
-    ----------
-    weights
-        (n_features,) where it ended.
-    total, n_averaged
-        (n_features,) sum of its iterates that count for the average, and their number.
-    loss
-        Mean over the steps of the loss met, a view's; not finite if the shard diverged.
-    """
-
-    weights: Array
-    total: Array
-    n_averaged: int
-    loss: float
 
 
 def labelled_block(block: QueryBlock, rule: PairRule, columns: Ints | None = None) -> PairBlock:

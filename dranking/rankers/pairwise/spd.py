@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
+from dranking.engine.mixing import Segment
 from dranking.files.commit import AnyPath
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.pairwise.pair_blocks import Label, Problem, labelled_block
-from dranking.rankers.pairwise.shard_epoch import Drawn, ShardEpoch
-from dranking.rankers.pairwise.stochastic import Average, Loss, StochasticRanker
+from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
+from dranking.rankers.pairwise.pair_blocks import Label, PairProblem, labelled_block
+from dranking.rankers.pairwise.stochastic_ranker import Average, Loss, StochasticRanker
 from dranking.sampling.pairs import Balance, Positions
+
+Array = NDArray[np.float64]
 
 
 class SPD(StochasticRanker):
@@ -179,28 +184,35 @@ class SPD(StochasticRanker):
         executor = get_executor(executor)
         return self._fit_on(self._problem(dataset, executor), executor, validation)
 
-    def _problem(self, dataset: Dataset, executor: Executor) -> Problem:
+    def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         self._check(dataset)
         prepare = partial(labelled_block, rule=self._rule)
         source, squared_label = self._labelled_source(dataset, executor, prepare)
         n = dataset.n_features
-        return Problem(dataset, [source], np.arange(n), np.array([0, n]), squared_label)
+        return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label)
 
-    def _radius(self, problem: Problem) -> float:
+    def _radius(self, problem: PairProblem) -> float:
         if not self.projection:
             return np.inf
         # lambda |w|^2 = E[-loss'(f) f] at the minimum, which is at most E of the maximum over f.
         bound = {"squared": problem.squared_label / 4, "squared-hinge": 0.5}.get(self.loss, 1.0)
         return float(np.sqrt(bound / self.regularization))
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+    def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
         return PairEpoch(steps, self.label, self.seed)
 
 
 class PairEpoch(ShardEpoch):
-    """A step draws a pair."""
+    """The epoch of SPD on one shard: each step draws one pair."""
 
-    def _take(self, n_steps: int, sources: list[Drawn], t: int, iterate: Iterate) -> float:
-        [labelled] = sources
-        batch = labelled.draw(n_steps, self.label)
-        return pair_steps(labelled.rows, batch, self.steps, t, iterate)
+    def __call__(
+        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
+    ) -> AveragedResult:
+        """Take steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
+        iterate = Iterate(weights.copy(), np.zeros_like(weights))
+        first, losses = t, 0.0
+        for [labelled], n_steps in self._portions(segments, epoch, pairs_per_step=1):
+            pairs = labelled.draw(n_steps, self.label)
+            losses += pair_steps(labelled.rows, pairs, self.steps, t, iterate)
+            t += n_steps
+        return self._result(iterate, losses, first, t)

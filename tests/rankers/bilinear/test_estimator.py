@@ -14,6 +14,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, UsageError
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.training import DRAWN_AT_ONCE, epoch_ends
+from dranking.rankers.training.learning_curve import curve_facts
 from dranking.sampling.tuples import tuple_sampler
 from tests.reference import bilinear as reference
 
@@ -79,10 +80,10 @@ def test_it_learns_what_words_go_together():
     held_out = (others, same_class(others))
     ranker = BilinearRanker(1e-3, rate=2.0, n_steps=3_000).fit(documents, validation=held_out)
     cosine = BilinearRanker(n_steps=1, rate=1e-9).fit(documents, validation=held_out)
-    assert ranker.learning_curve_[-1].error < 0.75 * cosine.learning_curve_[-1].error
+    assert ranker.learning_curve_[-1].validation < 0.75 * cosine.learning_curve_[-1].validation
     assert [point.n_steps for point in ranker.learning_curve_] == list(range(300, 3_001, 300))
     assert ranker.learning_curve_[-1].n_stored == ranker.weights_.nnz < N_WORDS**2
-    loss = [point.loss for point in ranker.learning_curve_]
+    loss = [point.objective for point in ranker.learning_curve_]
     assert loss[-1] < 0.9 * loss[0]
 
 
@@ -100,7 +101,7 @@ def test_checkpoint_goes_on_to_the_same_bits(tmp_path, refit, monkeypatch):
         ranker.fit(documents)
         np.testing.assert_array_equal(ranker.weights_.data, whole.weights_.data)
         np.testing.assert_array_equal(ranker.weights_.indices, whole.weights_.indices)
-        assert ranker.learning_curve_[-1][:3] == whole.learning_curve_[-1][:3]
+        assert curve_facts(ranker.learning_curve_) == curve_facts(whole.learning_curve_)
     with pytest.raises(UsageError, match="other seed; remove it"):
         ranker.set_params(seed=1).fit(documents)
     with pytest.raises(UsageError, match="other data; remove it"):

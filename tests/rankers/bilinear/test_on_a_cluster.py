@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(
             getattr(found.weights_, name), getattr(expected.weights_, name)
         )
-    curves = ([p._replace(seconds=0.0) for p in r.learning_curve_] for r in (found, expected))
+    curves = ([replace(p, seconds=0.0) for p in r.learning_curve_] for r in (found, expected))
     assert next(curves) == next(curves)
 
 

@@ -131,7 +131,7 @@ def bilinear(
     facts: dict[str, Any] = {
         "model": "bilinear",
         "n_features": ranker.n_features_in_,
-        "objective": last.loss,
+        "objective": last.objective,
         "seconds": time.perf_counter() - started,
         "n_steps": last.n_steps,
         "n_entries": last.n_stored,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,15 @@ def check_learning_curve(path: Path, overwrite: bool) -> None:
 
 def save_learning_curve(ranker: Any, path: Path, overwrite: bool) -> None:
     """Write the points of a stochastic ranker's curve, or draw them."""
-    from dranking.rankers.training.state import CurvePoint, plot_learning_curve
+    from dranking.rankers.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 
-    points = [point._asdict() for point in ranker.learning_curve_]
+    points = [asdict(point) for point in ranker.learning_curve_]
     if path.suffix == ".json":
         text = json.dumps(points)
     elif path.suffix == ".csv":
         rows = [["" if v is None else repr(v) for v in point.values()] for point in points]
-        text = "".join(",".join(row) + "\n" for row in (CurvePoint._fields, *rows))
+        text = "".join(",".join(row) + "\n" for row in (points[0], *rows))
     else:
         figure = plot_learning_curve(ranker.learning_curve_, metric=measure_label(ranker.metric))
         save_figure(figure, path, overwrite=overwrite)

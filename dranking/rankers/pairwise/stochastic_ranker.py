@@ -1,28 +1,27 @@
-"""What the stochastic pairwise rankers share: the loop over epochs, and what surrounds it."""
+"""Base of the rankers that learn from sampled pairs: parameters, epochs, and the final model."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from functools import partial
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import parse_memory
-from dranking.engine.mixing import Shards, Source, mixed
-from dranking.engine.progress import report
+from dranking.engine.mixing import Shards, Source
+from dranking.engine.map_blocks import map_blocks
 from dranking.engine.tree_sum import tree_sum
-from dranking.errors import DataError, DivergedError, UsageError
+from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import get_measure
+from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.estimator import (
     LinearRanker,
     check_positive,
@@ -30,18 +29,20 @@ from dranking.rankers.linear.estimator import (
     check_whole,
     json_ready,
 )
-from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.evaluation import measure_blocks
+from dranking.rankers.linear.model import LinearModel, locate_features
+from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.pair_blocks import (
     Label,
     PairBlock,
-    Problem,
-    ShardResult,
+    PairProblem,
     pair_mass,
     sampled_norm,
     summed_losses,
 )
-from dranking.rankers.pairwise.shard_epoch import ShardEpoch
-from dranking.rankers.training.state import CurvePoint, Training, TrainingCheckpoint
+from dranking.rankers.training.checkpoint import TrainingCheckpoint
+from dranking.rankers.training.epochs import run_epochs
+from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 from dranking.rankers.training.validation import Validation
 from dranking.sampling.pairs import Balance, PairRule, Positions
 
@@ -74,27 +75,6 @@ UNBOUNDED = ("squared-hinge", "squared")
 
 FAILED = 10.0
 """With these, an objective so many times that of a model without weights is no result."""
-
-
-class Plan(NamedTuple):
-    """How the epochs of a training go.
-
-    Attributes
-    ----------
-    shards
-        The data.
-    shard_epoch
-        What each does.
-    n_steps
-        Steps of an epoch, over all shards.
-    longest
-        Those of the shard that takes most.
-    """
-
-    shards: Shards
-    shard_epoch: ShardEpoch
-    n_steps: int
-    longest: int
 
 
 class StochasticRanker(LinearRanker):
@@ -140,102 +120,103 @@ class StochasticRanker(LinearRanker):
     memory_limit: int | str | None
     checkpoint: AnyPath | None
 
-    def _shard_epoch(self, problem: Problem, steps: Steps) -> ShardEpoch:
+    def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
         """What a shard does in an epoch; can be pickled."""
         raise NotImplementedError
 
-    def _radius(self, problem: Problem) -> float:
+    def _radius(self, problem: PairProblem) -> float:
         """Radius of the ball that the weights stay in."""
         return np.inf
 
-    def _fit(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+    def _fit(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
         """Train for `n_epochs`: a new model, or with `warm_start` the one there is."""
         start = self._previous(problem) if self.warm_start else None
         return self._train(
             problem, executor, self.n_epochs, start, validation, checkpoint=self.checkpoint
         )
 
-    def _fit_on(self, problem: Problem, executor: Executor, validation: Dataset | None) -> Self:
+    def _fit_on(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
         """Train the model there is, or a new one, for an epoch."""
         return self._train(problem, executor, 1, self._previous(problem), validation)
 
     def _train(
         self,
-        problem: Problem,
+        problem: PairProblem,
         executor: Executor,
         n_epochs: int,
-        start: Training | None,
+        start: AveragedState | None,
         validation: Dataset | None,
         *,
         checkpoint: AnyPath | None = None,
     ) -> Self:
         """Train for some epochs, from where an earlier training ended if there is one."""
-        start = self._untrained(problem) if start is None else start.restarted()
-        validated = Validation(
-            validation, self.metric, self.convention, self.patience, first_epoch=start.epoch
-        )
-        validated.check(problem.dataset, n_epochs)
+        start = self._untrained(problem) if start is None else start.with_new_average()
+        validated = self._validation(problem, executor, n_epochs, start, validation)
         plan = self._plan(problem, executor, n_epochs, start)
-        stored = TrainingCheckpoint(
-            checkpoint, self._job(problem, start, validation) if checkpoint is not None else {}
-        )
-        training = stored.load(len(start.weights)) or start
-        while training.epoch < start.epoch + n_epochs and not validated.is_over(training):
-            training = self._epoch(problem, executor, plan, training)
-            model = self._model_so_far(problem, training)
-            training = validated.recorded(training, model, executor)
-            stored.save(training)
-            objective = training.curve[-1].objective
-            facts = {"steps": training.n_steps, "bytes_read": plan.shards.bytes_read}
-            done = training.epoch - start.epoch
-            report("training", done, n_epochs, objective=objective, **facts)
+        settings = self._settings(problem, start, validation) if checkpoint is not None else {}
+        stored = TrainingCheckpoint(checkpoint, settings)
+        n, eta0 = len(start.weights), start.eta0
+        restore = partial(AveragedState.from_checkpoint, n_weights=n, eta0=eta0)
+        state = run_epochs(stored.load(restore) or start, plan, validated, stored)
         n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
-        return self._finish(problem, training, plan.shards, n_draws)
+        return self._finish(problem, state, plan.shards, n_draws)
 
-    def _plan(self, problem: Problem, executor: Executor, n_epochs: int, start: Training) -> Plan:
-        """How the epochs go."""
+    def _validation(
+        self,
+        problem: PairProblem,
+        executor: Executor,
+        n_epochs: int,
+        start: AveragedState,
+        validation: Dataset | None,
+    ) -> Validation:
+        """How the model is measured after each epoch; checks the data before any epoch."""
+        if validation is None:
+            if self.patience is not None and n_epochs > 1:
+                raise UsageError(
+                    "patience needs validation data; pass validation=, or patience=None."
+                )
+            return Validation(None)
+        train = problem.dataset
+        validation.check_documents()
+        locate_features(train.feature_names, train.transforms, validation)
+
+        def measure(state: AveragedState) -> float:
+            model = LinearModel(
+                feature_names=train.feature_names,
+                weights=tuple(problem.coef(state.model).tolist()),
+                transforms=train.transforms,
+            )
+            return mean_metric(model, validation, self.metric, self.convention, executor)
+
+        return Validation(measure, higher_is_better(self.metric), self.patience, start.epoch)
+
+    def _plan(
+        self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState
+    ) -> PairPlan:
+        """The epochs to run."""
         shards = Shards(
             problem.sources, self.shards, executor, resident=self._fits(problem, executor)
         )
         n_steps = self._n_steps(problem.dataset)
-        longest = int(shards.steps_of_shards(n_steps).max())
         steps = Steps(
             loss=self._loss_code,
             regularization=self.regularization,
             inverse_eta0=1.0 / start.eta0,
             radius=self._radius(problem),
-            average_from=self._average_from(start.t, longest * n_epochs),
+            average_from=self._average_from(start.t, shards.most_steps(n_steps) * n_epochs),
         )
-        return Plan(shards, self._shard_epoch(problem, steps), n_steps, longest)
-
-    def _epoch(
-        self, problem: Problem, executor: Executor, plan: Plan, training: Training
-    ) -> Training:
-        """The training an epoch later: every shard from the same weights, then their mean."""
-        begun = time.perf_counter()
-        weights = executor.submit(np.asarray, training.weights, name="weights")
-        results: list[ShardResult] = plan.shards.run(
-            plan.shard_epoch,
-            plan.n_steps,
-            (self.seed, training.epoch),
-            weights,
-            training.t,
-            training.epoch,
+        return PairPlan(
+            first_epoch=start.epoch,
+            n_epochs=n_epochs,
+            problem=problem,
+            shards=shards,
+            shard_epoch=self._shard_epoch(problem, steps),
+            n_steps=n_steps,
+            regularization=self.regularization,
+            seed=self.seed,
+            executor=executor,
             name=f"{type(self).__name__.lower()}-epoch",
         )
-        self._check_finite(results, training)
-        shares = plan.shards.shares
-        later = advanced(training, results, shares, plan.longest)
-        loss = float(shares @ [r.loss for r in results])
-        penalty = self.regularization / 2 * float(later.weights @ later.weights)
-        point = CurvePoint(
-            epoch=later.epoch,
-            n_steps=training.n_steps + plan.n_steps,
-            seconds=training.seconds + time.perf_counter() - begun,
-            objective=loss + penalty / problem.n_views,
-            validation=None,
-        )
-        return replace(later, curve=(*training.curve, point))
 
     def _check(self, dataset: Dataset) -> None:
         """Raise an error if parameters are out of range or there is nothing to learn from."""
@@ -287,32 +268,32 @@ class StochasticRanker(LinearRanker):
         squared_label = float(squares / total) if self.label == "difference" else 1.0
         return Source(dataset, prepare, masses[:, 0]), squared_label
 
-    def _previous(self, problem: Problem) -> Training | None:
+    def _previous(self, problem: PairProblem) -> AveragedState | None:
         """The training to go on from, if there is one."""
         dataset = problem.dataset
-        training: Training | None = getattr(self, "_training", None)
-        if training is not None and dataset.feature_names != self.feature_names_:
+        state: AveragedState | None = getattr(self, "_state", None)
+        if state is not None and dataset.feature_names != self.feature_names_:
             raise DataError(
                 f"X has {dataset.n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: those it was trained on so far."
             )
-        if training is not None and dataset.transforms != self._transforms:
+        if state is not None and dataset.transforms != self._transforms:
             raise DataError(
                 "X is scaled in another way than what the model was trained on so far; scale both "
                 "the same."
             )
-        return training
+        return state
 
-    def _untrained(self, problem: Problem) -> Training:
+    def _untrained(self, problem: PairProblem) -> AveragedState:
         n = len(problem.columns)
         eta0 = self.eta0
         if eta0 is None:
             norm = self._largest_norm(problem)
             # Pairs that do not differ move nothing, with any length of step.
             eta0 = 1.0 / (CURVATURE[self.loss] * norm * self._pairs_per_step) if norm else 1.0
-        return Training(np.zeros(n), np.zeros(n), n_averaged=0, t=0, epoch=0, eta0=float(eta0))
+        return AveragedState(weights=np.zeros(n), total=np.zeros(n), eta0=float(eta0))
 
-    def _largest_norm(self, problem: Problem) -> float:
+    def _largest_norm(self, problem: PairProblem) -> float:
         """Largest squared norm of what a step may add to the weights, estimated."""
         source = problem.sources[0]
         first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
@@ -326,7 +307,7 @@ class StochasticRanker(LinearRanker):
     def _average_from(self, t: int, n_steps: int) -> int:
         return {"all": t, "second-half": t + n_steps // 2, "none": NEVER}[self.average]
 
-    def _fits(self, problem: Problem, executor: Executor) -> bool:
+    def _fits(self, problem: PairProblem, executor: Executor) -> bool:
         """Whether all blocks may stay in memory, which takes about twice their size to load."""
         stored = [source for source in problem.sources if not source.dataset.in_memory]
         if self.memory_limit is None and all(source.is_small for source in stored):
@@ -335,7 +316,9 @@ class StochasticRanker(LinearRanker):
         available = executor.memory_bytes if limit is None else parse_memory(limit)
         return 2 * sum(source.n_bytes for source in stored) <= available
 
-    def _job(self, problem: Problem, start: Training, validation: Dataset | None) -> dict[str, Any]:
+    def _settings(
+        self, problem: PairProblem, start: AveragedState, validation: Dataset | None
+    ) -> dict[str, Any]:
         elsewhere = {"checkpoint", "warm_start"}
         parameters = {k: v for k, v in self.get_params().items() if k not in elsewhere}
         return {
@@ -346,47 +329,42 @@ class StochasticRanker(LinearRanker):
             "first epoch": start.epoch,
         }
 
-    def _model_so_far(self, problem: Problem, training: Training) -> LinearModel:
-        data = problem.dataset
-        return LinearModel(
-            feature_names=data.feature_names,
-            weights=tuple(problem.coef(training.model).tolist()),
-            transforms=data.transforms,
-        )
-
-    def _finish(self, problem: Problem, training: Training, shards: Shards, n_draws: int) -> Self:
+    def _finish(
+        self, problem: PairProblem, state: AveragedState, shards: Shards, n_draws: int
+    ) -> Self:
         """Keep the model: the best validated one with `patience`, else the last."""
-        weights = training.model
-        if self.patience is not None and training.best is not None:
-            weights = training.best
+        weights = state.model
+        if self.patience is not None and state.best is not None:
+            weights = state.best
         coef = problem.coef(weights)
-        loss, without = self._mean_losses(problem, training, coef, shards, n_draws)
+        loss, without = self._mean_losses(problem, state, coef, shards, n_draws)
         objective = loss + self.regularization / 2 * float(coef @ coef)
         if self.loss in UNBOUNDED and not objective <= FAILED * without:
-            raise self._diverged(
-                f"after {training.n_steps:,} steps the objective is {objective:.3g}, and "
+            raise diverged(
+                f"after {state.n_steps:,} steps the objective is {objective:.3g}, and "
                 f"{without:.3g} without any weights",
-                training.eta0,
+                state.eta0,
+                self.regularization,
             )
         self.objective_ = objective
-        self.eta0_, self.n_steps_ = training.eta0, training.n_steps
-        self.learning_curve_ = training.curve
-        self._training = training
+        self.eta0_, self.n_steps_ = state.eta0, state.n_steps
+        self.learning_curve_ = state.curve
+        self._state = state
         return self._set_weights(problem.dataset, coef)
 
     def _mean_losses(
-        self, problem: Problem, training: Training, coef: Array, shards: Shards, n_draws: int
+        self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
     ) -> tuple[float, float]:
         """Mean loss of the model, and of one without weights; of drawn pairs if there are many."""
         losses, without, mass = tree_sum(
             shards.run(
                 summed_losses,
                 n_draws,
-                (self.seed, training.epoch),
+                (self.seed, state.epoch),
                 coef[problem.columns],
                 self._loss_code,
                 self.label,
-                (self.seed, training.epoch),
+                (self.seed, state.epoch),
                 n_sources=1,
                 n_rounds=1,
                 name="objective",
@@ -394,49 +372,31 @@ class StochasticRanker(LinearRanker):
         )
         return float(losses / mass), float(without / mass)
 
-    def _check_finite(self, results: list[ShardResult], training: Training) -> None:
-        with np.errstate(over="ignore"):
-            sizes = [
-                [
-                    r.loss,
-                    self.regularization * float(r.weights @ r.weights),
-                    float(r.total @ r.total),
-                ]
-                for r in results
-            ]
-        if not np.isfinite(sizes).all():
-            raise self._diverged(
-                f"the steps of epoch {training.epoch + 1} grew without limit", training.eta0
-            )
-
-    def _diverged(self, what: str, eta0: float) -> DivergedError:
-        return DivergedError(
-            f"training diverged: {what}. Lower eta0 (it is {eta0:.3g}; by default it follows from "
-            f"the data), or raise regularization ({self.regularization:.3g}); if values of the "
-            "features are very large, scale them."
-        )
-
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,
             "eta0": json_ready(self.eta0_),
             "n_steps": self.n_steps_,
-            "learning_curve": [point._asdict() for point in self.learning_curve_],
+            "learning_curve": curve_facts(self.learning_curve_),
         }
 
 
-def advanced(
-    training: Training, results: list[ShardResult], shares: Array, n_steps: int
-) -> Training:
-    """The training after an epoch: shards mixed by their shares, and n_steps later."""
-    return replace(
-        training,
-        weights=mixed([r.weights for r in results], shares),
-        total=training.total + tree_sum(r.total for r in results),
-        n_averaged=training.n_averaged + sum(r.n_averaged for r in results),
-        t=training.t + n_steps,
-        epoch=training.epoch + 1,
-    )
+def mean_metric(
+    model: LinearModel, dataset: Dataset, metric: str, convention: str, executor: Executor
+) -> float:
+    """Mean of a metric over the judged queries of a data set.
+
+    Raises
+    ------
+    DataError
+        If no query counts for the metric.
+    """
+    measures = [get_measure(metric).name]
+    values = measure_blocks(model, dataset, measures, get_convention(convention), executor)
+    [value] = PerQuery.concatenate(values).summary().metrics.values()
+    if np.isnan(value):
+        raise DataError(f"no query of the validation data counts for {metric}.")
+    return float(value)
 
 
 def map_labels(
