@@ -197,7 +197,7 @@ def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
         SPD(0.01, checkpoint=path, **SHORT).fit(random_problem(9, n_features=6).dataset())
     for file, message in (
         ("total.npy", r"is damaged: total\.npy"),
-        ("manifest.json", "no training-checkpoint of dranking"),
+        ("manifest.json", "not the manifest of a training-checkpoint"),
     ):
         (path / file).write_text("{}")
         with pytest.raises(dr.DataError, match=message):
