@@ -247,7 +247,7 @@ def train_shard(
     """
     sampler = tuple_sampler(data.preferences, *shard)
     queries, documents = data.queries.vectors, data.documents.vectors
-    trained = SparseWeights(weights, order=frequent_first(documents, weights.shape[1]))
+    trained = SparseWeights(weights, order=frequent_first(documents))
     run = BilinearRun(trained, steps, groups, t)
     rng = np.random.default_rng((*key, shard[0]))
     for first in range(0, n_steps, DRAWN_AT_ONCE):

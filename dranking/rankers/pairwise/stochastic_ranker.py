@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
-from dranking.engine.map_blocks import map_blocks
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath
