@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -54,10 +53,6 @@ class Verdict:
 
     accepted: bool
     reasons: tuple[Reason, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries and lists, for JSON."""
-        return {"accepted": self.accepted, "reasons": [asdict(reason) for reason in self.reasons]}
 
 
 def judge(

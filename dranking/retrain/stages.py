@@ -1,6 +1,7 @@
-"""The stages of a retraining run, in order: each reads what those before it left, and leaves facts.
+"""The stages of a retraining run: functions from the results of earlier stages to a result.
 
-A stage may be killed anywhere and run again: it writes whole files or none.
+A stage may be killed anywhere and run again, as it writes whole files or none. `Results` names the
+stages in order.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ import importlib.metadata
 import json
 import platform
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,156 +25,172 @@ from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
+from dranking.retrain.bilinear_workflow import BilinearWorkflow
 from dranking.retrain.config import BILINEAR, config_digest
-from dranking.retrain.gate import judge
-from dranking.retrain.linear_night import LinearNight
-from dranking.retrain.run import Facts, Night, Run
-from dranking.retrain.text_night import TextNight
+from dranking.retrain.gate import Verdict, judge
+from dranking.retrain.linear_workflow import LinearWorkflow
+from dranking.retrain.results import (
+    Evaluated,
+    Exported,
+    Fitted,
+    Ingested,
+    Published,
+    StatisticsUpdate,
+    Tuned,
+    Validated,
+)
+from dranking.retrain.workflow import Run, Workflow
 
 PER_QUERY_NAME = "per_query.parquet"
 GATE_NAME = "gate.json"
 REPORT_NAME = "report.html"
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
-"""Of which a version records what was installed."""
+"""Packages whose version is recorded with every model."""
 
 
-def night_of(run: Run) -> Night:
-    """How the stages treat the kind of ranker that a run trains."""
-    return TextNight(run) if run.config.model.kind == BILINEAR else LinearNight(run)
+def workflow_of(run: Run) -> Workflow:
+    """The workflow of the kind of ranker that a run trains."""
+    is_bilinear = run.config.model.kind == BILINEAR
+    return BilinearWorkflow(run) if is_bilinear else LinearWorkflow(run)
 
 
-def validate(run: Run) -> Facts:
-    """Find out what can be found out before any work."""
-    night_of(run).check()
-    return {name: [source.name for source in found] for name, found in run.sources.items()}
+def validate(run: Run, workflow: Workflow) -> Validated:
+    """Check everything that can be checked before any work is done."""
+    workflow.check()
+    return Validated(run.source_names)
 
 
-def ingest(run: Run) -> Facts:
-    """Ingest sources that are new."""
-    return night_of(run).ingest()
+def ingest(run: Run, workflow: Workflow) -> Ingested:
+    """Ingest the sources that are new."""
+    return workflow.ingest()
 
 
-def statistics(run: Run) -> Facts:
-    """Bring what is derived from the training data up to date, reading new parts alone."""
-    return night_of(run).statistics()
+def statistics(run: Run, workflow: Workflow) -> StatisticsUpdate:
+    """Bring everything that is derived from the training data up to date."""
+    return workflow.update_statistics()
 
 
-def tune(run: Run) -> Facts:
-    """Choose hyperparameters; trains with them too."""
-    return night_of(run).tune()
+def tune(run: Run, workflow: Workflow, updated: StatisticsUpdate) -> Tuned:
+    """Choose hyperparameters, if the configuration leaves a choice."""
+    return workflow.tune(updated)
 
 
-def fit(run: Run) -> Facts:
-    """Train the challenger, or take the model that the tuning has trained with what it chose."""
-    return night_of(run).fit()
+def fit(run: Run, workflow: Workflow, updated: StatisticsUpdate, tuned: Tuned) -> Fitted:
+    """Train the challenger."""
+    return workflow.fit(updated, tuned)
 
 
-def evaluate(run: Run) -> Facts:
-    """Measure challenger and champion on the data held out, and how far the data has moved."""
-    config, night, rival = run.config, night_of(run), run.rival
-    models = {"challenger": night.load(run.version)}
+def evaluate(run: Run, workflow: Workflow) -> Evaluated:
+    """Measure challenger and rival on the data held out, and the drift of the features."""
+    config, rival = run.config, run.rival
+    models = {"challenger": workflow.load(run.version_folder)}
     if rival is not None:
-        models["champion"] = _stored_model(run, rival)
+        models["champion"] = _stored_model(run, workflow, rival)
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
     means: dict[str, dict[str, float | None]] = {}
     n_queries = 0
-    for name, model in models.items():
-        found = night.measure(model, measures)
-        write_per_query(_per_query_file(run, name), found, overwrite=True)
-        means[name] = {m: _finite(value) for m, value in found.summary().metrics.items()}
+    for role, model in models.items():
+        found = workflow.measure(model, measures)
+        write_per_query(_per_query_file(run, role), found, overwrite=True)
+        means[role] = {m: _finite(value) for m, value in found.summary().metrics.items()}
         n_queries = found.n_queries
-    return {
-        "against": rival,
-        "convention": config.gate.convention,
-        "n_queries": n_queries,
-        "metrics": means,
-        "drift": night.drift(),
-    }
+    return Evaluated(rival, config.gate.convention, n_queries, means, workflow.drift())
 
 
-def gate(run: Run) -> Facts:
-    """Judge the challenger."""
+def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> Verdict:
+    """Judge the challenger by the rules of the gate."""
     challenger = read_per_query(_per_query_file(run, "challenger"))
-    against = run.facts["evaluate"]["against"]
+    has_rival = evaluated.against is not None
     verdict = judge(
         run.config.gate,
         challenger,
-        None if against is None else read_per_query(_per_query_file(run, "champion")),
-        n_features=run.facts["fit"]["n_features"],
+        read_per_query(_per_query_file(run, "champion")) if has_rival else None,
+        n_features=fitted.n_features,
         segments=_segments(run, challenger),
-        drift=run.facts["evaluate"]["drift"],
+        drift=evaluated.drift,
     )
-    facts = verdict.as_json()
-    atomic_write(run.version / GATE_NAME, json.dumps(facts, indent=1), overwrite=True)
-    return facts
+    text = json.dumps(asdict(verdict), indent=1)
+    atomic_write(run.version_folder / GATE_NAME, text, overwrite=True)
+    return verdict
 
 
-def export(run: Run) -> Facts:
-    """Write the model as engines want it, and the report."""
-    files = {f"exports/{name}": content for name, content in night_of(run).exports().items()}
+def export(
+    run: Run,
+    workflow: Workflow,
+    ingested: Ingested,
+    updated: StatisticsUpdate,
+    evaluated: Evaluated,
+    verdict: Verdict,
+) -> Exported:
+    """Write the model in the formats of search engines, and the report."""
+    files = {f"exports/{name}": content for name, content in workflow.exports().items()}
     if run.config.export.report:
-        files[REPORT_NAME] = _report(run)
+        files[REPORT_NAME] = _report(run, workflow, ingested, updated, evaluated, verdict)
     for name, content in files.items():
-        atomic_write(run.version / name, content, overwrite=True)
-    return {"files": list(files)}
+        atomic_write(run.version_folder / name, content, overwrite=True)
+    return Exported(tuple(files))
 
 
-def publish(run: Run) -> Facts:
-    """Store the version, and promote it if the gate let it pass."""
+def publish(
+    run: Run,
+    workflow: Workflow,
+    ingested: Ingested,
+    tuned: Tuned,
+    evaluated: Evaluated,
+    verdict: Verdict,
+) -> Published:
+    """Add the version to the registry, and promote it if the gate has accepted it.
+
+    Raises
+    ------
+    TryAgainError
+        If the champion is no longer the version that the challenger was measured against.
+    """
     registry = run.registry
     with registry.locked():
-        version = registry.find(run.version, run.run_id)  # of an attempt that was interrupted
-        if run.rival != run.facts["evaluate"]["against"]:
+        version = registry.find(run.version_folder, run.run_id)  # added by an interrupted attempt
+        if run.rival != evaluated.against:
             raise TryAgainError(
                 f"{registry}: the champion has changed since it was measured; run again to "
-                "measure against the new one."
+                "measure against the new champion."
             )
         if version is None:
             version = registry.add(
-                run.version,
+                run.version_folder,
                 run_id=run.run_id,
-                lineage=_lineage(run),
-                metrics=run.facts["evaluate"]["metrics"]["challenger"],
+                lineage=_lineage(run, ingested, tuned, evaluated, verdict),
+                metrics=evaluated.metrics["challenger"],
             )
         else:
             registry.nominate(version)
-        if run.facts["gate"]["accepted"]:
+        if verdict.accepted:
             registry.promote(version)
         deleted = registry.prune(run.config.registry.keep)
         aliases = registry.aliases.model_dump()
-    night_of(run).keep_only()
-    return {"version": version, "aliases": aliases, "deleted": deleted}
+    workflow.delete_unused()
+    return Published(version, aliases, tuple(deleted))
 
 
-Stage: TypeAlias = Callable[[Run], Facts]
-
-STAGES: dict[str, Stage] = {
-    stage.__name__: stage
-    for stage in (validate, ingest, statistics, tune, fit, evaluate, gate, export, publish)
-}
-
-
-def _per_query_file(run: Run, name: str) -> Path:
-    if name == "challenger":
-        return run.version / PER_QUERY_NAME
-    return run.folder / f"{name}.parquet"
+def _per_query_file(run: Run, role: str) -> Path:
+    """File with the measures of the challenger or the champion."""
+    if role == "challenger":
+        return run.version_folder / PER_QUERY_NAME
+    return run.folder / f"{role}.parquet"
 
 
-def _stored_model(run: Run, version: str) -> Any:
+def _stored_model(run: Run, workflow: Workflow, version: str) -> Any:
     """The model of a version of the registry."""
-    night = night_of(run)
     with tempfile.TemporaryDirectory() as folder:
-        if not run.registry.copy(version, night.model_name, Path(folder)):
+        if not run.registry.copy(version, workflow.model_name, Path(folder)):
             raise DataError(
-                f"{run.registry}: the champion, version {version}, is no model of rankers such as "
-                f"{run.config.model.kind}, so they cannot be compared; give each of both a "
-                "registry of its own."
+                f"{run.registry}: the champion, version {version}, is no model of a ranker such as "
+                f"{run.config.model.kind}, so the two cannot be compared; use a registry for each."
             )
-        return night.load(Path(folder))
+        return workflow.load(Path(folder))
 
 
 def _segments(run: Run, held_out: PerQuery) -> pa.Array | None:
-    """The segment of each query held out."""
+    """(n_queries,) segment of every query held out; None without segments."""
     data = run.config.data
     if data.segments is None:
         return None
@@ -189,23 +205,29 @@ def _segments(run: Run, held_out: PerQuery) -> pa.Array | None:
     return segments.take(pc.index_in(held_out.query_ids.cast(pa.string()), known))
 
 
-def _report(run: Run) -> str:
-    """The page about the challenger."""
-    config, night, against = run.config, night_of(run), run.facts["evaluate"]["against"]
-    content = night.describe(
-        night.load(run.version), None if against is None else _stored_model(run, against)
-    )
-    parts = [source.name for source in run.sources["train"]]
+def _report(
+    run: Run,
+    workflow: Workflow,
+    ingested: Ingested,
+    updated: StatisticsUpdate,
+    evaluated: Evaluated,
+    verdict: Verdict,
+) -> str:
+    """The report about the challenger, as HTML."""
+    config, rival = run.config, evaluated.against
+    champion = None if rival is None else _stored_model(run, workflow, rival)
+    content = workflow.describe(workflow.load(run.version_folder), champion, ingested, updated)
+    parts = run.source_names["train"]
     content = replace(
         content,
-        verdict=run.facts["gate"],
+        verdict=asdict(verdict),
         segments=_segments(run, content.challenger),
-        drift=run.facts["evaluate"]["drift"],
+        drift=evaluated.drift,
         max_drift=config.gate.max_drift,
         facts={
             **content.facts,
             "run": run.run_id,
-            "champion": against or "none yet",
+            "champion": rival or "none yet",
             "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
         },
         command=f"dranking retrain {config.source}",
@@ -213,16 +235,19 @@ def _report(run: Run) -> str:
     return render(page_of(content, f"Retraining run {run.run_id}"))
 
 
-def _lineage(run: Run) -> Facts:
+def _lineage(
+    run: Run, ingested: Ingested, tuned: Tuned, evaluated: Evaluated, verdict: Verdict
+) -> dict[str, Any]:
+    """Where a version comes from, for its manifest."""
     return {
-        "data": {name: run.facts["ingest"][name] for name in run.sources},
-        "sources": run.facts["validate"],
+        "data": {use: asdict(facts) for use, facts in ingested.data.items()},
+        "sources": run.source_names,
         "parts": [source.key for source in run.sources["train"]],
         "configuration": config_digest(run.config),
         "model": run.config.model.model_dump(mode="json"),
-        "chosen": run.facts["tune"]["chosen"],
-        "champion": run.facts["evaluate"]["against"],
-        "accepted": run.facts["gate"]["accepted"],
+        "chosen": tuned.chosen,
+        "champion": evaluated.against,
+        "accepted": verdict.accepted,
         "environment": {
             "dranking": dranking.__version__,
             "python": platform.python_version(),

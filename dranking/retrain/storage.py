@@ -126,23 +126,43 @@ class LocalStorage:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Keep other processes from holding the lock; raises TryAgainError if one does."""
-        from filelock import FileLock, Timeout
-
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / name)
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise TryAgainError(
-                f"{self.root}: another process is changing it; run again when that is done."
-            ) from error
-        except OSError as error:
-            raise UsageError(f"{self.root}: cannot be locked, {error.strerror}.") from error
-        try:
+        """Keep other processes from holding the lock; raise TryAgainError if one holds it."""
+        with locked_file(self.root / name, f"{self.root}: another process is changing it"):
             yield
-        finally:
-            lock.release()
+
+
+@contextmanager
+def locked_file(file: Path, busy: str) -> Iterator[None]:
+    """Hold a file lock, which ends with its process.
+
+    Parameters
+    ----------
+    file
+        The lock file; missing parent directories are made.
+    busy
+        What is wrong if another process holds the lock, without the final stop.
+
+    Raises
+    ------
+    TryAgainError
+        If another process holds the lock.
+    UsageError
+        If the file cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(file)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise TryAgainError(f"{busy}; run again when that process is done.") from error
+    except OSError as error:
+        raise UsageError(f"{file.parent}: cannot be locked ({error.strerror}).") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class ObjectStorage:

@@ -26,9 +26,10 @@ import numpy as np
 
 from dranking.cli.output import note
 from dranking.retrain.config import RetrainConfig
-from dranking.retrain.parts import find_sources
+from dranking.retrain.outcome import Outcome
 from dranking.retrain.registry import MODEL_NAME, Registry
-from dranking.retrain.runner import Outcome, retrain
+from dranking.retrain.runner import retrain
+from dranking.retrain.sources import find_sources
 from pipelines.benchmarks.harness import REPEATS, Figure, Sample, figure, main, parser
 
 DATA_STAGES = ("validate", "ingest", "statistics")
@@ -57,7 +58,7 @@ class Night(NamedTuple):
 
     def data_cost(self, what: str) -> float:
         """The `seconds` or `processor_seconds` of the data stages."""
-        return sum(self.outcome.costs[stage][what] for stage in DATA_STAGES)
+        return sum(getattr(self.outcome.costs[stage], what) for stage in DATA_STAGES)
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

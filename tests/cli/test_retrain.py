@@ -10,10 +10,10 @@ from threading import Event
 import pytest
 
 from dranking.errors import TryAgainError
+from dranking.retrain import stages
 from dranking.retrain.config import load_config
 from dranking.retrain.registry import Registry
 from dranking.retrain.runner import retrain
-from dranking.retrain.stages import STAGES
 from pipelines.retrain import main
 from tests.retrain.stream import Stream
 
@@ -136,12 +136,12 @@ def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeyp
         stream.night(night)
         dranking("retrain", "retrain.toml", "--set", "gate.minimum_effect=-1")
 
-    def failing(found):
+    def failing(*inputs):
         raise TryAgainError("the disk is away")
 
     stream.night(3)
     with monkeypatch.context() as patch:
-        patch.setitem(STAGES, "export", failing)
+        patch.setattr(stages, "export", failing)
         assert dranking("retrain", "retrain.toml")[0] == 75
 
     def planned():
@@ -153,14 +153,14 @@ def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeyp
 
 
 def test_two_runs_at_once_are_one_that_exits_75(dranking, stream, monkeypatch):
-    inside, go_on, fit = Event(), Event(), STAGES["fit"]
+    inside, go_on, fit = Event(), Event(), stages.fit
 
-    def waiting(found):
+    def waiting(*inputs):
         inside.set()
         assert go_on.wait(60)
-        return fit(found)
+        return fit(*inputs)
 
-    monkeypatch.setitem(STAGES, "fit", waiting)
+    monkeypatch.setattr(stages, "fit", waiting)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(retrain, load_config("retrain.toml", (), {}))
         try:

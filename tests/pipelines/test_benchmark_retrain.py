@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dranking.retrain.markers import Cost
 from pipelines.benchmarks import retrain
 from pipelines.benchmarks.harness import main
 
@@ -38,10 +39,10 @@ def test_what_is_opened_is_counted_once(tmp_path):
 @pytest.mark.parametrize("limit", [0.05, None])
 def test_a_limit_is_for_the_share_of_the_data_stages(limit):
     def night(seconds, old_bytes):
-        cost = {"seconds": seconds, "processor_seconds": seconds / 2}
+        cost = Cost(seconds, seconds / 2, 0)
         costs = dict.fromkeys(("validate", "ingest", "statistics"), cost)
-        costs |= {"tune": {"seconds": 100.0, "processor_seconds": 100.0}}
-        outcome = retrain.Outcome("run", True, {}, costs, {}, (), ())
+        costs |= {"tune": Cost(100.0, 100.0, 0)}
+        outcome = retrain.Outcome("run", None, costs, {}, (), ())
         return retrain.Night(outcome, (["1"], [0.5]), old_bytes)
 
     found = retrain.figures("size", [night(0.06, 0)], [night(1.0, 10)], limit)

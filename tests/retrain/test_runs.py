@@ -16,12 +16,13 @@ from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.linear.model import load_model
 from dranking.retrain import parts as parts_module
-from dranking.retrain import stages as stages_module
+from dranking.retrain import stages
 from dranking.retrain.config import load_config
-from dranking.retrain.parts import find_sources
+from dranking.retrain.plan import plan_run
 from dranking.retrain.registry import Registry
-from dranking.retrain.runner import plan_run, retrain
-from dranking.retrain.stages import STAGES
+from dranking.retrain.results import STAGES
+from dranking.retrain.runner import retrain
+from dranking.retrain.sources import find_sources
 from dranking.tuning.families import ModelName
 from tests.retrain.stream import Stream
 
@@ -98,15 +99,13 @@ def test_a_night_equals_a_fit_from_scratch_and_reads_no_old_data(stream, tmp_pat
     for night in range(1, 6):
         stream.night(night)
         incremental = run(stream, *settings, f"export.report={str(night > 3).lower()}")
-        assert incremental.stages["statistics"]["n_parts_read"] == 1
+        assert incremental.results.statistics.n_parts_read == 1
         forget_old_features(stream)
 
     other = [f"run.work={tmp_path}/fresh", f"registry.location={tmp_path}/other"]
     scratch = run(stream, *settings, *other)
-    assert scratch.stages["statistics"]["n_parts_read"] == 5
-    ours = weights_of(
-        Registry(stream.folder / "registry"), incremental.stages["publish"]["version"]
-    )
+    assert scratch.results.statistics.n_parts_read == 5
+    ours = weights_of(Registry(stream.folder / "registry"), incremental.results.publish.version)
     assert ours == weights_of(Registry(tmp_path / "other"), "000001")
 
 
@@ -131,14 +130,14 @@ def test_standard_scaling_is_that_of_all_documents_of_the_night(stream, kind):
     [scaling] = content["transforms"]
     np.testing.assert_allclose(scaling["scale"], columns.std(axis=0), rtol=1e-6)
     np.testing.assert_allclose(scaling["mean"], columns.mean(axis=0), rtol=1e-6)
-    assert outcome.stages["statistics"]["used"] == (kind == "greedy-rankrls")
+    assert outcome.results.statistics.used == (kind == "greedy-rankrls")
 
 
 def test_old_nights_leave_the_window(stream, tmp_path):
     for night in range(1, 5):
         stream.night(night)
         outcome = run(stream, "data.window=2")
-    assert outcome.stages["ingest"]["train"]["n_queries"] == 2 * stream.n_queries
+    assert outcome.results.ingest.data["train"].n_queries == 2 * stream.n_queries
     assert len(list((stream.folder / "work" / "parts").glob("*/manifest.json"))) == 3  # + holdout
     other = Stream(tmp_path / "other")
     for night in (3, 4):
@@ -205,13 +204,13 @@ def test_worse_data_is_rejected(stream):
 
 def _killed_after(stage, config):
     """Run until a stage has done its work, and die before it is noted."""
-    whole = STAGES[stage]
+    whole = getattr(stages, stage)
 
-    def dying(found):
-        whole(found)
+    def dying(*inputs):
+        whole(*inputs)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    STAGES[stage] = dying
+    setattr(stages, stage, dying)
     retrain(load_config(config, (), {}))
 
 
@@ -286,18 +285,18 @@ def test_a_champion_promoted_meanwhile_is_measured_against(stream, monkeypatch):
     registry = Registry(stream.folder / "registry")
     assert registry.aliases.champion == "000003"
     stream.night(4)
-    gate = STAGES["gate"]
+    gate = stages.gate
 
-    def promoting(found):
+    def promoting(*inputs):
         registry.promote("1")
-        return gate(found)
+        return gate(*inputs)
 
-    monkeypatch.setitem(STAGES, "gate", promoting)
+    monkeypatch.setattr(stages, "gate", promoting)
     with pytest.raises(TryAgainError, match="champion has changed since"):
         run(stream)
-    monkeypatch.setitem(STAGES, "gate", gate)
+    monkeypatch.setattr(stages, "gate", gate)
     outcome = run(stream)
-    assert outcome.stages["evaluate"]["against"] == "000001"
+    assert outcome.results.evaluate.against == "000001"
     assert outcome.done[0] == "evaluate"
 
 
@@ -305,21 +304,21 @@ def test_a_run_goes_on_with_its_own_statistics_after_another(stream, tmp_path, m
     """A run that failed is taken up once its data is there again; others used the store since."""
     stream.night(1)
 
-    def failing(found):
+    def failing(*inputs):
         raise TryAgainError("the cluster is away")
 
-    monkeypatch.setitem(STAGES, "fit", failing)
     untuned = ["tune={}", "model.regularization=1"]
-    with pytest.raises(TryAgainError):
-        run(stream, *untuned)
-    monkeypatch.setitem(STAGES, "fit", stages_module.fit)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "fit", failing)
+        with pytest.raises(TryAgainError):
+            run(stream, *untuned)
     later = stream.night(2)
     run(stream, *untuned)
     later.unlink()
     outcome = run(stream, *untuned)
     assert outcome.done[0] == "fit"
     run(stream, *untuned, f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r")
-    ours = weights_of(Registry(stream.folder / "registry"), outcome.stages["publish"]["version"])
+    ours = weights_of(Registry(stream.folder / "registry"), outcome.results.publish.version)
     assert ours == weights_of(Registry(tmp_path / "r"), "000001")
 
 
@@ -347,11 +346,11 @@ def test_drift_is_from_the_champion_measured_against(stream, monkeypatch):
     settings = ["data.window=1", "gate.minimum_effect=-1", "gate.max_drift=100", "gate.seed=1"]
     registry.promote("2")
     stream.night(3, shift=shifts[3])
-    near = run(stream, *settings, "gate.lower_bound=1").stages["evaluate"]
+    near = run(stream, *settings, "gate.lower_bound=1").results.evaluate
     registry.promote("1")
-    far = run(stream, *settings, "gate.lower_bound=1", from_stage="gate").stages["evaluate"]
-    assert (near["against"], far["against"]) == ("000002", "000001")
-    assert max(near["drift"].values()) < max(far["drift"].values())
+    far = run(stream, *settings, "gate.lower_bound=1", from_stage="gate").results.evaluate
+    assert (near.against, far.against) == ("000002", "000001")
+    assert max(near.drift.values()) < max(far.drift.values())
 
 
 def test_a_part_that_has_drifted_is_seen_on_later_nights_too(stream):
@@ -391,8 +390,8 @@ def test_queries_may_come_again_on_other_nights(stream):
     for night in (1, 2):
         path = stream.folder / "incoming" / f"night-{night}.txt"
         stream.write_queries(path, night, n_queries=12, seed=1)
-        found = run(stream, holdout, "gate.max_drift=100").stages["evaluate"]
-        assert found["n_queries"] == 80
+        found = run(stream, holdout, "gate.max_drift=100").results.evaluate
+        assert found.n_queries == 80
     store = StatisticsDataset(stream.folder / "work" / "statistics")
     assert store.n_queries == 24
 
@@ -404,7 +403,7 @@ def test_statistics_of_an_older_version_are_built_anew(stream):
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"schema_version": 1}))
     stream.night(2)
-    assert run(stream).stages["statistics"]["n_parts_read"] == 2
+    assert run(stream).results.statistics.n_parts_read == 2
     assert json.loads(manifest.read_text())["schema_version"] == content["schema_version"]
 
 
@@ -450,14 +449,14 @@ def test_a_file_in_a_folder_that_changes_makes_another_source(stream):
 def test_no_credentials_are_left_in_the_working_directory(stream, monkeypatch):
     stream.night(1)
 
-    def failing(found):
+    def failing(*inputs):
         raise TryAgainError("memory://key:hidden@bucket is away")
 
-    monkeypatch.setitem(STAGES, "publish", failing)
     secret = ["registry.location=memory://key:hidden@bucket/models", "export.report=true"]
-    with pytest.raises(TryAgainError):
-        run(stream, *secret, f"run.prometheus={stream.folder / 'work' / 'd.prom'}")
-    monkeypatch.setitem(STAGES, "publish", stages_module.publish)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "publish", failing)
+        with pytest.raises(TryAgainError):
+            run(stream, *secret, f"run.prometheus={stream.folder / 'work' / 'd.prom'}")
     run(stream, *secret, f"run.prometheus={stream.folder / 'work' / 'd.prom'}", resume=True)
     files = [file for file in (stream.folder / "work").rglob("*") if file.is_file()]
     assert len(files) > 20
@@ -474,18 +473,18 @@ def test_there_must_be_something_to_resume(stream):
 def test_resuming_uses_the_data_that_the_run_began_with(stream, monkeypatch):
     stream.night(1)
 
-    def failing(found):
+    def failing(*inputs):
         raise TryAgainError("the cluster is away")
 
-    monkeypatch.setitem(STAGES, "fit", failing)
-    with pytest.raises(TryAgainError):
-        run(stream)
-    monkeypatch.setitem(STAGES, "fit", stages_module.fit)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "fit", failing)
+        with pytest.raises(TryAgainError):
+            run(stream)
     stream.night(2)
     with pytest.raises(UsageError, match="another configuration"):
         run(stream, "model.n_features=2", resume=True)
     outcome = run(stream, resume=True)
-    assert outcome.stages["ingest"]["train"]["n_queries"] == stream.n_queries
+    assert outcome.results.ingest.data["train"].n_queries == stream.n_queries
     assert outcome.done[0] == "fit"
 
 
@@ -503,8 +502,8 @@ def test_any_linear_ranker_can_be_the_challenger(stream, kind):
     )
     outcome = retrain(load_config(path, (), {}))
     assert outcome.accepted
-    assert outcome.stages["fit"]["n_features"] == 8
-    assert outcome.stages["statistics"]["used"] == (kind == "rankrls")
+    assert outcome.results.fit.n_features == 8
+    assert outcome.results.statistics.used == (kind == "rankrls")
 
 
 def test_segments_have_their_own_guard(stream):

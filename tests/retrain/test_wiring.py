@@ -11,10 +11,11 @@ import dranking
 from dranking.data.open import open_dataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.metrics.measures import get_measure
+from dranking.retrain import stages
 from dranking.retrain.config import load_config
+from dranking.retrain.plan import plan_run
 from dranking.retrain.registry import Registry
-from dranking.retrain.runner import plan_run, retrain
-from dranking.retrain.stages import STAGES
+from dranking.retrain.runner import retrain
 from dranking.tuning.search import tune
 from tests.retrain.stream import Stream
 
@@ -58,10 +59,10 @@ def model_of(stream, version):
 
 
 def failing_at(monkeypatch, stage, error):
-    def failing(found):
+    def failing(*inputs):
         raise error
 
-    monkeypatch.setitem(STAGES, stage, failing)
+    monkeypatch.setattr(stages, stage, failing)
 
 
 @pytest.mark.parametrize("way", ["validation", "folds"])
@@ -76,7 +77,7 @@ def test_tuning_is_what_the_configuration_says(stream, way):
         if way == "validation"
         else 'tune={folds=3, metric="map", convention="letor4", feature_penalty=0.01, seed=5}',
     )
-    assert not outcome.stages["statistics"]["used"]
+    assert not outcome.results.statistics.used
     train = open_dataset(stream.folder / "incoming" / "night-01.txt")
     judged = open_dataset(stream.folder / "judged.txt")
     choice = {"rule": "one-standard-error"} if way == "validation" else {"feature_penalty": 0.01}
@@ -91,12 +92,12 @@ def test_tuning_is_what_the_configuration_says(stream, way):
         seed=5,
         **choice,
     )
-    assert outcome.stages["tune"]["chosen"] == dict(expected.best)
+    assert outcome.results.tune.chosen == dict(expected.best)
     model = model_of(stream, "000001")
     assert model["provenance"]["parameters"]["regularization"] == expected.best["regularization"]
     assert model["weights"] == list(expected.model.weights)
     if way == "validation":
-        assert outcome.stages["ingest"]["validation"]["n_queries"] == 20
+        assert outcome.results.ingest.data["validation"].n_queries == 20
 
 
 def test_parameters_reach_the_ranker(stream):
@@ -106,9 +107,9 @@ def test_parameters_reach_the_ranker(stream):
     outcome = of_kind(
         stream, "spd", "model.parameters={n_epochs=2}", "model.eta0=[0.5, 1]", "tune.folds=2"
     )
-    version = outcome.stages["publish"]["version"]
+    version = outcome.results.publish.version
     assert model_of(stream, version)["provenance"]["parameters"]["n_epochs"] == 2
-    assert outcome.stages["tune"]["n_tried"] == 2
+    assert outcome.results.tune.n_tried == 2
 
 
 def test_what_the_ranker_does_not_take_is_found_before_the_data_is_read(stream):
@@ -128,13 +129,13 @@ def test_a_version_records_where_it_comes_from(stream):
     second = run(stream, *LENIENT, "run.metrics=['map', 'p@5']")
     manifest = registry_of(stream).manifest("000002")
     assert manifest.run_id == second.run_id != first.run_id
-    ours = second.stages["evaluate"]["metrics"]["challenger"]
-    assert manifest.metrics == ours != second.stages["evaluate"]["metrics"]["champion"]
+    ours = second.results.evaluate.metrics["challenger"]
+    assert manifest.metrics == ours != second.results.evaluate.metrics["champion"]
     assert set(ours) == {"ndcg@10", "map", "p@5"} == {get_measure(name).name for name in ours}
     lineage = manifest.lineage
     assert lineage["champion"] == "000001"
     assert lineage["accepted"] is True
-    assert lineage["chosen"] == second.stages["tune"]["chosen"]
+    assert lineage["chosen"] == second.results.tune.chosen
     assert [part.rpartition("/")[2] for part in lineage["sources"]["train"]] == [
         "night-01.txt",
         "night-02.txt",
@@ -150,7 +151,7 @@ def test_a_report_is_of_the_night(stream):
     run(stream, *LENIENT)
     stream.night(2)
     outcome = run(stream, *LENIENT, "export.report=true")
-    page = registry_of(stream).read(outcome.stages["publish"]["version"], "report.html").decode()
+    page = registry_of(stream).read(outcome.results.publish.version, "report.html").decode()
     for text in ("verdict of the gate", "accepted", "Query by query", "Drift of the features"):
         assert text in page
     assert f"dranking retrain {stream.folder}/retrain.toml" in page
@@ -215,7 +216,7 @@ def test_a_challenger_published_again_is_the_challenger(stream):
     run(stream, *NEVER)
     run(stream, *NEVER, "gate.seed=1")
     assert registry_of(stream).aliases.challenger == "000003"
-    assert run(stream, *NEVER, from_stage="publish").stages["publish"]["version"] == "000002"
+    assert run(stream, *NEVER, from_stage="publish").results.publish.version == "000002"
     assert registry_of(stream).aliases.challenger == "000002"
     assert registry_of(stream).aliases.champion == "000001"
 

@@ -37,7 +37,7 @@ def retrain(
     that was found by an earlier run and nothing has changed since.
     """
     from dranking.retrain.config import load_config
-    from dranking.retrain.runner import plan_run
+    from dranking.retrain.plan import plan_run
     from dranking.retrain.runner import retrain as run
 
     if force and from_stage is not None:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dranking.errors import RetrainWarning, UsageError
-from dranking.retrain import mlflow_client, tracking
+from dranking.retrain import mlflow_client, mlflow_tracking
 from dranking.retrain.config import load_config
 from dranking.retrain.registry import Registry
 from dranking.retrain.runner import retrain
@@ -28,7 +28,7 @@ def stream(tmp_path):
 @pytest.fixture
 def installed(monkeypatch):
     """As if MLflow were there: what is started in its place decides."""
-    monkeypatch.setattr(tracking.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(mlflow_tracking.importlib.util, "find_spec", lambda name: object())
 
 
 def run(stream, *settings, **options):
@@ -40,7 +40,7 @@ def champion(stream):
 
 
 def test_without_the_package_nothing_is_begun(stream, monkeypatch):
-    monkeypatch.setattr(tracking.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(mlflow_tracking.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'dranking\[mlflow\]'"):
         run(stream, "mlflow.tracking_uri=file:x")
     assert not (stream.folder / "registry").exists()
@@ -55,6 +55,18 @@ def test_a_failing_server_is_a_warning(stream, installed, monkeypatch, tmp_path)
         outcome = run(stream, "mlflow.tracking_uri=http://me:secret@host/")
     assert outcome.accepted
     assert champion(stream) == "000001"
+
+
+def test_a_long_error_is_redacted_before_it_is_shortened(stream, installed, monkeypatch, tmp_path):
+    fake = tmp_path / "fake" / "mlflow.py"
+    fake.parent.mkdir()
+    url = "http://me:" + "secret" * 20 + "@host"
+    fake.write_text(f"def set_tracking_uri(uri): raise OSError('{url}' + 'x' * 230)")
+    monkeypatch.syspath_prepend(str(fake.parent))
+    with pytest.warns(RetrainWarning) as warned:
+        run(stream, "mlflow.tracking_uri=x")
+    assert "MLflow: " in str(warned[0].message)
+    assert "secret" not in str(warned[0].message)
 
 
 def test_a_server_that_does_not_answer_is_given_up(stream, installed, monkeypatch, tmp_path):
@@ -72,25 +84,25 @@ def test_a_server_that_does_not_answer_is_given_up(stream, installed, monkeypatc
 def test_what_is_logged(stream, installed, monkeypatch):
     orders = []
     monkeypatch.setattr(
-        tracking.subprocess,
+        mlflow_tracking.subprocess,
         "run",
         lambda command, **options: (
             orders.append(json.loads(options["input"]))
-            or tracking.subprocess.CompletedProcess(command, 0, "", "")
+            or mlflow_tracking.subprocess.CompletedProcess(command, 0, "", "")
         ),
     )
     outcome = run(stream, "mlflow.tracking_uri=file:x", "mlflow.experiment=nights")
     [order] = orders
     assert (order["tracking_uri"], order["experiment"]) == ("file:x", "nights")
     assert order["name"] == outcome.run_id
-    chosen = outcome.stages["tune"]["chosen"]
+    chosen = outcome.results.tune.chosen
     assert order["params"]["chosen.regularization"] == json.dumps(chosen["regularization"])
     assert order["params"]["model.kind"] == "greedy-rankrls"
     assert order["params"]["data.train.n_queries"] == str(stream.n_queries)
     assert "data.window" not in order["params"]
-    metrics = outcome.stages["evaluate"]["metrics"]["challenger"]
+    metrics = outcome.results.evaluate.metrics["challenger"]
     assert order["metrics"]["challenger.ndcg_at_10"] == metrics["ndcg@10"]
-    assert order["metrics"]["stage.fit.seconds"] == outcome.costs["fit"]["seconds"]
+    assert order["metrics"]["stage.fit.seconds"] == outcome.costs["fit"].seconds
     assert order["tags"]["dranking.version"] == "000001"
     assert order["folder"].endswith(f"runs/{outcome.run_id}/version")
     assert run(stream, "mlflow.tracking_uri=file:x").is_unchanged
@@ -118,7 +130,7 @@ def test_mlflow_shows_the_run(stream, monkeypatch):
     [logged] = client.search_runs([experiment.experiment_id])
     assert logged.info.run_name == outcome.run_id
     assert logged.info.status == "FINISHED"
-    metrics = outcome.stages["evaluate"]["metrics"]["challenger"]
+    metrics = outcome.results.evaluate.metrics["challenger"]
     assert logged.data.metrics["challenger.ndcg_at_10"] == metrics["ndcg@10"]
     assert logged.data.params["model.kind"] == "greedy-rankrls"
     artifacts = {file.path for file in client.list_artifacts(logged.info.run_id)}

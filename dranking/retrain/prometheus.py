@@ -1,9 +1,10 @@
-"""Figures of a run for Prometheus, by the textfile collector of the node exporter."""
+"""Figures of a run for Prometheus, written for the textfile collector of the node exporter."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -11,7 +12,10 @@ from typing import TypeAlias
 from dranking.errors import UsageError
 from dranking.files.commit import atomic_write, check_output_file
 from dranking.files.redaction import redacted
-from dranking.retrain.run import Run
+from dranking.retrain.config import RetrainConfig
+from dranking.retrain.markers import Cost
+from dranking.retrain.results import Results
+from dranking.retrain.storage import open_storage
 
 Labels: TypeAlias = Mapping[str, str]
 Samples: TypeAlias = Sequence[tuple[Labels, float]]
@@ -20,7 +24,7 @@ PREFIX = "dranking_retrain_"
 
 
 def check_gauges(path: Path | None) -> None:
-    """Raise UsageError unless a file of figures, if one is wanted, can be written."""
+    """Raise UsageError if there is a configured file that cannot be written."""
     if path is None:
         return
     check_output_file(path, overwrite=True)
@@ -35,46 +39,55 @@ def check_gauges(path: Path | None) -> None:
         ) from error
 
 
-def write_gauges(run: Run, costs: Mapping[str, Mapping[str, float]], *, succeeded: bool) -> None:
-    """Write what is known of a run to its file of figures, if one is wanted.
+def write_gauges(config: RetrainConfig, costs: Mapping[str, Cost], results: Results | None) -> None:
+    """Write the figures of a run to the configured file, if there is one.
 
     Parameters
     ----------
-    run
-        With the facts of the stages that are done.
+    config
+        The configuration.
     costs
-        Of those stages.
-    succeeded
-        Whether all of them are; verdict and metrics are those of a run that is.
+        Costs of the stages that are done, by name.
+    results
+        Results of all stages; None if the run has failed. Verdict and metrics are written only for
+        a run that has not failed.
     """
-    path = run.config.run.prometheus
+    path = config.run.prometheus
     if path is None:
         return
     gauges: dict[str, Samples] = {
-        "success": [({}, float(succeeded))],
+        "success": [({}, float(results is not None))],
         "timestamp_seconds": [({}, datetime.now(UTC).timestamp())],
-        "stage_seconds": [({"stage": name}, cost["seconds"]) for name, cost in costs.items()],
-        "stage_peak_bytes": [({"stage": name}, cost["peak_bytes"]) for name, cost in costs.items()],
+        "stage_seconds": [({"stage": name}, cost.seconds) for name, cost in costs.items()],
+        "stage_peak_bytes": [({"stage": name}, cost.peak_bytes) for name, cost in costs.items()],
     }
-    if succeeded:
-        gauges["accepted"] = [({}, float(run.facts["gate"]["accepted"]))]
-        gauges["features"] = [({}, float(run.facts["fit"]["n_features"]))]
-        for name, value in run.facts["evaluate"]["metrics"]["challenger"].items():
+    if results is not None:
+        gauges["accepted"] = [({}, float(results.gate.accepted))]
+        gauges["features"] = [({}, float(results.fit.n_features))]
+        for name, value in results.evaluate.metrics["challenger"].items():
             if value is not None:
                 gauges[f"metric_{name.replace('@', '_at_')}"] = [({}, value)]
-    text = exposition(gauges, {"registry": redacted(str(run.registry))})
+    text = exposition(gauges, {"registry": _registry_label(config.registry.location)})
     atomic_write(path, text, overwrite=True)
 
 
+def _registry_label(location: str) -> str:
+    """The registry's place without credentials, also where the registry cannot be opened."""
+    with suppress(UsageError):
+        location = str(open_storage(location))
+    return redacted(location)
+
+
 def exposition(gauges: Mapping[str, Samples], labels: Labels) -> str:
-    r"""Gauges in the text format of Prometheus.
+    r"""Format gauges in the text format of Prometheus.
 
     Parameters
     ----------
     gauges
-        Samples of each gauge, by its name without the prefix ``dranking_retrain_``.
+        Samples (labels and value) of each gauge, by the name of the gauge without the prefix
+        ``dranking_retrain_``.
     labels
-        Put on every sample before its own.
+        Labels of all samples; they precede the labels of each sample.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Nights of the bilinear ranker, which learns from texts and their labels which are alike.
+"""The stages of a run for the bilinear ranker, which learns from labelled texts.
 
-Sources are parquet tables with the columns text and label, and id where queries shall have names
-in reports. Every text held out is a query for all others; those of its label are relevant.
+Sources are parquet tables with the columns text and label, and optionally id, which names the
+queries in reports. Every text held out is a query against all other texts held out; the texts with
+the same label are relevant.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
-from dranking.retrain.parts import Source, check_unchanged, keep_only
 from dranking.retrain.registry import MODEL_FOLDER
-from dranking.retrain.run import Facts, Run
+from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, TextFacts, Tuned
+from dranking.retrain.sources import Source, check_unchanged, delete_others
+from dranking.retrain.workflow import Run
 
 NOT_PARAMETERS = {"regularization", "checkpoint", "support"}
-"""Parameters of the ranker that ``model.parameters`` cannot say."""
+"""Parameters of the ranker that ``model.parameters`` may not set."""
 
 
-class TextNight:
-    """A `Night` of `BilinearRanker`."""
+class BilinearWorkflow:
+    """The `Workflow` of `BilinearRanker`."""
 
     model_name = MODEL_FOLDER
 
@@ -45,60 +47,55 @@ class TextNight:
         self._root = run.work / "parts"
 
     def check(self) -> None:
-        """Raise UsageError if ranker or vectoriser have no such parameters."""
+        """Raise UsageError if ranker or vectoriser do not have the configured parameters."""
         config = self._run.config
         known = set(BilinearRanker().get_params()) - NOT_PARAMETERS
         _check_names("model.parameters", config.model.parameters, known)
         known = set(signature(TextVectorizer.fit).parameters) - {"texts"}
         _check_names("data.text", config.data.text, known)
 
-    def ingest(self) -> Facts:
-        """Copy sources that are new."""
+    def ingest(self) -> Ingested:
+        """Copy the sources that are new.
+
+        Raises
+        ------
+        DataError
+            If the data of some use has no text.
+        """
         run = self._run
-        new = [s.name for found in run.sources.values() for s in found if not self._is_there(s)]
-        facts: Facts = {"new": new}
-        for name, sources in run.sources.items():
-            table = self._table(name)
-            if not table.num_rows:
-                raise DataError(f"the {name} data has no text.")
-            digest = hashlib.blake2b(digest_size=16)
-            for source in sources:
-                digest.update(self._path(source).read_bytes())
-            facts[name] = {
-                "fingerprint": digest.hexdigest(),
-                "n_documents": table.num_rows,
-                "n_labels": len(table["label"].unique()),
-            }
-        return facts
+        new = tuple(s.name for s in run.all_sources if not self._path(s).is_file())
+        return Ingested(new, {use: self._facts(use) for use in run.sources})
 
-    def statistics(self) -> Facts:
-        """Nothing: words are counted with the texts at hand."""
-        return {"used": False}
+    def update_statistics(self) -> StatisticsUpdate:
+        """Do nothing: words are counted when the model is trained."""
+        return StatisticsUpdate(used=False)
 
-    def tune(self) -> Facts:
-        """Nothing: lambda is given."""
-        return {"chosen": None}
+    def tune(self, statistics: StatisticsUpdate) -> Tuned:
+        """Do nothing: lambda is given."""
+        return Tuned()
 
-    def fit(self) -> Facts:
+    def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
         """Train the challenger on all texts of the window."""
         run = self._run
         [regularization] = run.config.model.regularization
         ranker = BilinearRanker(regularization, **run.config.model.parameters)
         documents = self._collection("train", None, run.config.data.text)
         model = ranker.fit(documents, executor=run.executor).to_model()
-        model.save(run.version / MODEL_FOLDER, overwrite=True)
-        return {"n_features": int(model.weights.nnz)}
+        model.save(run.version_folder / MODEL_FOLDER, overwrite=True)
+        return Fitted(n_features=int(model.weights.nnz))
 
     def load(self, folder: Path) -> BilinearModel:
-        """The model in a folder of a version's files."""
+        """Load the model from a folder that holds the files of a version."""
         return load_bilinear_model(folder / MODEL_FOLDER)
 
     def measure(self, model: BilinearModel, measures: Sequence[str]) -> PerQuery:
-        """Measures of a model on the texts held out, as vectors of the model's own words."""
+        """Measure a model on the texts held out, as vectors over the model's own words."""
         documents = self._collection("holdout", model.vectorizer, {})
-        preferences = labelled_alike(documents)
+        preferences = label_preferences(documents)
         if (preferences.classes < 0).all():
-            raise DataError("data.holdout: no two texts have the same label; nothing is ranked.")
+            raise DataError(
+                "data.holdout: no two texts have the same label, so no query has a relevant text."
+            )
         found = evaluate_bilinear(
             model,
             documents,
@@ -109,18 +106,25 @@ class TextNight:
         return found.per_query
 
     def drift(self) -> dict[str, float]:
-        """None known: texts have no features that all nights share."""
+        """Return nothing: texts have no features that all runs share."""
         return {}
 
     def exports(self) -> dict[str, str | bytes]:
-        """None: the formats hold linear models, and the configuration asks for none."""
+        """Return nothing: all formats hold linear models, and the configuration has none."""
         return {}
 
-    def describe(self, model: BilinearModel, champion: BilinearModel | None) -> Content:
-        """What a report says of the model."""
+    def describe(
+        self,
+        model: BilinearModel,
+        champion: BilinearModel | None,
+        ingested: Ingested,
+        statistics: StatisticsUpdate,
+    ) -> Content:
+        """Compute what the report says of a model beside a champion (None if there is none)."""
         gate = self._run.config.gate
         measures = measures_of(gate.metric)
-        held_out = self._run.facts["ingest"]["holdout"]
+        held_out = ingested.data["holdout"]
+        assert isinstance(held_out, TextFacts)
         return Content(
             model=model,
             metric=gate.metric,
@@ -128,48 +132,51 @@ class TextNight:
             challenger=self.measure(model, measures),
             champion=None if champion is None else self.measure(champion, measures),
             facts={
-                "judged texts": f"{held_out['n_documents']:,}",
-                "labels": f"{held_out['n_labels']:,}",
-                "judged data": held_out["fingerprint"],
+                "judged texts": f"{held_out.n_documents:,}",
+                "labels": f"{held_out.n_labels:,}",
+                "judged data": held_out.fingerprint,
             },
         )
 
-    def keep_only(self) -> None:
-        """Delete the copies of other sources."""
-        keep_only(self._root, [s for found in self._run.sources.values() for s in found])
+    def delete_unused(self) -> None:
+        """Delete the copies of sources that this run does not use."""
+        delete_others(self._root, self._run.all_sources)
 
     def _path(self, source: Source) -> Path:
         return self._root / f"{source.key}.parquet"
 
-    def _is_there(self, source: Source) -> bool:
-        return self._path(source).is_file()
+    def _facts(self, use: str) -> TextFacts:
+        """Content and size of the texts of one use."""
+        table = self._table(use)
+        if not table.num_rows:
+            raise DataError(f"the {use} data has no text.")
+        digest = hashlib.blake2b(digest_size=16)
+        for source in self._run.sources[use]:
+            digest.update(self._path(source).read_bytes())
+        return TextFacts(digest.hexdigest(), table.num_rows, len(table["label"].unique()))
 
     def _collection(
-        self, name: str, vectorizer: TextVectorizer | None, options: dict[str, Any]
+        self, use: str, vectorizer: TextVectorizer | None, options: dict[str, Any]
     ) -> Collection:
-        """The texts of some sources as vectors."""
-        table = self._table(name)
-        ids = (
-            table["id"].combine_chunks()
-            if name == "holdout" and "id" in table.schema.names
-            else None
-        )
+        """The texts of one use as vectors."""
+        table = self._table(use)
+        has_ids = use == "holdout" and "id" in table.schema.names
         return text_collection(
             table["text"].to_pylist(),
             vectorizer,
-            ids=ids,
+            ids=table["id"].combine_chunks() if has_ids else None,
             labels=table["label"].combine_chunks(),
             **options,
         )
 
-    def _table(self, name: str) -> pa.Table:
-        """The rows of some sources, copied if they are new; ids only where all have them."""
-        tables = [self._read(source) for source in self._run.sources[name]]
+    def _table(self, use: str) -> pa.Table:
+        """The rows of one use, with ids only if all sources have them; copies new sources."""
+        tables = [self._read(source) for source in self._run.sources[use]]
         shared = set.intersection(*(set(table.schema.names) for table in tables))
         return pa.concat_tables([table.select(sorted(shared)) for table in tables])
 
     def _read(self, source: Source) -> pa.Table:
-        if not self._is_there(source):
+        if not self._path(source).is_file():
             self._copy(source)
         try:
             file = pq.ParquetFile(self._path(source))
@@ -177,15 +184,15 @@ class TextNight:
             absent = [name for name in ("text", "label") if name not in there]
             if absent:
                 raise DataError(
-                    f"{source.name}: has no column {' and no column '.join(absent)}; texts with "
-                    f"labels are wanted. Its columns: {', '.join(there)}."
+                    f"{source.name}: has no column {' and no column '.join(absent)}; the bilinear "
+                    f"ranker needs texts with labels. The columns are {', '.join(there)}."
                 )
             columns = [name for name in ("id", "label", "text") if name in there]
             table = file.read(columns=columns)
             return pa.table({name: table[name].cast(pa.string()) for name in columns})
         except (OSError, pa.ArrowException) as error:
             raise DataError(
-                f"{source.name}: no parquet table of texts that can be read ({error})."
+                f"{source.name}: cannot be read as a parquet table of texts ({error})."
             ) from error
 
     def _copy(self, source: Source) -> None:
@@ -198,10 +205,11 @@ class TextNight:
         check_unchanged(source, self._run.config.data, target)
 
 
-def labelled_alike(documents: Collection) -> SameClass:
-    """Preferences of a collection for evaluation: the same queries whatever a model's words are.
+def label_preferences(documents: Collection) -> SameClass:
+    """Preferences between texts by their labels, for evaluation.
 
-    Unlike `same_class`, which is for training, a text without any of the words takes part.
+    Unlike `same_class`, which serves training, texts without any word of the vocabulary take part,
+    so that models with different vocabularies are measured on the same queries.
     """
     classes = documents.classes if documents.classes is not None else np.empty(0, np.int64)
     sizes = np.bincount(classes, minlength=1)

@@ -1,4 +1,4 @@
-"""Nights of the rankers that learn from rows of features: their model is a linear one."""
+"""The stages of a run for rankers that learn from rows of features and make linear models."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.drift import Profile, parse_profile, population_stability
-from dranking.retrain.parts import Parts, joined, sync_statistics
+from dranking.retrain.incremental_statistics import sync_statistics
+from dranking.retrain.parts import Parts, joined
 from dranking.retrain.registry import MODEL_NAME
-from dranking.retrain.run import PROFILE_NAME, Facts, Run
+from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdate, Tuned
+from dranking.retrain.sources import delete_others
+from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
 from dranking.tuning.search import tune as search
 from dranking.tuning.settings import Setting
 
 ON_STATISTICS = ("greedy-rankrls", "rankrls")
-"""Rankers that train on a statistics store, so that a night needs no old data."""
+"""Rankers that can be trained on a statistics store, without the documents."""
 
 
-class LinearNight:
-    """A `Night` of any ranker of `dranking.tuning.families`."""
+class LinearWorkflow:
+    """A `Workflow` of any ranker of `dranking.tuning.families`."""
 
     model_name = MODEL_NAME
 
@@ -39,56 +42,58 @@ class LinearNight:
         self._parts = Parts(run.work / "parts", run.config.data)
 
     def check(self) -> None:
-        """Raise UsageError if the ranker has no such parameters."""
+        """Raise UsageError if the ranker does not have the configured parameters."""
         family_of(self._run.config.model.kind, self._run.config.model.parameters)
 
-    def ingest(self) -> Facts:
-        """Ingest sources that are new."""
-        sources = self._run.sources
-        new = [s.name for found in sources.values() for s in found if s not in self._parts]
-        facts: Facts = {"new": new}
-        for name in sources:
-            data = self._data(name)
-            if data.n_unlabelled == data.n_documents:
-                raise DataError(f"the {name} data has no labelled document.")
-            facts[name] = data.facts
-        return facts
+    def ingest(self) -> Ingested:
+        """Ingest the sources that are new.
 
-    def statistics(self) -> Facts:
-        """Bring statistics, distributions and scaling up to date, reading new parts alone."""
+        Raises
+        ------
+        DataError
+            If the data of some use has no labelled document.
+        """
+        new = tuple(s.name for s in self._run.all_sources if s not in self._parts)
+        found = {}
+        for use in self._run.sources:
+            data = self._data(use)
+            if data.n_unlabelled == data.n_documents:
+                raise DataError(f"the {use} data has no labelled document.")
+            found[use] = RowFacts(**data.facts)
+        return Ingested(new, dict(found))
+
+    def update_statistics(self) -> StatisticsUpdate:
+        """Bring statistics, distributions and scaling up to date, reading new parts only."""
         run = self._run
         sources = run.sources["train"]
-        facts: Facts = {"used": on_statistics(run.config)}
-        if facts["used"]:
-            store, n_read = sync_statistics(
-                run.work / "statistics", self._parts.open(sources), run.executor
-            )
-            facts |= {
-                "n_parts_read": n_read,
-                "n_bytes": store.manifest.n_bytes,
-                "n_data_bytes": store.manifest.n_data_bytes,
-            }
+        update = StatisticsUpdate(used=on_statistics(run.config))
+        if update.used:
+            parts = self._parts.open(sources)
+            store, n_read = sync_statistics(run.work / "statistics", parts, run.executor)
+            manifest = store.manifest
+            update = StatisticsUpdate(True, n_read, manifest.n_bytes, manifest.n_data_bytes)
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
             total += self._parts.profile(source, total, run.executor)
-        atomic_write(run.version / PROFILE_NAME, total.model_dump_json(), overwrite=True)
+        profile = run.version_folder / PROFILE_NAME
+        atomic_write(profile, total.model_dump_json(), overwrite=True)
         self._parts.scaled(joined(self._parts.open(sources)), sources)
-        return facts
+        return update
 
-    def tune(self) -> Facts:
-        """Choose hyperparameters, where there is something to choose; trains with them too."""
+    def tune(self, statistics: StatisticsUpdate) -> Tuned:
+        """Choose hyperparameters if there is a choice, and keep the model trained with them."""
         config = self._run.config
         if not config.is_tuned:
-            return {"chosen": None}
+            return Tuned()
         criterion = config.tune.criterion
         result = search(
-            self._training_data(),
+            self._training_data(statistics),
             regularizations=config.model.regularization,
             mus=config.model.mu,
             eta0s=config.model.eta0,
             parameters=config.model.parameters,
-            model=config.model.kind,  # type: ignore[arg-type] # not bilinear: see `night_of`
+            model=config.model.kind,  # type: ignore[arg-type] # not bilinear: see `workflow_of`
             max_features=config.model.n_features,
             validation=None if config.data.validation is None else self._data("validation"),
             folds=config.tune.folds,
@@ -100,33 +105,33 @@ class LinearNight:
             seed=config.tune.seed,
             executor=self._run.executor,
         )
-        result.model.save(self._run.folder / "tuned.json", overwrite=True)
+        result.model.save(self._tuned_model, overwrite=True)
         found = result.as_json()
         atomic_write(self._run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
-        return {"chosen": found["best"], "n_tried": len(found["grid"])}
+        return Tuned(chosen=found["best"], n_tried=len(found["grid"]))
 
-    def fit(self) -> Facts:
-        """Train the challenger, or take the model that the tuning has trained with its choice."""
+    def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
+        """Train the challenger, or take the model that the stage tune has trained."""
         run = self._run
         config = run.config
-        if run.facts["tune"]["chosen"] is not None:
-            model = load_model(run.folder / "tuned.json")
+        if tuned.chosen is not None:
+            model = load_model(self._tuned_model)
         else:
-            data = self._training_data()
+            data = self._training_data(statistics)
             values = config.model.model_dump(include={"regularization", "mu", "eta0"})
             setting = cast(Setting, {k: v[0] for k, v in values.items() if v is not None})
             size = config.model.n_features or data.n_features
             family = family_of(config.model.kind, config.model.parameters)
             model, _ = family.fit(data, setting, size, run.executor)
-        model.save(run.version / MODEL_NAME, overwrite=True)
-        return {"n_features": len(model.weights)}
+        model.save(run.version_folder / MODEL_NAME, overwrite=True)
+        return Fitted(n_features=len(model.weights))
 
     def load(self, folder: Path) -> LinearModel:
-        """The model in a folder of a version's files."""
+        """Load the model from a folder that holds the files of a version."""
         return load_model(folder / MODEL_NAME)
 
     def measure(self, model: LinearModel, measures: Sequence[str]) -> PerQuery:
-        """Measures of a model on the queries held out."""
+        """Measure a model on the queries held out, under the gate's convention."""
         found = evaluate(
             model,
             self._data("holdout"),
@@ -137,10 +142,11 @@ class LinearNight:
         return found.per_query
 
     def drift(self) -> dict[str, float]:
-        """The largest population stability index of each feature over the parts that are new.
+        """Largest population stability index of every feature over the new parts.
 
-        New is what the champion was not trained on: a part that is in the way stays so on the
-        following nights, too. Empty without anything to compare with.
+        A part is new if the rival was not trained on it: a shifted part is reported until a
+        champion has been trained on it. If no part is new, the newest part is compared. The result
+        is empty without a rival, or if the features differ.
         """
         run, champion = self._run, self._champion_profile()
         rival = run.rival
@@ -159,47 +165,58 @@ class LinearNight:
         return indices
 
     def exports(self) -> dict[str, str | bytes]:
-        """The model as engines want it."""
-        config, model = self._run.config.export, self.load(self._run.version)
+        """Export the challenger in the configured formats: file names to contents."""
+        config, model = self._run.config.export, self.load(self._run.version_folder)
         names = {k: v for k, v in config.feature_names.items() if k in model.feature_names}
         export = partial(export_model, model, name=config.name, feature_names=names)
         return {f"{form}{SUFFIXES[form]}": export(form) for form in config.formats}
 
-    def describe(self, model: LinearModel, champion: LinearModel | None) -> Content:
-        """What a report says of the model."""
+    def describe(
+        self,
+        model: LinearModel,
+        champion: LinearModel | None,
+        ingested: Ingested,
+        statistics: StatisticsUpdate,
+    ) -> Content:
+        """Compute what the report says of a model beside a champion (None if there is none)."""
         return describe(
             model,
             self._data("holdout"),
             champion=champion,
-            train=self._training_data(),
+            train=self._training_data(statistics),
             metric=self._run.config.gate.metric,
             convention=self._run.config.gate.convention,
             lambdas=self._run.config.model.regularization,
             executor=self._run.executor,
         )
 
-    def keep_only(self) -> None:
-        """Delete the parts of other sources."""
-        self._parts.keep_only([s for found in self._run.sources.values() for s in found])
+    def delete_unused(self) -> None:
+        """Delete the parts of sources that this run does not use."""
+        delete_others(self._parts.root, self._run.all_sources)
 
-    def _data(self, name: str) -> Dataset:
-        """The data of some sources."""
-        return joined(self._parts.open(self._run.sources[name]))
+    @property
+    def _tuned_model(self) -> Path:
+        return self._run.folder / "tuned.json"
 
-    def _training_data(self) -> Dataset:
-        """What rankers train on: statistics where they suffice.
+    def _data(self, use: str) -> Dataset:
+        """The data of one use: train, holdout or validation."""
+        return joined(self._parts.open(self._run.sources[use]))
 
-        Runs share one store. Another may have changed it since this one's statistics were made.
+    def _training_data(self, statistics: StatisticsUpdate) -> Dataset:
+        """The statistics of the training data if they are used, otherwise its documents.
+
+        All runs share one statistics store. The store is brought up to date again, as another run
+        may have changed it since the stage statistics of this run.
         """
         run = self._run
         parts = self._parts.open(run.sources["train"])
         data: Dataset = joined(parts)
-        if run.facts["statistics"]["used"]:
+        if statistics.used:
             data, _ = sync_statistics(run.work / "statistics", parts, run.executor)
         return self._parts.scaled(data, run.sources["train"])
 
     def _champion_profile(self) -> Profile | None:
-        """Distributions that the champion was trained on, if it has kept them."""
+        """Distributions of the rival's training data, if its version has them."""
         registry, rival = self._run.registry, self._run.rival
         if rival is None or PROFILE_NAME not in registry.manifest(rival).checksums:
             return None
@@ -208,6 +225,6 @@ class LinearNight:
 
 
 def on_statistics(config: RetrainConfig) -> bool:
-    """Whether the statistics suffice: the ranker takes them, and so does its tuning."""
+    """Whether ranker and tuning both work on a statistics store, without the documents."""
     chosen_without = config.tune.criterion == "lqo-squared_error" or not config.is_tuned
     return config.model.kind in ON_STATISTICS and chosen_without

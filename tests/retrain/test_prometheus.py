@@ -2,17 +2,18 @@
 
 import os
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from dranking.errors import RetrainWarning, TryAgainError, UsageError
-from dranking.retrain import stages as stages_module
+from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
+from dranking.retrain import stages
 from dranking.retrain.config import load_config
-from dranking.retrain.gauges import exposition
+from dranking.retrain.prometheus import exposition
 from dranking.retrain.registry import Registry
+from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
-from dranking.retrain.stages import STAGES
 from tests.retrain.stream import Stream
 
 LINE = re.compile(r'dranking_retrain_(\w+)\{((?:\w+="(?:[^"\\]|\\["\\n])*",?)*)\} (\S+)')
@@ -54,40 +55,50 @@ def test_a_night_is_told_stage_by_stage(stream, tmp_path):
     assert found["success", registry] == found["accepted", registry] == 1
     for stage in STAGES:
         seconds = found["stage_seconds", f'{registry},stage="{stage}"']
-        assert seconds == outcome.costs[stage]["seconds"] >= 0
+        assert seconds == outcome.costs[stage].seconds >= 0
         assert found["stage_peak_bytes", f'{registry},stage="{stage}"'] > 2**20
-    assert outcome.as_json()["stages"] == outcome.costs
+    assert outcome.as_json()["stages"]["fit"] == asdict(outcome.costs["fit"])
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux counts it")
 def test_the_memory_of_a_stage_is_its_own(stream, monkeypatch):
-    validate, much = STAGES["validate"], 2**28
+    validate, much = stages.validate, 2**28
 
-    def greedy(found):
+    def greedy(*inputs):
         assert np.ones(much, dtype=np.uint8).sum() == much
-        return validate(found)
+        return validate(*inputs)
 
-    monkeypatch.setitem(STAGES, "validate", greedy)
+    monkeypatch.setattr(stages, "validate", greedy)
     costs = run(stream).costs
-    assert costs["validate"]["peak_bytes"] > costs["gate"]["peak_bytes"] + much / 2
+    assert costs["validate"].peak_bytes > costs["gate"].peak_bytes + much / 2
 
 
 def test_a_failed_night_tells_how_far_it_came(stream, monkeypatch, tmp_path):
     file = tmp_path / "d.prom"
 
-    def failing(found):
+    def failing(*inputs):
         raise TryAgainError("the cluster is away")
 
-    monkeypatch.setitem(STAGES, "tune", failing)
+    monkeypatch.setattr(stages, "tune", failing)
     with pytest.raises(TryAgainError):
         run(stream, f"run.prometheus={file}")
     found = samples(file.read_text())
     assert [value for (name, _), value in found.items() if name == "success"] == [0]
-    stages = [
+    timed = [
         labels.rpartition('stage="')[2][:-1] for name, labels in found if name == "stage_seconds"
     ]
-    assert stages == ["validate", "ingest", "statistics"]
+    assert timed == ["validate", "ingest", "statistics"]
     assert not any(name.startswith(("accepted", "metric")) for name, _ in found)
+
+
+def test_a_run_that_fails_before_its_stages_has_not_succeeded(stream, tmp_path):
+    file = tmp_path / "d.prom"
+    run(stream, f"run.prometheus={file}")
+    registry = f'registry="{stream.folder}/registry"'
+    assert samples(file.read_text())["success", registry] == 1
+    with pytest.raises(DataError, match="nothing is there"):
+        run(stream, f"run.prometheus={file}", "data.train=absent/*.txt")
+    assert samples(file.read_text())["success", registry] == 0
 
 
 @pytest.mark.parametrize(
@@ -110,14 +121,14 @@ def test_a_file_that_cannot_be_written_is_found_before_anything_is_done(
 
 def test_a_promoted_night_stays_one_if_its_figures_cannot_be_written(stream, monkeypatch, tmp_path):
     file = tmp_path / "metrics" / "d.prom"
-    publish = stages_module.publish
+    publish = stages.publish
 
-    def hindering(found):
-        facts = publish(found)
+    def hindering(*inputs):
+        result = publish(*inputs)
         file.mkdir()
-        return facts
+        return result
 
-    monkeypatch.setitem(STAGES, "publish", hindering)
+    monkeypatch.setattr(stages, "publish", hindering)
     with pytest.warns(RetrainWarning, match="figures for Prometheus could not be written"):
         outcome = run(stream, f"run.prometheus={file}")
     assert outcome.accepted
@@ -127,11 +138,11 @@ def test_a_promoted_night_stays_one_if_its_figures_cannot_be_written(stream, mon
 def test_a_failure_is_reported_as_itself_if_it_cannot_be_noted(stream, monkeypatch, tmp_path):
     file = tmp_path / "metrics" / "d.prom"
 
-    def failing(found):
+    def failing(*inputs):
         file.mkdir()
         raise TryAgainError("the cluster is away")
 
-    monkeypatch.setitem(STAGES, "fit", failing)
+    monkeypatch.setattr(stages, "fit", failing)
     with (
         pytest.warns(RetrainWarning, match="the failure could not be noted"),
         pytest.raises(TryAgainError, match="the cluster is away"),

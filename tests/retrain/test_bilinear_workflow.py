@@ -10,11 +10,11 @@ import pytest
 from dranking.data.texts.collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.bilinear.model import load_bilinear_model
-from dranking.retrain import text_night
+from dranking.retrain import bilinear_workflow
+from dranking.retrain.bilinear_workflow import label_preferences
 from dranking.retrain.config import load_config
 from dranking.retrain.registry import MODEL_FOLDER, Registry
 from dranking.retrain.runner import retrain
-from dranking.retrain.text_night import labelled_alike
 from tests.reference.metrics import average_precision
 
 SUBJECTS = {"sea": "boat sail wave tide harbour anchor", "wood": "tree leaf bark root moss acorn"}
@@ -79,12 +79,12 @@ def test_two_nights(texts, tmp_path):
     assert first.accepted
     checksums = set(texts.registry.manifest("000001").checksums)
     assert {"model/manifest.json", "model/data.npy", "per_query.parquet", "report.html"} < checksums
-    assert first.stages["evaluate"]["metrics"]["challenger"]["map"] > 0.7  # cosine has less
+    assert first.results.evaluate.metrics["challenger"]["map"] > 0.7  # cosine has less
     texts.night(2)
     second = texts.run()
-    assert second.stages["evaluate"]["against"] == "000001"
-    assert second.stages["ingest"]["train"]["n_documents"] == 48
-    assert [part.rpartition("/")[2] for part in second.stages["ingest"]["new"]] == ["2.parquet"]
+    assert second.results.evaluate.against == "000001"
+    assert second.results.ingest.data["train"].n_documents == 48
+    assert [part.rpartition("/")[2] for part in second.results.ingest.new] == ["2.parquet"]
     assert texts.registry.aliases.champion == "000002"
     assert texts.run().is_unchanged
     page = texts.registry.read("000002", "report.html").decode()
@@ -115,7 +115,7 @@ def test_the_model_is_that_of_all_texts_and_is_measured_as_average_precision_say
         others.sort(key=lambda i: -of_query[i])  # ties in the order of the file
         relevance = [int(held_out[i]["label"] == held_out[query]["label"]) for i in others]
         precisions.append(average_precision(relevance, "letor4"))
-    found = outcome.stages["evaluate"]["metrics"]["challenger"]["map"]
+    found = outcome.results.evaluate.metrics["challenger"]["map"]
     assert found == pytest.approx(np.mean(precisions), abs=1e-6)
 
 
@@ -125,14 +125,14 @@ def test_models_of_other_words_are_measured_on_the_same_queries(texts):
     texts.run()
     texts.night(2)
     outcome = texts.run()
-    assert outcome.stages["evaluate"]["n_queries"] == 40
-    assert "champion" in outcome.stages["evaluate"]["metrics"]
+    assert outcome.results.evaluate.n_queries == 40
+    assert "champion" in outcome.results.evaluate.metrics
 
 
 def test_labels_alone_say_who_is_a_query():
     documents = text_collection(["boat", "", "tree", "leaf"], labels=["a", "a", "b", "c"])
-    assert labelled_alike(documents).classes.tolist() == [0, 0, -1, -1]
-    assert labelled_alike(documents).n_left_out == 2
+    assert label_preferences(documents).classes.tolist() == [0, 0, -1, -1]
+    assert label_preferences(documents).n_left_out == 2
 
 
 def test_segments_are_of_texts_by_their_ids(texts):
@@ -179,7 +179,7 @@ def test_lambda_must_be_said(texts):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"text": ["a b"]}, "has no column label; texts with labels are wanted"),
+        ({"text": ["a b"]}, "has no column label; the bilinear ranker needs texts with labels"),
         ({"words": ["a b"]}, "has no column text and no column label"),
         ({"text": [], "label": []}, "the train data has no text"),
         ({"text": ["boat", None], "label": ["a", "a"]}, "text 1 .* is None, no string"),
@@ -195,7 +195,7 @@ def test_wrong_tables_are_named(texts, columns, message):
 
 def test_what_is_no_table_is_named(texts):
     (texts.folder / "incoming" / "1.parquet").write_text("boat")
-    with pytest.raises(DataError, match=r"1\.parquet: no parquet table of texts"):
+    with pytest.raises(DataError, match=r"1\.parquet: cannot be read as a parquet table of texts"):
         texts.run()
 
 
@@ -209,18 +209,18 @@ def test_nothing_to_rank_is_said(texts):
 
 def test_a_table_that_changes_while_it_is_copied_is_copied_again(texts, monkeypatch):
     texts.night(1)
-    copy = text_night.shutil.copyfile
+    copy = bilinear_workflow.shutil.copyfile
 
     def growing(source, target):
         copy(source, target)
         if source.endswith("1.parquet"):
             texts.night(1, n=30)
 
-    monkeypatch.setattr(text_night.shutil, "copyfile", growing)
+    monkeypatch.setattr(bilinear_workflow.shutil, "copyfile", growing)
     with pytest.raises(TryAgainError, match=r"1\.parquet: has changed since the run began"):
         texts.run()
     monkeypatch.undo()
-    assert texts.run().stages["ingest"]["train"]["n_documents"] == 30
+    assert texts.run().results.ingest.data["train"].n_documents == 30
 
 
 def test_old_copies_are_deleted_and_kept_ones_are_what_was_there(texts):

@@ -1,0 +1,26 @@
+"""The event log of a run: JSON lines in the folder of the run."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dranking.files.redaction import redacted
+
+
+class EventLog:
+    """A file of JSON lines with the entries time, run_id, stage, event, and facts of the event."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._path = path
+        self._run_id = run_id
+
+    def write(self, stage: str | None, event: str, **facts: Any) -> None:
+        """Append an event, without the credentials that URLs may hold."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"time": time, "run_id": self._run_id, "stage": stage, "event": event, **facts}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(redacted(json.dumps(line, allow_nan=False, default=str)) + "\n")

@@ -1,0 +1,171 @@
+"""The results of the stages of a retraining run.
+
+Every stage returns one of these values. Its done-marker stores the value as JSON, and the next run
+reads the value back from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from dranking.retrain.gate import Verdict
+
+
+@dataclass(frozen=True)
+class Validated:
+    """Result of the stage validate: names of all sources, by use (train, holdout, ...)."""
+
+    sources: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """Content and size of rows of features."""
+
+    fingerprint: str
+    n_documents: int
+    n_queries: int
+    n_features: int
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """Content and size of labelled texts."""
+
+    fingerprint: str
+    n_documents: int
+    n_labels: int
+
+
+DataFacts: TypeAlias = RowFacts | TextFacts
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """Result of the stage ingest.
+
+    Attributes
+    ----------
+    new
+        Names of the sources that this run has ingested.
+    data
+        Content and size of the data, by use: train, holdout and, if given, validation.
+    """
+
+    new: tuple[str, ...]
+    data: dict[str, DataFacts]
+
+
+@dataclass(frozen=True)
+class StatisticsUpdate:
+    """Result of the stage statistics.
+
+    Attributes
+    ----------
+    used
+        Whether the ranker is trained on the statistics store instead of the documents.
+    n_parts_read
+        Number of parts whose documents were read for the store; None without a store.
+    n_bytes, n_data_bytes
+        Size of the store, and of the data that the store stands for; None without a store.
+    """
+
+    used: bool
+    n_parts_read: int | None = None
+    n_bytes: int | None = None
+    n_data_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Result of the stage tune.
+
+    Attributes
+    ----------
+    chosen
+        The chosen hyperparameters by name; None where the configuration leaves no choice.
+    n_tried
+        Number of settings that were compared; None where the configuration leaves no choice.
+    """
+
+    chosen: dict[str, int | float | str | None] | None = None
+    n_tried: int | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Result of the stage fit: the number of features that the challenger uses."""
+
+    n_features: int
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Result of the stage evaluate.
+
+    Attributes
+    ----------
+    against
+        Version of the champion that was measured; None if there was no champion.
+    convention
+        Convention of the measures.
+    n_queries
+        Number of queries held out.
+    metrics
+        Mean of every measure for ``challenger`` and, if there was one, ``champion``; a mean is None
+        if no query counts for the measure.
+    drift
+        Population stability index of every feature; empty without anything to compare with.
+    """
+
+    against: str | None
+    convention: str
+    n_queries: int
+    metrics: dict[str, dict[str, float | None]]
+    drift: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Result of the stage export: the names of the files written, relative to the version."""
+
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Result of the stage publish.
+
+    Attributes
+    ----------
+    version
+        Version of the challenger in the registry.
+    aliases
+        Version of every alias afterwards.
+    deleted
+        Old versions that were deleted.
+    """
+
+    version: str
+    aliases: dict[str, str | None]
+    deleted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of all stages. The fields are named as the stages and in their order."""
+
+    validate: Validated
+    ingest: Ingested
+    statistics: StatisticsUpdate
+    tune: Tuned
+    fit: Fitted
+    evaluate: Evaluated
+    gate: Verdict
+    export: Exported
+    publish: Published
+
+
+STAGES = tuple(field.name for field in fields(Results))
+"""Names of the stages, in order."""

@@ -1,0 +1,149 @@
+"""A retraining run, and what its stages ask of a kind of ranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from dranking.engine.executor import Executor
+from dranking.metrics.per_query import PerQuery
+from dranking.report.content import Content
+from dranking.retrain.config import RetrainConfig
+from dranking.retrain.registry import Registry
+from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, Tuned
+from dranking.retrain.sources import Source
+
+PROFILE_NAME = "profile.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all stages of a run are given.
+
+    Attributes
+    ----------
+    config
+        The configuration.
+    run_id
+        Digest of configuration, data and version of the code.
+    sources
+        The sources, by use: train (those in the window), holdout and, if given, validation.
+    registry
+        Registry that the challenger is added to.
+    executor
+        Executor of all computations on data.
+    """
+
+    config: RetrainConfig
+    run_id: str
+    sources: Mapping[str, Sequence[Source]]
+    registry: Registry
+    executor: Executor
+
+    @property
+    def work(self) -> Path:
+        """Working directory, which all runs share."""
+        return self.config.run.work
+
+    @property
+    def folder(self) -> Path:
+        """Folder of this run alone."""
+        return run_folder(self.config, self.run_id)
+
+    @property
+    def version_folder(self) -> Path:
+        """Folder with the files that become the version of the registry."""
+        return self.folder / "version"
+
+    @property
+    def source_names(self) -> dict[str, tuple[str, ...]]:
+        """The names of the sources, by use."""
+        return {use: tuple(s.name for s in found) for use, found in self.sources.items()}
+
+    @property
+    def all_sources(self) -> list[Source]:
+        """The sources of all uses."""
+        return [source for found in self.sources.values() for source in found]
+
+    @property
+    def rival(self) -> str | None:
+        """See `rival_of`."""
+        return rival_of(self.registry, self.run_id)
+
+
+def run_folder(config: RetrainConfig, run_id: str) -> Path:
+    """Folder of a run in the working directory."""
+    return config.run.work / "runs" / run_id
+
+
+def rival_of(registry: Registry, run_id: str) -> str | None:
+    """Version that the challenger of a run must beat; None if there is no such version.
+
+    The rival is the champion. If this very run has promoted its challenger to champion and is run
+    again, the rival is the previous champion.
+    """
+    aliases = registry.aliases
+    if aliases.champion is None:
+        return None
+    own = registry.manifest(aliases.champion).run_id == run_id
+    return aliases.previous if own else aliases.champion
+
+
+class Workflow(Protocol):
+    """What a kind of ranker does in the stages of one run.
+
+    Attributes
+    ----------
+    model_name
+        Name of the file or folder of a version that holds the model.
+    """
+
+    model_name: str
+
+    def check(self) -> None:
+        """Raise UsageError if the ranker does not have the configured parameters."""
+        ...
+
+    def ingest(self) -> Ingested:
+        """Store the sources that are not stored yet."""
+        ...
+
+    def update_statistics(self) -> StatisticsUpdate:
+        """Bring everything that is derived from the training data up to date."""
+        ...
+
+    def tune(self, statistics: StatisticsUpdate) -> Tuned:
+        """Choose hyperparameters, if the configuration leaves a choice."""
+        ...
+
+    def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
+        """Train the challenger and save it in the version folder."""
+        ...
+
+    def load(self, folder: Path) -> Any:
+        """Load the model from a folder that holds the files of a version."""
+        ...
+
+    def measure(self, model: Any, measures: Sequence[str]) -> PerQuery:
+        """Measure a model on the queries held out, under the gate's convention."""
+        ...
+
+    def drift(self) -> dict[str, float]:
+        """Shift of every feature since the champion's training data; empty if not known."""
+        ...
+
+    def exports(self) -> dict[str, str | bytes]:
+        """Export the challenger in the configured formats: file names to contents."""
+        ...
+
+    def describe(
+        self, model: Any, champion: Any, ingested: Ingested, statistics: StatisticsUpdate
+    ) -> Content:
+        """Compute what the report says of a model beside a champion (None if there is none)."""
+        ...
+
+    def delete_unused(self) -> None:
+        """Delete what is stored of sources that this run does not use."""
+        ...
