@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dranking.data.dataset import Dataset
-from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
+from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.engine.executor import Executor
 from dranking.files.manifests import OlderSchemaError
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
