@@ -18,9 +18,9 @@ from pathlib import Path
 
 import typer
 
-from dranking.cli.numbers import Grid, parse_grid
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.number_options import Grid, parse_grid
 from dranking.cli.output import print_json, progress_shown
-from dranking.cli.where import Where
 from dranking.data.dataset import Dataset
 from dranking.data.ingest import ingest
 from dranking.data.open import data_form, open_dataset
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         validation = None
         if options.validation:
             validation = stored(options.validation, output / "validation.zarr")
-        where = Where(scheduler=options.scheduler, cluster=options.cluster)
+        where = ExecutionOptions(scheduler=options.scheduler, cluster=options.cluster)
         with open_executor(where.scheduler, where.options) as executor:
             tuned = tune(
                 train,

@@ -1,4 +1,4 @@
-"""The `dranking` command: its subcommands, and the exit code of every kind of error."""
+"""The `dranking` command: its subcommands, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version, and end."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """What can be said before a command."""
+    """Declare the options that precede a command."""
 
 
 app.command()(commands.ingest)
@@ -62,8 +62,8 @@ app.add_typer(commands.registry, name="registry")
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code.
 
-    0 done, 2 the call is wrong, 3 the data is wrong or not there, 4 rejected by a gate, 75 try
-    again later, 130 interrupted.
+    The exit codes are 0 done, 2 the call is wrong, 3 the data is wrong or missing, 4 rejected by a
+    gate, 75 try again later, 130 interrupted.
     """
     try:
         result = app(args=list(arguments), standalone_mode=False)
@@ -79,6 +79,6 @@ def run(arguments: Sequence[str]) -> int:
             error.show()
             return int(error.exit_code)
         raise
-    if result == INTERRUPTED:  # from typer too, which catches Ctrl-C
+    if result == INTERRUPTED:  # typer catches Ctrl-C itself and returns this code
         note("interrupted; nothing was left half-written.")
     return result if isinstance(result, int) else 0

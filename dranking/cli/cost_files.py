@@ -1,4 +1,4 @@
-"""Files that say what features cost: CSV or TOML."""
+"""Files of feature costs: CSV or TOML."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dranking.errors import UsageError
+from dranking.files.redaction import redacted
 
 
 class CostFile(NamedTuple):
-    """What a file says of features.
+    """Content of a file of feature costs.
 
     Attributes
     ----------
     costs
         Feature name -> cost.
     groups
-        Feature name -> the group whose cost is paid once, for the features that are in one.
+        Feature name -> group, for the features in a group. The cost of a group is paid once.
     """
 
     costs: dict[str, float]
@@ -26,10 +27,11 @@ class CostFile(NamedTuple):
 
 
 def read_costs(path: Path) -> CostFile:
-    """Read costs.
+    """Read feature costs.
 
-    CSV has a header with ``feature,cost`` and, optionally, ``group``. TOML has a table ``costs``
-    of names and costs and, optionally, a table ``groups`` of group names and lists of features::
+    A CSV file has the header ``feature,cost`` or ``feature,cost,group``. A TOML file has a table
+    ``costs`` of feature names and costs and, optionally, a table ``groups`` of group names and
+    lists of features::
 
         [costs]
         bm25 = 1
@@ -42,7 +44,7 @@ def read_costs(path: Path) -> CostFile:
     Raises
     ------
     UsageError
-        If the file is not there, or is neither.
+        If the file cannot be read, or has another form.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -59,7 +61,7 @@ def _of_csv(path: Path, text: str) -> CostFile:
     if not {"feature", "cost"} <= set(header) or set(header) - {"feature", "cost", "group"}:
         raise UsageError(
             f"{path}: the first line must be feature,cost or feature,cost,group; it is "
-            f"{','.join(header)!r:.80}."
+            f"{redacted(','.join(header))!r:.80}."
         )
     found = CostFile({}, {})
     for row in rows:

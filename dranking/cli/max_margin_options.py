@@ -1,6 +1,6 @@
-"""Options of the max-margin rankers, as `train` and `tune` take them.
+"""Options of the max-margin rankers, for `train` and `tune`.
 
-What is not said is None: the estimator's own default, which the help names in parentheses.
+Options that are not given are None. Then the estimator's own default applies; the help names it.
 """
 
 from __future__ import annotations
@@ -13,37 +13,45 @@ import typer
 
 @dataclass(frozen=True)
 class Margins:
-    """What is lost where."""
+    """The margins of pairs and lists."""
 
     margins: Annotated[
         Literal["levels", "ranks"] | None,
-        typer.Option(help="Of pairs: by level of relevance, or by rank (levels)."),
+        typer.Option(help="Margins of pairs: by level of relevance, or by rank. Default: levels."),
     ] = None
     n_levels: Annotated[
         int | None,
-        typer.Option("--levels", help="Of relevance; one more than the highest grade if left out."),
+        typer.Option(
+            "--levels", help="Number of relevance levels. Default: one more than the highest grade."
+        ),
     ] = None
     form: Annotated[
         Literal["argmax", "sum"] | None,
-        typer.Option(help="Of lists: the worst ranking, or all of them if lists are short."),
+        typer.Option(
+            help="Loss of lists: argmax over all rankings (the worst one), or their sum, which "
+            "needs short lists. Default: argmax."
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Solver:
-    """How the minimum is found."""
+    """The solver and its stopping rule."""
 
     solver: Annotated[
         Literal["auto", "bundle", "newton", "sgd"] | None,
         typer.Option(
-            help="bundle: cutting planes, to a duality gap; newton: for pairs; sgd: steps on drawn "
-            "pairs or lists; auto: newton for pairs, else bundle (auto)."
+            help="bundle: cutting planes to a duality gap; newton: for pairs only; sgd: steps on "
+            "sampled pairs or lists; auto: newton for pairs, otherwise bundle. Default: auto."
         ),
     ] = None
     tol: Annotated[
         float | None,
         typer.Option(
-            help="End at a duality gap so many times the objective of zero weights (0.0001)."
+            help="Stop at this duality gap, relative to the objective of zero weights. "
+            "Default: 0.0001."
         ),
     ] = None
-    max_iter: Annotated[int | None, typer.Option(help="Rounds at most (1000).")] = None
+    max_iter: Annotated[
+        int | None, typer.Option(help="Largest number of rounds. Default: 1000.")
+    ] = None

@@ -7,22 +7,33 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from dranking.cli.numbers import Grid, parse_grid, parse_number
+from dranking.cli.number_options import Grid, parse_grid, parse_number
 
 Data: TypeAlias = Annotated[
     Path,
-    typer.Argument(help="A dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"),
+    typer.Argument(
+        help="The data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
+    ),
 ]
-Output: TypeAlias = Annotated[Path, typer.Option("--output", "-o", help="Where to write.")]
+Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
+Output: TypeAlias = Annotated[
+    Path, typer.Option("--output", "-o", help="File or directory to write to.")
+]
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace the output if it exists.")
 ]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout; logs go to stderr.")
 ]
+Queries: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),
+]
 Regularization: TypeAlias = Annotated[
     float,
-    typer.Option("--regularization", parser=parse_number, metavar="L", help="lambda, as 8 or 2^3."),
+    typer.Option(
+        "--regularization", parser=parse_number, metavar="L", help="lambda, such as 8 or 2^3."
+    ),
 ]
 RegularizationIfGiven: TypeAlias = Annotated[
     float | None,
@@ -30,23 +41,7 @@ RegularizationIfGiven: TypeAlias = Annotated[
         "--regularization",
         parser=parse_number,
         metavar="L",
-        help="lambda, as 8 or 2^3; the ranker's own default if left out.",
-    ),
-]
-Regularizations: TypeAlias = Annotated[
-    Grid,
-    typer.Option(
-        "--regularization",
-        parser=parse_grid,
-        metavar="GRID",
-        help="lambdas to try: 2^0..2^10, or 0.1,1,10.",
-    ),
-]
-MemoryLimit: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Memory to take, such as 8GB; data beyond it is read in each pass. Most of what is "
-        "there if left out."
+        help="lambda, such as 8 or 2^3. Default: the ranker's own.",
     ),
 ]
 RegularizationOrGrid: TypeAlias = Annotated[
@@ -55,13 +50,35 @@ RegularizationOrGrid: TypeAlias = Annotated[
         "--regularization",
         parser=parse_grid,
         metavar="GRID",
-        help="lambda, as 8 or 2^3; or several, 2^-5..2^5; the ranker's own default if left out.",
+        help="lambda, such as 8 or 2^3, or several lambdas, such as 2^-5..2^5. Default: the "
+        "ranker's own.",
     ),
 ]
-Convention: TypeAlias = Annotated[str, typer.Option(help="standard, letor4, letor3, mslr or trec.")]
+Regularizations: TypeAlias = Annotated[
+    Grid,
+    typer.Option(
+        "--regularization",
+        parser=parse_grid,
+        metavar="GRID",
+        help="The lambdas to try, such as 2^0..2^10 or 0.1,1,10.",
+    ),
+]
+MemoryLimit: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory to use, such as 8GB. Data that does not fit is read again in every pass. "
+        "Default: most of the available memory."
+    ),
+]
+Convention: TypeAlias = Annotated[
+    str,
+    typer.Option(help="Convention of the metrics: standard, letor4, letor3, mslr or trec."),
+]
 Metrics: TypeAlias = Annotated[
     str,
-    typer.Option(help="Comma-separated: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K."),
+    typer.Option(
+        help="Comma-separated metrics: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K."
+    ),
 ]
 DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"
 

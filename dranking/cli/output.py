@@ -1,4 +1,4 @@
-"""What the commands print: one JSON object or a table on stdout, progress and notes on stderr."""
+"""What the commands print: one JSON object or tables on stdout; progress and notes on stderr."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from dranking.engine.progress import reporting
 from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
 from dranking.files.redaction import redacted
 
 LOG_SECONDS = 10.0
+"""Least time between two log lines of a stage."""
 
 WIDE = 120
+"""Width of tables where no terminal sets the width."""
 
-# Where nobody's terminal sets the width, tables need not fold at 80 columns.
 console = Console(width=None if sys.stdout.isatty() else WIDE)
 notes = Console(stderr=True)
 
@@ -36,19 +38,48 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a title and a table on stdout; numbers stand to the right."""
+    """Print a title and a table on stdout; columns of numbers are aligned to the right."""
     table = Table()
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], (int, float)) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left")
+        table.add_column(literal(column), justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(format_value(value) for value in row))
-    console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
+        table.add_row(*(literal(format_value(value)) for value in row))
+    print_line(title, style="bold")
     console.print(table)
 
 
+def print_facts(title: str, facts: Mapping[str, Any], column: str = "value") -> None:
+    """Print a table of facts on stdout; ``n_documents`` is shown as ``documents``."""
+    rows = [(name.removeprefix("n_").replace("_", " "), value) for name, value in facts.items()]
+    print_table(title, ["", column], rows)
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a line of text on stdout."""
+    console.print(literal(text, style), soft_wrap=True)
+
+
+def note(message: str) -> None:
+    """Print a message on stderr, without the credentials that URLs may hold."""
+    for line in redacted(message).split("\n"):
+        notes.print(literal(line), soft_wrap=True)
+
+
+def literal(text: str, style: str = "") -> Text:
+    r"""Text that is printed as it is: names in data may hold markup and control characters.
+
+    Examples
+    --------
+    >>> literal("bm25[title] [/x]\x1b[2J").plain
+    'bm25[title] [/x]\\x1b[2J'
+    """
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return Text("".join(escaped), style)
+
+
 def format_value(value: Any) -> str:
-    """A value as tables show it."""
+    """Format a value for tables."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int):
@@ -56,14 +87,9 @@ def format_value(value: Any) -> str:
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.4g}"
 
 
-def note(message: str) -> None:
-    """Print a remark on stderr, without the credentials that URLs in it may hold."""
-    notes.print(redacted(message), highlight=False, markup=False, soft_wrap=True)
-
-
 @contextmanager
 def progress_shown() -> Iterator[None]:
-    """Show the progress reported inside: bars on a terminal, JSON lines elsewhere."""
+    """Show the progress that is reported inside: bars on a terminal, JSON lines elsewhere."""
     with warnings.catch_warnings():
         for category in (RetrainWarning, SelectionWarning, TuningWarning):
             warnings.simplefilter("always", category)
@@ -77,13 +103,13 @@ def progress_shown() -> Iterator[None]:
 
 
 class _Pace:
-    """How fast stages go, from their first report on: a resumed job finds some of them done."""
+    """Pace of every stage since its first report, as a resumed job finds some work done."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, float]] = {}
 
     def seconds_left(self, stage: str, done: int, total: int | None) -> float | None:
-        """Until a stage ends, at the pace so far; None where that is not known."""
+        """Seconds until a stage ends at its pace so far; None if not known."""
         now = time.monotonic()
         first, begun = self._first.setdefault(stage, (done, now))
         if total is None or done <= first:
@@ -92,7 +118,7 @@ class _Pace:
 
 
 class _LogLines:
-    """Progress as JSON lines on stderr, now and then of each stage: a short job has none."""
+    """Progress as JSON lines on stderr, every few seconds for each stage; none for short jobs."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -107,18 +133,19 @@ class _LogLines:
             self._last[stage] = now
             seconds = {} if left is None else {"seconds_left": round(left, 1)}
             line = {"stage": stage, "done": done, "total": total, **facts, **seconds}
-            notes.print(json.dumps(line), highlight=False, markup=False, soft_wrap=True)
+            notes.print(literal(json.dumps(line)), soft_wrap=True)
 
 
 @contextmanager
 def _bars() -> Iterator[Any]:
+    """A reporter that shows a progress bar for every stage."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[facts]}", style="dim"),
+        TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.fields[facts]}", style="dim", markup=False),
     )
     with Progress(*columns, console=notes, transient=True) as progress:
         bars: dict[str, Any] = {}
@@ -126,7 +153,8 @@ def _bars() -> Iterator[Any]:
 
         def show(stage: str, done: int, total: int | None, facts: dict[str, Any]) -> None:
             if stage not in bars:
-                bars[stage] = progress.add_task(stage, total=total, facts="", left="")
+                name = literal(stage).plain
+                bars[stage] = progress.add_task(name, total=total, facts="", left="")
             left = pace.seconds_left(stage, done, total)
             text = "" if left is None else f"{timedelta(seconds=round(left))} left"
             shown = " ".join(_fact(name, value) for name, value in facts.items())
@@ -136,12 +164,12 @@ def _bars() -> Iterator[Any]:
 
 
 def _fact(name: str, value: Any) -> str:
-    """A fact of progress as bars show it."""
+    """Format a fact for progress bars."""
     from dranking.engine.memory import format_bytes
 
     if name.startswith("bytes_"):
         return f"{format_bytes(value)} {name.removeprefix('bytes_')}"
-    return f"{name} {value}"
+    return f"{name} {literal(str(value)).plain}"
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -1,6 +1,6 @@
-"""Options of the rankers that learn from sampled pairs, as `train` and `tune` take them.
+"""Options of the rankers that learn from sampled pairs, for `train` and `tune`.
 
-What is not said is None: the estimator's own default, which the help names in parentheses.
+Options that are not given are None. Then the estimator's own default applies; the help names it.
 """
 
 from __future__ import annotations
@@ -19,89 +19,107 @@ from dranking.files.json_files import parse_json
 Unlabelled: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        help="Data whose pairs the views shall agree on, labels not looked at; DATA's own "
-        "unlabelled documents if left out."
+        help="Data with pairs that the views shall agree on; labels are ignored. Default: the "
+        "unlabelled documents of DATA."
     ),
 ]
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How many steps are taken, and what becomes of them."""
+    """The number of steps, and averaging."""
 
     average: Annotated[
         Literal["second-half", "all", "none"] | None,
-        typer.Option(help="Steps that the model is the mean of (second-half)."),
+        typer.Option(help="Steps whose weights are averaged for the model. Default: second-half."),
     ] = None
-    n_epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs (10).")] = None
+    n_epochs: Annotated[
+        int | None, typer.Option("--epochs", help="Number of epochs. Default: 10.")
+    ] = None
     steps_per_epoch: Annotated[
-        int | None, typer.Option(help="Steps of an epoch (one per document, at least 100,000).")
+        int | None,
+        typer.Option(help="Steps of an epoch. Default: one per document, at least 100,000."),
     ] = None
     shards: Annotated[
-        int | None, typer.Option(help="Parts trained on their own and averaged each epoch (1).")
+        int | None,
+        typer.Option(
+            help="Parts of the data that are trained on their own and averaged after each epoch. "
+            "Default: 1."
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Pairs(Steps):
-    """Which pairs steps are taken on."""
+    """The distribution of the sampled pairs, and their labels."""
 
     label: Annotated[
         Literal["sign", "difference"] | None,
-        typer.Option(help="What score differences are compared with (sign)."),
+        typer.Option(
+            help="Label of a pair: sign or size of the difference in relevance. Default: sign."
+        ),
     ] = None
     sampling: Annotated[
         Literal["pairs", "queries"] | None,
-        typer.Option(help="What is drawn with equal probability (pairs)."),
+        typer.Option(help="What is drawn with equal probability. Default: pairs."),
     ] = None
     position_weights: Annotated[
         Literal["equal", "dcg"] | None,
-        typer.Option(help="dcg: pairs count by the ideal rank of their better document (equal)."),
+        typer.Option(
+            help="Weights of pairs; dcg: by the ideal rank of the better document. Default: equal."
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Stochastic(Pairs):
-    """What steps are taken, on which pairs."""
+    """Options of SPD and LCRA: steps, pairs and loss."""
 
     loss: Annotated[
         Literal["hinge", "squared-hinge", "logistic", "squared"] | None,
-        typer.Option(help="Of a pair (hinge)."),
+        typer.Option(help="Loss of a pair. Default: hinge."),
     ] = None
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Of spd alone."""
+    """Options of SPD only."""
 
     projection: Annotated[
-        bool | None, typer.Option("--projection", help="Stay in the ball that holds the minimum.")
+        bool | None,
+        typer.Option(
+            "--projection", help="Project the weights into the ball that holds the minimum."
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Views:
-    """Of lcra alone."""
+    """Options of LCRA only."""
 
     views: Annotated[
         list[str] | None,
         typer.Option(
-            help="How many views, drawn at random (2); or a .toml or .json file of view = "
-            "[features]; or NAME=FEATURE,FEATURE,... once for each view.",
+            help="Number of random views; or a .toml or .json file with view = [features]; or "
+            "NAME=FEATURE,FEATURE,... once for each view. Default: 2.",
             metavar="VIEWS",
         ),
     ] = None
-    n_labelled: Annotated[int | None, typer.Option(help="Labelled pairs of a step (1).")] = None
-    n_unlabelled: Annotated[int | None, typer.Option(help="Unlabelled pairs of a step (5).")] = None
+    n_labelled: Annotated[
+        int | None, typer.Option(help="Labelled pairs of a step. Default: 1.")
+    ] = None
+    n_unlabelled: Annotated[
+        int | None, typer.Option(help="Unlabelled pairs of a step. Default: 5.")
+    ] = None
 
 
 def parse_views(texts: list[str]) -> int | list[list[str | int]]:
-    """Views as `LCRA` takes them: a number, or the features of each.
+    """Parse views for `LCRA`: a number, or the features of every view.
 
     Raises
     ------
     UsageError
-        If the text is neither, or the file holds something else.
+        If the text has another form, or a file cannot be read or has another form.
     """
     if len(texts) == 1 and texts[0].isdecimal():
         return int(texts[0])

@@ -1,6 +1,6 @@
-"""Options of `select`: how features are searched.
+"""Options of `select`: candidates, search and costs.
 
-What is not said is None: the estimator's own default, which the help names in parentheses.
+Options that are not given are None. Then the estimator's own default applies; the help names it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,35 @@ from dranking.errors import UsageError
 
 @dataclass(frozen=True)
 class Candidates:
-    """Which features may be selected."""
+    """The features that may be selected."""
 
     start: Annotated[
         str,
         typer.Option(
-            help="Features to begin with: names, comma-separated; or @FILE, the features of a "
-            "model (.json), or a name a line.",
+            help="Features to start with: comma-separated names; or @FILE, either a model (.json) "
+            "or a text file with one name per line.",
             metavar="NAMES|@FILE",
         ),
     ] = ""
     forbid: Annotated[
         str,
-        typer.Option(help="Features never to select, in the same form.", metavar="NAMES|@FILE"),
+        typer.Option(
+            help="Features that are never selected, given like --start.", metavar="NAMES|@FILE"
+        ),
     ] = ""
     candidates: Annotated[
         int | None,
-        typer.Option(help="Score so many features a round, drawn at random anew each time (all)."),
+        typer.Option(
+            help="Number of features to score in a round, drawn at random in every round. "
+            "Default: all."
+        ),
     ] = None
-    seed: Annotated[int | None, typer.Option(help="Of these draws (0).")] = None
+    seed: Annotated[int | None, typer.Option(help="Random seed of --candidates. Default: 0.")] = (
+        None
+    )
 
     def parameters(self) -> dict[str, Any]:
-        """As `GreedyRankRLS` takes them."""
+        """Parameters of `GreedyRankRLS`."""
         return {
             "start": features_in(self.start),
             "forbidden": features_in(self.forbid),
@@ -50,55 +57,60 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How features are searched, and what candidates are scored by."""
+    """The search, and the score of candidates."""
 
     search: Annotated[
         Literal["forward", "floating", "backward"] | None,
         typer.Option(
-            help="forward adds features; floating also drops those that others make superfluous; "
-            "backward begins with all and drops (forward)."
+            help="forward adds features; floating also drops features that became superfluous; "
+            "backward starts with all features and drops some. Default: forward."
         ),
     ] = None
     fitting: Annotated[
         Literal["pre", "back"] | None,
         typer.Option(
-            help="pre scores a candidate with all weights fitted, back with its own alone (pre)."
+            help="Weights fitted to score a candidate: all (pre), or the candidate's own only "
+            "(back). Default: pre."
         ),
     ] = None
     rescore: Annotated[
         str | None,
         typer.Option(
-            help="Pick by a measure of the leave-query-out predictions, such as map or ndcg@10, "
+            help="Select by a measure of the leave-query-out predictions, such as map or ndcg@10, "
             "among the best candidates by squared error.",
             metavar="MEASURE",
         ),
     ] = None
     rescore_candidates: Annotated[
-        int | None, typer.Option(help="How many candidates a round that measures (10).")
+        int | None,
+        typer.Option(help="Number of candidates that --rescore measures in a round. Default: 10."),
     ] = None
     convention: Annotated[
         str | None,
-        typer.Option(help="Of that measure: standard, letor4, letor3, mslr or trec (standard)."),
+        typer.Option(
+            help="Convention of --rescore: standard, letor4, letor3, mslr or trec. "
+            "Default: standard."
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What features may cost."""
+    """Costs of features, and the budget."""
 
     feature_costs: Annotated[
         Path | None,
         typer.Option(
-            help="What features cost, to pick by gain per cost: a .csv with feature,cost[,group] "
-            "or a .toml with [costs] and [groups]. The features of a group are paid once.",
+            help="Costs of features, to select by gain per cost: a .csv with feature,cost[,group] "
+            "or a .toml with [costs] and [groups]. The cost of a group is paid once.",
         ),
     ] = None
     budget: Annotated[
-        float | None, typer.Option(help="The features selected cost this much at most.")
+        float | None, typer.Option(help="Largest total cost of the selected features.")
     ] = None
 
     def parameters(self) -> dict[str, Any]:
-        """As `GreedyRankRLS` takes them."""
+        """Parameters of `GreedyRankRLS`."""
         if self.feature_costs is None:
             return {"budget": self.budget}
         costs, groups = read_costs(self.feature_costs)
@@ -106,12 +118,12 @@ class Spending:
 
 
 def features_in(text: str) -> list[str]:
-    """The names of features in an option's text.
+    """Parse the names of features in an option.
 
     Raises
     ------
     UsageError
-        If it names a file that cannot be read.
+        If a named file cannot be read.
     """
     if not text.startswith("@"):
         return names_in(text)
@@ -126,7 +138,7 @@ def features_in(text: str) -> list[str]:
 
 
 def _features_of_model(path: Path) -> list[str]:
-    """The features that a model weighs, in the order in which they were selected, if they were."""
+    """The features of a model, in the order of their selection if that is recorded."""
     from dranking.rankers.linear.model import load_model
 
     model = load_model(path)

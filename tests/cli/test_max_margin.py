@@ -78,7 +78,7 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
     assert checkpoint.exists()
     for more, message in (
         (("--regularization", 1), "checkpoint is of a training with other regularization"),
-        (("--solver", "bundle"), "takes --solver sgd|--solver sgd alone has"),
+        (("--solver", "bundle"), "takes --solver sgd|only --solver sgd has"),
     ):
         code, _, err = dranking("train", "max-margin", data, *options, *files, "--overwrite", *more)
         assert code == 2

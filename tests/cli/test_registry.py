@@ -78,7 +78,7 @@ def test_there_must_be_a_registry(dranking, tmp_path, arguments):
     command, *rest = arguments
     code, out, err = dranking("registry", command, tmp_path / "mistyped", *rest)
     assert (code, out) == (3, "")
-    assert "mistyped: no registry is there" in err
+    assert "mistyped: there is no registry" in err
     assert not (tmp_path / "mistyped").exists()
 
 

@@ -127,7 +127,7 @@ def test_a_plan_is_printed(dranking, stream):
     assert "validate, ingest, statistics, tune" in out
     assert "night-01.txt" in out
     dranking("retrain", "retrain.toml")
-    assert "all is done already" in dranking("retrain", "retrain.toml", "--dry-run")[1]
+    assert "everything is done already" in dranking("retrain", "retrain.toml", "--dry-run")[1]
 
 
 def test_a_plan_knows_of_a_champion_promoted_meanwhile(dranking, stream, monkeypatch):

@@ -126,7 +126,7 @@ def test_queries_expire_by_time(dranking: Call, letor: Write, new: Path, tmp_pat
         (("build", "data.txt", "-o", "t", "--times", "few.parquet"), 3, "no time of query 2 and 9"),
         (("append", "s", "data.txt"), 3, "query 0 and 11 more of the new data are in"),
         (("append", "data.txt", "data.txt"), 3, "not a directory"),
-        (("expire", "s"), 2, "say what is to expire"),
+        (("expire", "s"), 2, "give --blocks or --before"),
         (("expire", "s", "--blocks", "first"), 2, "write numbers such as 0,1,2"),
         (("expire", "s", "--blocks", "0"), 2, "no query would be left"),
         (("expire", "s", "--before", "2026-01-01"), 2, "no times to expire by"),

@@ -1,4 +1,4 @@
-"""`bounds`: what the training error of a model says about queries to come."""
+"""`dranking bounds`: bounds of the risk on future queries from the training error."""
 
 from __future__ import annotations
 
@@ -8,33 +8,39 @@ from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.commands.judging import Model
-from dranking.cli.groups import grouped
-from dranking.cli.options import Convention, Data, Json, names_in
-from dranking.cli.output import console, print_json, print_table
-from dranking.cli.where import Where
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
+from dranking.cli.options import Convention, Data, Json, Model, names_in
+from dranking.cli.output import print_json, print_line, print_table
 from dranking.errors import UsageError
 
 
 @dataclass(frozen=True)
 class CapOptions:
-    """What is known of the queries, of those to come too; else the sample's values stand in."""
+    """Known limits of all queries, future ones too. The sample's values replace missing limits."""
 
     norm: Annotated[
-        float | None, typer.Option(help="B: training was confined to weights of this norm.")
+        float | None,
+        typer.Option(help="B: the norm that the weights were confined to in training."),
     ] = None
     feature_norm: Annotated[
-        float | None, typer.Option(help="M: no document's features have a greater norm.")
+        float | None, typer.Option(help="M: largest norm of a document's features.")
     ] = None
-    max_documents: Annotated[int | None, typer.Option(help="Of a query, at most.")] = None
-    min_documents: Annotated[int | None, typer.Option(help="Of a query, at least.")] = None
+    max_documents: Annotated[
+        int | None, typer.Option(help="Largest number of documents of a query.")
+    ] = None
+    min_documents: Annotated[
+        int | None, typer.Option(help="Smallest number of documents of a query.")
+    ] = None
     n_levels: Annotated[
-        int | None, typer.Option("--levels", help="Of relevance: grades 0 to one less.")
+        int | None,
+        typer.Option("--levels", help="Number of relevance levels: grades 0 to levels - 1."),
     ] = None
     level_sizes: Annotated[
         str | None,
         typer.Option(
-            metavar="N,N,...", help="Most documents of a query with grade 0, with grade 1, ..."
+            metavar="N,N,...",
+            help="Largest number of documents of a query with grade 0, grade 1, ...",
         ),
     ] = None
 
@@ -44,24 +50,24 @@ def bounds(
     model: Model,
     data: Data,
     caps: CapOptions,
-    delta: Annotated[float, typer.Option(help="Probability with which a bound may fail.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="Probability that a bound may fail with.")] = 0.05,
     convention: Convention = "standard",
     as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="The paper's statements without corrections.")
+        bool, typer.Option("--as-printed", help="Use the paper's statements without corrections.")
     ] = False,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Bound the risk of a model on queries to come, from the DATA it was trained on.
+    """Bound the risk of a model on future queries, from the DATA that the model was trained on.
 
-    Position-sensitive max-margin bounds of Riezler and De Bona (2009), corrected where they are not
-    proved as printed, and extensions.
+    The bounds are the position-sensitive max-margin bounds of Riezler and De Bona (2009), corrected
+    where they are not proved as printed, and extensions.
     """
     from dranking.bounds.report import risk_bounds
     from dranking.data.open import open_dataset
     from dranking.rankers.linear.model import load_model
 
-    with where.running() as executor:
+    with execution.running() as executor:
         report = risk_bounds(
             load_model(model),
             open_dataset(data),
@@ -82,7 +88,7 @@ def bounds(
 
 
 def parse_caps(options: CapOptions) -> Any:
-    """The caps as the library takes them."""
+    """Parse the options into caps."""
     from dranking.bounds.caps import Caps
 
     sizes = None
@@ -91,7 +97,7 @@ def parse_caps(options: CapOptions) -> Any:
             sizes = tuple(int(text) for text in names_in(options.level_sizes))
         except ValueError:
             raise UsageError(
-                f"--level-sizes {options.level_sizes}: write whole numbers, as 40,10,5."
+                f"--level-sizes {options.level_sizes}: write whole numbers, such as 40,10,5."
             ) from None
     return Caps(
         norm=options.norm,
@@ -111,13 +117,11 @@ def _print_known(report: Any) -> None:
     ]
     print_table(f"{facts['n_queries']:,} queries", ["", "value", "is", ""], rows)
     if report.is_approximation:
-        console.print(
-            "Values of the sample stand in for caps: what follows is an approximation, no bound.",
-            highlight=False,
-            soft_wrap=True,
+        print_line(
+            "Values of the sample replace missing limits: these are approximations, no bounds."
         )
     if report.sample.too_long is not None:
-        console.print(f"No arg-max NDCG: {report.sample.too_long}", highlight=False, soft_wrap=True)
+        print_line(f"No arg-max NDCG: {report.sample.too_long}")
 
 
 def _text(value: float | tuple[int, ...]) -> str:
@@ -141,7 +145,7 @@ def _row(bound: Any) -> tuple[str, ...]:
 
 
 def _number(log_value: float) -> str:
-    """A number given by its log, in as many digits as a table has room for."""
+    """Format a number given by its natural logarithm."""
     if log_value < math.log(1e15):
         return f"{math.exp(log_value):.4g}"
     exponent, mantissa = divmod(log_value / math.log(10.0), 1.0)

@@ -1,4 +1,4 @@
-"""`export`: a model as what a search engine, a database or a service scores with."""
+"""`dranking export`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ def export(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="solr, elasticsearch, opensearch, vespa, onnx, sql or python."
+            "--format",
+            help="Format: solr, elasticsearch, opensearch, vespa, onnx, sql or python.",
         ),
     ],
-    name: Annotated[str, typer.Option(help="What the engine shall call the model.")] = "dranking",
+    name: Annotated[str, typer.Option(help="Name of the model in the engine.")] = "dranking",
     feature_names: Annotated[
         Path | None,
         typer.Option(
-            help="JSON object from the model's feature names to the engine's, where they differ."
+            help="JSON file that maps feature names of the model to names in the engine, where "
+            "the names differ."
         ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a linear model in the form of an engine; its scores are those of predict."""
+    """Export a linear model for a search engine, a database or a service.
+
+    The exported model gives the same scores as predict.
+    """
     from dranking.export.formats import export_model, save_export
     from dranking.rankers.linear.model import load_model
 
@@ -57,5 +62,7 @@ def _read_names(file: Path) -> dict[str, str]:
     except ValueError as error:
         raise DataError(f"{file}: {error}.") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
-        raise DataError(f'{file}: must be a JSON object of texts, such as {{"1": "bm25(title)"}}.')
+        raise DataError(
+            f'{file}: must be a JSON object with strings as values, such as {{"1": "bm25(title)"}}.'
+        )
     return names

@@ -1,4 +1,4 @@
-"""`quickstart`: the main job on real data that ships with scikit-learn, in under a minute."""
+"""`dranking quickstart`: the main job on data of scikit-learn, in under a minute."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ N_FOLDS = 4
 
 def quickstart(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write to; rerunning replaces it.")
+        Path, typer.Option("--output", "-o", help="Folder to write to; its files are replaced.")
     ] = Path("dranking-quickstart"),
-    seed: Annotated[int, typer.Option(help="Of the sampled documents and the folds.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the sampled documents and the folds.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Run the main job on handwritten digits: ingest, tune, select, evaluate, draw.
 
-    An image is a query, other images are its documents, a feature is the squared difference of one
-    pixel, and images of the same digit are relevant.
+    A query is an image, and its documents are other images. A feature is the squared difference of
+    one pixel. Images of the same digit are relevant.
     """
     from dranking.rankers.greedy.path import SelectionRules
     from dranking.rankers.greedy.selection import select_paths
@@ -74,7 +76,7 @@ def quickstart(
 
 
 def _ingest(judged: Judged, output: Path, name: str) -> Any:
-    """Write LETOR text as a user would have it, and ingest it."""
+    """Write LETOR text, as users have, and ingest the text."""
     from dranking.data.ingest import ingest
 
     text = output / f"{name}.txt"
@@ -88,7 +90,7 @@ def _ingest(judged: Judged, output: Path, name: str) -> Any:
 
 
 def _compare(path: Any, tuned: Any, train: Any, test: Any) -> list[dict[str, Any]]:
-    """Test metrics of the chosen model, of other sizes, of all features, of the distance."""
+    """Test metrics of the chosen model, other sizes, all features, and the Euclidean distance."""
     from dranking.rankers.linear.model import LinearModel
     from dranking.rankers.rankrls.estimator import RankRLS
 
@@ -125,7 +127,7 @@ def _score(model: Any, test: Any) -> dict[str, float]:
 
 
 def _curve(path: Any, train: Any, test: Any) -> list[float]:
-    """Test NDCG@10 of the first 1, 2, ... pixels, from one pass over the test data."""
+    """Test NDCG@10 of the first 1, 2, ... selected pixels, from one pass over the test data."""
     from dranking.engine.executor import get_executor
     from dranking.metrics.conventions import get_convention
     from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
@@ -139,7 +141,7 @@ def _curve(path: Any, train: Any, test: Any) -> list[float]:
 
 
 def _draw(path: Any, chosen: int, curve: list[float], euclidean: float) -> Any:
-    """The pixels in the order of their selection, and NDCG against the number of features."""
+    """Draw the pixels in the order of their selection, and NDCG against their number."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.2), dpi=150, layout="constrained")

@@ -1,4 +1,4 @@
-"""`registry`: versions of a model and which of them is the champion."""
+"""`dranking registry`: the versions of a model, and their aliases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dranking.cli.output import format_value, note, print_json, print_table
 from dranking.errors import DataError
 
 registry = typer.Typer(
-    help="Versions of a model: list, show, promote, roll back, prune.", no_args_is_help=True
+    help="List, show, promote, roll back and prune the versions of a model.", no_args_is_help=True
 )
 
 Location: TypeAlias = Annotated[
@@ -19,13 +19,13 @@ Location: TypeAlias = Annotated[
     typer.Argument(help="A directory, or a URL such as s3://bucket/models.", metavar="REGISTRY"),
 ]
 VersionName: TypeAlias = Annotated[
-    str, typer.Argument(help="A number, or champion, challenger, previous.", metavar="VERSION")
+    str, typer.Argument(help="A number; or champion, challenger or previous.", metavar="VERSION")
 ]
 
 
 @registry.command("list")
 def list_versions(location: Location, as_json: Json = False) -> None:
-    """All versions, with their metrics and aliases."""
+    """List all versions with metrics and aliases."""
     opened = _open(location)
     named = {version: alias for alias, version in opened.aliases.model_dump().items() if version}
     manifests = [opened.manifest(version) for version in opened.versions]
@@ -57,7 +57,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
 
 @registry.command()
 def show(location: Location, version: VersionName = "champion", as_json: Json = False) -> None:
-    """Everything recorded of a version."""
+    """Show everything that is recorded of a version."""
     opened = _open(location)
     manifest = opened.manifest(opened.resolve(version)).model_dump(mode="json")
     if as_json:
@@ -69,7 +69,7 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 
 @registry.command()
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
-    """Make a version the champion, after checking its files."""
+    """Make a version the champion, after its files were verified."""
     opened = _open(location)
     with opened.locked():
         aliases = opened.promote(version)
@@ -88,7 +88,7 @@ def rollback(location: Location, as_json: Json = False) -> None:
 @registry.command()
 def prune(
     location: Location,
-    keep: Annotated[int, typer.Option(help="Newest versions to keep.")],
+    keep: Annotated[int, typer.Option(help="Number of the newest versions to keep.")],
     as_json: Json = False,
 ) -> None:
     """Delete old versions that have no alias."""
@@ -106,7 +106,7 @@ def _open(location: str) -> Any:
 
     opened = Registry(location)
     if opened.is_new:
-        raise DataError(f"{opened}: no registry is there; `dranking retrain` makes one.")
+        raise DataError(f"{opened}: there is no registry; `dranking retrain` makes one.")
     return opened
 
 
@@ -118,7 +118,7 @@ def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:
 
 
 def _flat(content: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Entries of nested objects, with the way to each."""
+    """Entries of nested objects, by dotted names."""
     rows: list[tuple[str, Any]] = []
     for key, value in content.items():
         rows += (

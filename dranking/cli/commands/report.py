@@ -1,4 +1,4 @@
-"""`report`: one HTML page about a model."""
+"""`dranking report`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.groups import grouped
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
-from dranking.cli.where import Where
 from dranking.files.commit import atomic_write, check_output_file
 
 
@@ -19,22 +19,23 @@ def report(
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
     output: Output,
-    champion: Annotated[Path | None, typer.Option(help="A model to compare with.")] = None,
+    champion: Annotated[Path | None, typer.Option(help="A model to compare MODEL with.")] = None,
     train: Annotated[
         Path | None,
         typer.Option(
-            help="Its training data: adds risk bounds, and sizes, stability and the regularisation "
-            "path of greedy RankRLS and RankRLS. Their statistics suffice for all but the bounds."
+            help="The training data of MODEL: adds risk bounds and, for greedy RankRLS and "
+            "RankRLS, sizes, stability and the regularisation path. A statistics store gives all "
+            "of these except the bounds."
         ),
     ] = None,
-    metric: Annotated[str, typer.Option(help="What decides: map, ndcg@10, ...")] = "ndcg@10",
+    metric: Annotated[str, typer.Option(help="The main metric: map, ndcg@10, ...")] = "ndcg@10",
     convention: Convention = "standard",
-    title: Annotated[str, typer.Option(help="Of the page.")] = "Ranking model",
-    where: Where = Where(),
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Ranking model",
+    execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: figures, weights, wins and losses on judged data."""
+    """Write a self-contained HTML page: figures, weights, wins and losses on judged data."""
     from dranking.data.open import open_dataset
     from dranking.rankers.linear.model import load_model
     from dranking.report.content import describe
@@ -42,7 +43,7 @@ def report(
     from dranking.report.sections import page_of
 
     check_output_file(output, overwrite)
-    with where.running(overwrite) as executor:
+    with execution.running(overwrite) as executor:
         content = describe(
             load_model(model),
             open_dataset(data),

@@ -1,4 +1,4 @@
-"""`retrain`: from new data to a promoted model, in stages."""
+"""`dranking retrain`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,36 @@ from dranking.errors import RejectedError, UsageError
 
 
 def retrain(
-    config: Annotated[Path, typer.Argument(help="A TOML file.", metavar="CONFIG")],
+    config: Annotated[
+        Path, typer.Argument(help="The configuration, a TOML file.", metavar="CONFIG")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="key=value over the file, such as gate.metric=map.", metavar="K=V"
+            "--set",
+            help="Override a value of the configuration, such as gate.metric=map. Repeat the "
+            "option for more.",
+            metavar="K=V",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
+    ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Finish the run that did not end, on its data.")
+        bool,
+        typer.Option("--resume", help="Finish the unfinished run, on the data that it began with."),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Run all stages again.")] = False,
     from_stage: Annotated[
-        str | None, typer.Option("--from", help="Run this stage and those behind it again.")
+        str | None, typer.Option("--from", help="Run this stage and all later stages again.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a challenger on the data there is now, and promote it if the gate lets it pass.
+    """Train a challenger on the present data, and promote it if the gate accepts it.
 
-    Stages: validate, ingest, statistics, tune, fit, evaluate, gate, export, publish. Those done
-    for the same configuration, data and code are skipped. Exit code 4 means rejected, also where
-    that was found by an earlier run and nothing has changed since.
+    The stages are validate, ingest, statistics, tune, fit, evaluate, gate, export and publish.
+    Stages that are done for the same configuration, data and code are skipped. Exit code 4 means
+    that the challenger is rejected, also if an earlier run has rejected it and nothing has changed.
     """
     from dranking.retrain.config import load_config
     from dranking.retrain.plan import plan_run
@@ -63,10 +71,13 @@ def retrain(
 
 
 def _print_plan(plan: dict[str, Any]) -> None:
-    title = f"run {plan['run_id']}: " + ("to do" if plan["stages"] else "all is done already")
+    title = f"run {plan['run_id']}: " + (
+        "to do" if plan["stages"] else "everything is done already"
+    )
     rows = [("stages", ", ".join(plan["stages"]) or "none")]
-    rows += [(name, "\n".join(sources)) for name, sources in plan["sources"].items()]
-    print_table(title, ["", "what"], rows)
+    for use, sources in plan["sources"].items():
+        rows += [("" if n else use, source) for n, source in enumerate(sources)]
+    print_table(title, ["", ""], rows)
 
 
 def _print(outcome: dict[str, Any]) -> None:
@@ -74,12 +85,12 @@ def _print(outcome: dict[str, Any]) -> None:
     if outcome["unchanged"]:
         champion = outcome["aliases"]["champion"] or "none"
         verdict = (
-            f"unchanged, nothing was done: data, configuration and code are those of the run that "
-            f"was {verdict}; the champion is {champion}"
+            "unchanged, nothing was done: data, configuration and code are those of the earlier "
+            f"run that was {verdict}; the champion is {champion}"
         )
     reasons = [
         (r["rule"], "passed" if r["passed"] else "FAILED", r["text"]) for r in outcome["reasons"]
-    ] or [("none", "passed", "the first of its kind has no champion to beat")]
+    ] or [("none", "passed", "there is no champion to beat yet")]
     title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
     print_table(title, ["rule", "", "found"], reasons)
     for name, metrics in outcome["metrics"].items():

@@ -1,4 +1,4 @@
-"""`stats`: statistics stores, from which greedy RankRLS and RankRLS run without the data."""
+"""`dranking stats`: statistics stores, which greedy RankRLS and RankRLS are trained on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.groups import grouped
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, names_in
-from dranking.cli.output import note, print_json, print_table
-from dranking.cli.where import Where
+from dranking.cli.output import note, print_facts, print_json
 from dranking.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from dranking.data.statistics.dataset import StatisticsDataset
 
 stats = typer.Typer(
-    help="Keep per-query statistics, from which select and train rankrls run without the data.",
+    help="Keep per-query statistics, which select and train rankrls use instead of documents.",
     no_args_is_help=True,
 )
 
 Store: TypeAlias = Annotated[Path, typer.Argument(help="A statistics store.", metavar="STORE")]
 Time: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Time of all these queries: a whole number, 2026-01-31, or with a clock."),
+    typer.Option(
+        help="Time of all queries: a whole number, a date such as 2026-01-31, or a date and time."
+    ),
 ]
 Times: TypeAlias = Annotated[
     Path | None,
-    typer.Option(help="Parquet file with the columns qid and time: a time for each query."),
+    typer.Option(help="Parquet file with the columns qid and time: a time for every query."),
 ]
 
 
@@ -41,15 +43,15 @@ def build(
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Build the statistics store of a data set, in one pass over it."""
+    """Build the statistics store of a data set, in one pass over the data."""
     from dranking.data.open import open_dataset
     from dranking.rankers.gram.statistics_store import build_statistics
 
-    with where.running(overwrite, memory_limit=memory_limit) as executor:
+    with execution.running(overwrite, memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         store = build_statistics(
             source,
@@ -69,14 +71,14 @@ def append(
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Add the queries of new data; the data of those in the store is not needed."""
+    """Add the queries of new data. The data of queries in the store is not needed."""
     from dranking.data.open import open_dataset
     from dranking.rankers.gram.statistics_store import append_queries
 
-    with where.running(memory_limit=memory_limit) as executor:
+    with execution.running(memory_limit=memory_limit) as executor:
         source = open_dataset(data)
         grown = append_queries(store, source, times=_times(source, time, times), executor=executor)
     _show(grown, as_json)
@@ -86,10 +88,10 @@ def append(
 def expire(
     store: Store,
     blocks: Annotated[
-        str, typer.Option(help="Numbers of blocks to drop, counted from 0, comma-separated.")
+        str, typer.Option(help="Comma-separated numbers of the blocks to drop, from 0.")
     ] = "",
     before: Annotated[
-        str | None, typer.Option(help="Drop the queries whose time is before this.")
+        str | None, typer.Option(help="Drop the queries whose time is before this time.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -100,12 +102,12 @@ def expire(
     if not all(number.isdecimal() for number in numbers):
         raise UsageError(f"--blocks {blocks!r}: write numbers such as 0,1,2.")
     if not numbers and before is None:
-        raise UsageError("say what is to expire: --blocks or --before.")
+        raise UsageError("give --blocks or --before, or both.")
     _show(expire_statistics(store, blocks=[int(n) for n in numbers], before=before), as_json)
 
 
 def _times(data: Dataset, time: str | None, file: Path | None) -> Any:
-    """The time of each query, or one for all, or None."""
+    """The time of every query, one time for all queries, or None."""
     if file is None:
         return time
     if time is not None:
@@ -126,13 +128,14 @@ def _times(data: Dataset, time: str | None, file: Path | None) -> Any:
     if rows.null_count:
         missing = queries.filter(pc.is_null(rows))
         raise DataError(
-            f"{file}: has no time of query {missing[0]} and {len(missing) - 1} more; name each one."
+            f"{file}: has no time for query {missing[0]} and {len(missing) - 1} more; every query "
+            "needs a time."
         )
     return table["time"].take(rows)
 
 
 def _show(store: StatisticsDataset, as_json: bool) -> None:
-    """Print what a store holds, and its size beside that of the features."""
+    """Print the content of a store, and its size beside the size of the features."""
     from dranking.engine.memory import format_bytes
 
     n_bytes, n_data_bytes = store.manifest.n_bytes, store.manifest.n_data_bytes
@@ -148,12 +151,11 @@ def _show(store: StatisticsDataset, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        sizes = {"bytes": format_bytes(n_bytes), "data bytes": format_bytes(n_data_bytes)}
-        words = {name.removeprefix("n_").replace("_", " "): value for name, value in facts.items()}
-        print_table(str(store.path), ["", "value"], list((words | sizes).items()))
+        sizes = {"n_bytes": format_bytes(n_bytes), "n_data_bytes": format_bytes(n_data_bytes)}
+        print_facts(str(store.path), facts | sizes)
     if n_bytes > n_data_bytes:
         note(
-            f"warning: the statistics ({format_bytes(n_bytes)}) are larger than the features they "
-            f"are of ({format_bytes(n_data_bytes)}): queries have few documents for "
-            f"{store.n_features} features. They still save reading and keeping the data."
+            f"warning: the statistics ({format_bytes(n_bytes)}) are larger than the features "
+            f"themselves ({format_bytes(n_data_bytes)}): queries have few documents for "
+            f"{store.n_features} features. The statistics still save keeping and reading the data."
         )

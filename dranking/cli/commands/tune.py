@@ -1,4 +1,4 @@
-"""`tune`: hyperparameters and the number of features, chosen on data or predictions held out."""
+"""`dranking tune`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dranking.cli.groups import given, grouped
+from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.max_margin_options import Margins, Solver
-from dranking.cli.numbers import Grid, Steps, parse_grid, parse_steps
+from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
     Convention,
     Data,
@@ -30,13 +31,12 @@ from dranking.cli.pairwise_options import (
     Views,
     parse_views,
 )
-from dranking.cli.where import Where
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_file
 
 
 class TuneModel(StrEnum):
-    """Models that `tune` chooses hyperparameters for."""
+    """Rankers that `tune` chooses hyperparameters for."""
 
     greedy_rankrls = "greedy-rankrls"
     rankrls = "rankrls"
@@ -49,7 +49,7 @@ class TuneModel(StrEnum):
 
 
 class Rule(StrEnum):
-    """Which setting is chosen from the scores."""
+    """Rule that chooses a setting by the scores."""
 
     best = "best"
     one_standard_error = "one-standard-error"
@@ -57,14 +57,14 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Others:
-    """What is tried beside lambda."""
+    """Hyperparameters beside lambda."""
 
     mu: Annotated[
         Grid | None,
         typer.Option(
             parser=parse_grid,
             metavar="GRID",
-            help="Of lcra: strengths of the co-regularisation to try (0.1).",
+            help="lcra only: strengths of the co-regularisation to try. Default: 0.1.",
         ),
     ] = None
     eta0: Annotated[
@@ -72,8 +72,8 @@ class Others:
         typer.Option(
             parser=parse_steps,
             metavar="GRID",
-            help="Of spd and lcra: first step lengths to try, 1 / (lambda t0); among them inf, "
-            "pure Pegasos, and auto, which follows from the data (auto).",
+            help="spd and lcra only: first step lengths 1 / (lambda t0) to try; inf is pure "
+            "Pegasos, auto follows from the data. Default: auto.",
         ),
     ] = None
 
@@ -86,36 +86,41 @@ def tune(
     others: Others,
     *,
     validation: Annotated[
-        Path | None, typer.Option(help="Validation data; or give --folds or --criterion.")
+        Path | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
     ] = None,
-    model: Annotated[TuneModel, typer.Option(help="Which ranker.")] = TuneModel.greedy_rankrls,
+    model: Annotated[TuneModel, typer.Option(help="The ranker.")] = TuneModel.greedy_rankrls,
     max_features: Annotated[
-        int | None, typer.Option(help="Largest number of features to try; all if left out.")
+        int | None, typer.Option(help="Largest number of features to try. Default: all.")
     ] = None,
-    metric: Annotated[str, typer.Option(help="What to choose by: map, ndcg@10, ...")] = "map",
+    metric: Annotated[str, typer.Option(help="Metric to choose by: map, ndcg@10, ...")] = "map",
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="Instead of validation data and metric: lqo-map, lqo-ndcg@10, ...; or "
-            "lqo-squared_error, for which a statistics store suffices."
+            help="Choose by leave-query-out predictions, without validation data: lqo-map, "
+            "lqo-ndcg@10, ...; or lqo-squared_error, for which a statistics store is enough."
         ),
     ] = None,
     convention: Convention = "standard",
-    rule: Annotated[Rule, typer.Option(help="Which setting to choose.")] = Rule.best,
+    rule: Annotated[
+        Rule,
+        typer.Option(
+            help="The best setting, or the fewest features within one standard error of the best."
+        ),
+    ] = Rule.best,
     feature_penalty: Annotated[
-        float, typer.Option(help="Taken off the score for each feature.")
+        float, typer.Option(help="Penalty on the score for every feature.")
     ] = 0.0,
     seed: Annotated[
-        int, typer.Option(help="Of the folds, and of the draws of spd, lcra and max-margin.")
+        int, typer.Option(help="Random seed of the folds, and of spd, lcra and max-margin.")
     ] = 0,
     loss: Annotated[
         Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"] | None,
         typer.Option(
-            help="Of spd and lcra, of a pair: hinge, squared-hinge, logistic or squared (hinge); "
-            "of max-margin: pairwise, ap or ndcg (ap)."
+            help="Loss. spd and lcra: hinge, squared-hinge, logistic or squared, default hinge; "
+            "max-margin: pairwise, ap or ndcg, default ap."
         ),
     ] = None,
     pairs: Pairs,
@@ -128,21 +133,21 @@ def tune(
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
     memory_limit: MemoryLimit = None,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Choose lambda, the number of features, mu and eta0; write the model trained with them."""
+    """Choose lambda, the number of features, mu and eta0, and write the model trained with them."""
     from dranking.data.open import open_dataset
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
     if criterion is not None:
-        metric = _left_out_metric(criterion)
+        metric = _lqo_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    with where.running(overwrite, memory_limit=memory_limit) as executor:
+    with execution.running(overwrite, memory_limit=memory_limit) as executor:
         result = search(
             open_dataset(train_data),
             validation=None if validation is None else open_dataset(validation),
@@ -179,7 +184,7 @@ def tune(
     note(f"model written to {output}")
 
 
-def _left_out_metric(criterion: str) -> str:
+def _lqo_metric(criterion: str) -> str:
     """The metric of a criterion such as lqo-map."""
     prefix, dash, metric = criterion.partition("-")
     if prefix != "lqo" or not dash:
@@ -190,7 +195,7 @@ def _left_out_metric(criterion: str) -> str:
 
 
 def _views(views: Views) -> dict[str, Any]:
-    """What was said of views, as the estimator takes it."""
+    """The options of views as parameters of the estimator."""
     parsed = parse_views(views.views) if views.views else None
     return {**given(views), **given(views=parsed)}
 
@@ -198,12 +203,12 @@ def _views(views: Views) -> dict[str, Any]:
 def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
     """Parameters of the estimator that follow from options of the search."""
     draws = {"seed": seed} if model in (TuneModel.spd, TuneModel.lcra, TuneModel.max_margin) else {}
-    # Lists are trained for what they are measured by.
+    # Losses of lists follow the convention that the metric is measured under.
     return {**draws, "convention": convention} if model is TuneModel.max_margin else draws
 
 
 def _print_tuned(result: Any, metric: str, measured_by: str) -> None:
-    """The best setting of each lambda, the chosen one marked."""
+    """Print the best setting of every lambda, and mark the chosen setting."""
     from dranking.metrics.measures import higher_is_better
 
     best = result.best

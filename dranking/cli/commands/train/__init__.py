@@ -1,4 +1,4 @@
-"""`train`: a ranker on all features; one subcommand for each kind of model."""
+"""`dranking train`: train a ranker on all features, with a subcommand for each ranker."""
 
 import typer
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dranking.cli.groups import given, grouped
-from dranking.cli.numbers import parse_number
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.number_options import parse_number
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.where import Where
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_directory
 
@@ -102,7 +102,7 @@ def bilinear(
     source: Source,
     text: Text,
     estimator: Estimator,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -117,7 +117,7 @@ def bilinear(
     if options.get("stop_words") == "none":
         options["stop_words"] = None
     ranker = BilinearRanker(**given(estimator))
-    with where.running(overwrite) as executor:
+    with execution.running(overwrite) as executor:
         documents = open_collection(docs, **options)
         queries = None
         if source.queries is not None:

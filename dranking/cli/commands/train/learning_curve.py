@@ -1,4 +1,4 @@
-"""The file of `--learning-curve`: a figure or a table, as the ending of its name says."""
+"""The file of `--learning-curve`: a figure or a table, depending on its suffix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = (".csv", ".json")
 
 
 def check_learning_curve(path: Path, overwrite: bool) -> None:
-    """Refuse, before any work, a name that `save_learning_curve` would refuse."""
+    """Raise UsageError, before any work, if `save_learning_curve` cannot write to a path."""
     from dranking.tuning.curves import check_figure
 
     if path.suffix in TABLES:
@@ -23,7 +23,7 @@ def check_learning_curve(path: Path, overwrite: bool) -> None:
 
 
 def save_learning_curve(ranker: Any, path: Path, overwrite: bool) -> None:
-    """Write the points of a stochastic ranker's curve, or draw them."""
+    """Write or draw the learning curve of a fitted ranker."""
     from dranking.rankers.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 

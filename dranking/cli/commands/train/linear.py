@@ -1,4 +1,4 @@
-"""`train rankrls`, `ranksvm`, `ranklogistic`: rankers that are fitted to the minimum."""
+"""`dranking train rankrls`, `ranksvm` and `ranklogistic`: rankers that are fitted exactly."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from dranking.cli.commands.train.fitting import Job, train_linear
-from dranking.cli.groups import given, grouped
+from dranking.cli.commands.train.training_job import TrainingJob, train_linear
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import RegularizationIfGiven, RegularizationOrGrid
 
 
 @dataclass(frozen=True)
 class Newton:
-    """Where the trust-region Newton method ends."""
+    """Stopping rule of the trust-region Newton method."""
 
     tol: Annotated[
         float | None,
-        typer.Option(help="End at a gradient so many times that of zero weights (1e-5)."),
+        typer.Option(
+            help="Stop at this norm of the gradient, relative to zero weights. Default: 1e-5."
+        ),
     ] = None
-    max_iter: Annotated[int | None, typer.Option(help="Newton steps at most (200).")] = None
+    max_iter: Annotated[
+        int | None, typer.Option(help="Largest number of Newton steps. Default: 200.")
+    ] = None
 
 
 @grouped
-def rankrls(job: Job, regularization: RegularizationOrGrid = None) -> None:
-    """Regularised least squares over pairs (RankRLS).
+def rankrls(job: TrainingJob, regularization: RegularizationOrGrid = None) -> None:
+    """Train RankRLS: regularised least squares over pairs.
 
-    Of several lambdas, the one with the least exact leave-query-out error is taken.
+    Of several lambdas, the lambda with the smallest exact leave-query-out error is chosen.
     """
     import dranking as dr
 
@@ -37,14 +41,15 @@ def rankrls(job: Job, regularization: RegularizationOrGrid = None) -> None:
 
 @grouped
 def ranksvm(
-    job: Job,
+    job: TrainingJob,
     newton: Newton,
     regularization: RegularizationIfGiven = None,
     loss: Annotated[
-        Literal["squared-hinge", "hinge"] | None, typer.Option(help="Of a pair (squared-hinge).")
+        Literal["squared-hinge", "hinge"] | None,
+        typer.Option(help="Loss of a pair. Default: squared-hinge."),
     ] = None,
 ) -> None:
-    """Ranking support vector machine over all pairs."""
+    """Train RankSVM: a ranking support vector machine over all pairs."""
     import dranking as dr
 
     options = given(newton, regularization=regularization, loss=loss)
@@ -52,8 +57,10 @@ def ranksvm(
 
 
 @grouped
-def ranklogistic(job: Job, newton: Newton, regularization: RegularizationIfGiven = None) -> None:
-    """Logistic loss over all pairs."""
+def ranklogistic(
+    job: TrainingJob, newton: Newton, regularization: RegularizationIfGiven = None
+) -> None:
+    """Train RankLogistic: logistic loss over all pairs."""
     import dranking as dr
 
     options = given(newton, regularization=regularization)

@@ -1,4 +1,4 @@
-"""`train max-margin`: margins that depend on where in the list a mistake is."""
+"""`dranking train max-margin`: margins that depend on the position of a mistake in the list."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from typing import Annotated, Literal
 
 import typer
 
-from dranking.cli.commands.train.fitting import Job
-from dranking.cli.commands.train.watching import Estimator, Watched, train_watched
-from dranking.cli.groups import given, grouped
+from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
+from dranking.cli.commands.train.training_job import TrainingJob
 from dranking.cli.max_margin_options import Margins, Solver
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.pairwise_options import Steps
 from dranking.errors import UsageError
 
 
 @dataclass(frozen=True)
 class ListSteps(Steps):
-    """Of sgd, which draws pairs or lists."""
+    """Options of the solver sgd, which samples pairs or lists."""
 
     steps_per_epoch: Annotated[
         int | None,
         typer.Option(
-            help="Steps of an epoch; one per document or, of lists, per query if left out, with a "
-            "minimum."
+            help="Steps of an epoch. Default: one per document (pairs) or per query (lists), with "
+            "a minimum."
         ),
     ] = None
 
 
 @grouped
 def max_margin(
-    job: Job,
+    job: TrainingJob,
     margins: Margins,
     solver: Solver,
     steps: ListSteps,
     estimator: Estimator,
-    watched: Watched,
+    monitoring: Monitoring,
     loss: Annotated[
         Literal["pairwise", "ap", "ndcg"],
-        typer.Option(help="Of a list, 1 - AP or 1 - NDCG; or of pairs."),
+        typer.Option(help="Loss: of lists, ap (1 - AP) or ndcg (1 - NDCG); or pairwise."),
     ] = "ap",
 ) -> None:
-    """Large margins where mistakes cost much: at the top of the list.
+    """Train a max-margin ranker: large margins where mistakes cost much, at the top of the list.
 
-    What is of epochs, and followed after each, is of --solver sgd.
+    Options about epochs, --validation and --learning-curve apply only to --solver sgd.
     """
     import dranking as dr
 
-    if watched.learning_curve is not None and solver.solver != "sgd":
-        raise UsageError("--learning-curve draws epochs, which --solver sgd alone has.")
+    if monitoring.learning_curve is not None and solver.solver != "sgd":
+        raise UsageError("--learning-curve draws epochs, and only --solver sgd has epochs.")
     options = {**given(margins), **given(solver), **given(steps), **given(estimator, loss=loss)}
-    train_watched("max-margin", dr.MaxMarginRanker(**options), job, watched)
+    train_epochs("max-margin", dr.MaxMarginRanker(**options), job, monitoring)

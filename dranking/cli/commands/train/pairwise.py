@@ -1,4 +1,4 @@
-"""`train spd` and `lcra`: rankers that learn from sampled pairs, step by step."""
+"""`dranking train spd` and `lcra`: rankers that learn from sampled pairs, step by step."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.commands.train.fitting import Job
-from dranking.cli.commands.train.watching import Estimator, Watched, train_watched
-from dranking.cli.groups import given, grouped
-from dranking.cli.numbers import parse_number
+from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
+from dranking.cli.commands.train.training_job import TrainingJob
+from dranking.cli.number_options import parse_number
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.pairwise_options import (
     Projection,
     Stochastic,
@@ -21,33 +21,39 @@ from dranking.cli.pairwise_options import (
 
 @grouped
 def spd(
-    job: Job, stochastic: Stochastic, own: Projection, estimator: Estimator, watched: Watched
+    job: TrainingJob,
+    stochastic: Stochastic,
+    own: Projection,
+    estimator: Estimator,
+    monitoring: Monitoring,
 ) -> None:
-    """Stochastic pairwise descent."""
+    """Train SPD: stochastic pairwise descent."""
     import dranking as dr
 
     ranker = dr.SPD(**given(stochastic), **given(own), **given(estimator))
-    train_watched("spd", ranker, job, watched)
+    train_epochs("spd", ranker, job, monitoring)
 
 
 @grouped
 def lcra(
-    job: Job,
+    job: TrainingJob,
     stochastic: Stochastic,
     own: Views,
     estimator: Estimator,
-    watched: Watched,
+    monitoring: Monitoring,
     mu: Annotated[
         float | None,
         typer.Option(
-            parser=parse_number, metavar="MU", help="How strongly the views shall agree (0.1)."
+            parser=parse_number,
+            metavar="MU",
+            help="Strength of the co-regularisation: how much the views shall agree. Default: 0.1.",
         ),
     ] = None,
     unlabelled: Unlabelled = None,
 ) -> None:
-    """Co-regularised ranking: few labels, many unlabelled documents, views that shall agree."""
+    """Train LCRA: co-regularised ranking with few labels and many unlabelled documents."""
     import dranking as dr
 
     views = parse_views(own.views) if own.views else None
     options = {**given(stochastic), **given(own), **given(estimator), **given(mu=mu, views=views)}
-    train_watched("lcra", dr.LCRA(**options), job, watched, unlabelled=unlabelled)
+    train_epochs("lcra", dr.LCRA(**options), job, monitoring, unlabelled=unlabelled)

@@ -1,4 +1,4 @@
-"""`select`: which features."""
+"""`dranking select`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.groups import given, grouped
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
     Data,
     Json,
@@ -18,14 +19,13 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.selection_options import Candidates, Scoring, Spending
-from dranking.cli.where import Where
 from dranking.files.commit import check_output_file
 
 
 @grouped
 def select(
     data: Data,
-    n_features: Annotated[int, typer.Option(help="How many features to select.")],
+    n_features: Annotated[int, typer.Option(help="Number of features to select.")],
     output: Output,
     candidates: Candidates,
     scoring: Scoring,
@@ -33,24 +33,28 @@ def select(
     regularization: Regularization = 1.0,
     patience: Annotated[
         int | None,
-        typer.Option(help="End after so many rounds without a new smallest error, without them."),
+        typer.Option(
+            help="Stop after this many rounds without a new smallest error, and drop these rounds."
+        ),
     ] = None,
     prefetch: Annotated[
         int | None,
-        typer.Option(help="Gram rows fetched in one pass over the data (what costs least)."),
+        typer.Option(
+            help="Gram rows computed in one pass over the data. Default: what costs least."
+        ),
     ] = None,
     memory_limit: MemoryLimit = None,
     feature_blocks: Annotated[
         int | None,
         typer.Option(
-            help="Into how many parts to split the features (default: as many as needed)."
+            help="Number of parts that the features are split into. Default: as many as needed."
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Keep the search here after each round, and go on from it."),
+        typer.Option(help="Save the state of the search here after every round; continue from it."),
     ] = None,
-    where: Where = Where(),
+    execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +64,7 @@ def select(
 
     check_output_file(output, overwrite)
     searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)
-    with where.running(overwrite, memory_limit=memory_limit) as executor:
+    with execution.running(overwrite, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,
@@ -90,7 +94,7 @@ def _selection(ranker: Any) -> dict[str, Any]:
 
 
 def _rounds(ranker: Any) -> list[dict[str, Any]]:
-    """What each round added and dropped, by name."""
+    """Names of the features that every round added and dropped."""
     kept = ranker.path_.kept
     return [
         {
@@ -104,12 +108,12 @@ def _rounds(ranker: Any) -> list[dict[str, Any]]:
 
 
 def _names(ranker: Any, features: list[int], others: list[int]) -> list[str]:
-    """The names of the features that are not among others."""
+    """Names of the features that are not among the others."""
     return [ranker.feature_names_[i] for i in features if i not in set(others)]
 
 
 def _print_selection(ranker: Any) -> None:
-    """The rounds; of a forward search with the weights that the features have in the end."""
+    """Print the rounds; a forward search shows the final weights beside them."""
     title = (
         f"{len(ranker.selected_)} of {ranker.n_features_in_} features, "
         f"lambda {ranker.regularization:g}"
@@ -119,7 +123,7 @@ def _print_selection(ranker: Any) -> None:
     else:
         _print_rounds(ranker, title)
     if ranker.cost_ is not None:
-        note(f"they cost {ranker.cost_:g}")
+        note(f"total cost of the features: {ranker.cost_:g}")
 
 
 def _print_picks(ranker: Any, title: str) -> None:

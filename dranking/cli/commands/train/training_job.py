@@ -1,4 +1,4 @@
-"""What the subcommands of `train` share: fit a linear ranker, write its model, say how it went."""
+"""The subcommands of `train` for linear rankers: fit, write the model, print the result."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
-from dranking.cli.where import Where
 from dranking.files.commit import check_output_file
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(Where):
-    """What is trained on, where, and what becomes of the model: options of every subcommand."""
+class TrainingJob(ExecutionOptions):
+    """Options of all these subcommands: data, output, scheduler."""
 
     data: Data
     output: Output
@@ -24,19 +24,19 @@ class Job(Where):
     as_json: Json = False
 
 
-def train_linear(name: str, ranker: Any, job: Job, **others: Path | None) -> None:
-    """Fit a ranker that ends in a `LinearModel`, and write that.
+def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Path | None) -> None:
+    """Fit a ranker, write its `LinearModel`, and print the result.
 
     Parameters
     ----------
     name
-        What the model is called on the command line.
+        Name of the ranker on the command line.
     ranker
-        The estimator, not fitted.
+        The estimator, not yet fitted.
     job
-        The data, and where the model goes.
+        Options of the subcommand.
     others
-        Further data that `fit` takes, by keyword; None is left out.
+        Further data for `fit`, by keyword; None is not passed on.
     """
     from dranking.data.open import open_dataset
 
@@ -57,8 +57,8 @@ def train_linear(name: str, ranker: Any, job: Job, **others: Path | None) -> Non
     print_trained(facts, job)
 
 
-def print_trained(facts: dict[str, Any], job: Job) -> None:
-    """Print model, number of features, objective and seconds, as JSON or as a table."""
+def print_trained(facts: dict[str, Any], job: TrainingJob) -> None:
+    """Print facts about a trained model, as JSON or as a table."""
     if job.as_json:
         print_json(facts)
     else:

@@ -1,4 +1,4 @@
-"""Where a command's tasks run: options that all commands share which read data."""
+"""Options of all commands that read data: the scheduler and its cluster."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """A scheduler, options of its cluster, and a report of how it went."""
+class ExecutionOptions:
+    """A scheduler, options of its cluster, and Dask's performance report."""
 
     scheduler: Annotated[
         str,
         typer.Option(
-            help="threads; local (worker processes); tcp://host:8786 or tls://host:8786; a "
-            "scheduler file (.json); or a Python file with make_cluster(options), such as "
-            "cluster/slurm.py."
+            help="Where tasks run: threads; local (worker processes); an address, such as "
+            "tcp://host:8786 or tls://host:8786; a scheduler file (.json); or a Python file with "
+            "make_cluster(options), such as cluster/slurm.py."
         ),
     ] = "threads"
     cluster: Annotated[
@@ -34,21 +34,20 @@ class Where:
         typer.Option(
             "--cluster",
             metavar="K=V",
-            help="Option of the cluster: n_workers=8, memory_limit=4GB, timeout=10m, "
-            "tls_ca_file=ca.pem, ... Repeat for more.",
+            help="An option of the cluster, such as n_workers=8, memory_limit=4GB, timeout=10m "
+            "or tls_ca_file=ca.pem. Repeat the option for more.",
         ),
     ] = None
-
     performance_report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.html", help="Write Dask's report of how the job went on the cluster."
+            metavar="FILE.html", help="Write Dask's performance report of the job on the cluster."
         ),
     ] = None
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the cluster, by name."""
+        """Options of the cluster, by name."""
         options: dict[str, Any] = {}
         for setting in self.cluster or ():
             put_setting(options, setting, "--cluster", "n_workers=8")
@@ -58,7 +57,7 @@ class Where:
     def running(
         self, overwrite: bool = False, *, memory_limit: str | None = None
     ) -> Iterator[Executor]:
-        """The executor for the time of a job, its progress shown.
+        """Open the executor of a job, and show the progress of the job.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Options that belong together, as a dataclass that several commands take."""
+"""Groups of options: dataclasses that several commands take as parameters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, get_type_hints
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer from one of which some parameters are dataclasses.
+    """Turn a function with dataclasses among its parameters into a command for typer.
 
-    Each field of such a dataclass is an option (or argument) of its own; its annotation and its
-    default are those of the field.
+    Every field of such a dataclass becomes an option (or argument) with the annotation and the
+    default of the field.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: k for name, k in hints.items() if is_dataclass(k)}
@@ -39,13 +39,13 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def given(group: Any = None, **options: Any) -> dict[str, Any]:
-    """The options that were said, of a group and others; for the rest there are defaults."""
+    """The options of a group, and further options, that were given: all that are not None."""
     everything = {**(asdict(group) if group is not None else {}), **options}
     return {name: value for name, value in everything.items() if value is not None}
 
 
 def _options(kind: Any) -> list[Parameter]:
-    """The fields of a dataclass as parameters."""
+    """The parameters that the fields of a dataclass become."""
     hints = get_type_hints(kind, include_extras=True)
     return [
         Parameter(

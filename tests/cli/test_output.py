@@ -1,12 +1,58 @@
-"""Progress as commands show it: how far, what moved, how long it will still take."""
+"""What commands print: names in data are printed literally; progress and remaining time."""
 
 import json
 
 import pytest
 
 from dranking.cli import output
-from dranking.cli.output import progress_shown
+from dranking.cli.output import note, print_line, print_table, progress_shown
 from dranking.engine.progress import report
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("bm25[title]", "bm25[title]"),
+        ("[/x]", "[/x]"),
+        ("[bold]b[/bold]", "[bold]b[/bold]"),
+        ("a\\[b]", "a\\[b]"),
+        (":smile:", ":smile:"),
+        ("größe Δ 大", "größe Δ 大"),
+        ("a\x1b[31mb\x07", r"a\x1b[31mb\x07"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\udc80b", r"a\udc80b"),
+    ],
+)
+def test_names_from_data_are_printed_literally(capsys, name, shown):
+    print_table(f"title {name}", [f"column {name}"], [(name,)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"title {shown}"
+    assert f"column {shown}" in lines[2]
+    assert f" {shown} " in lines[4]
+    print_line(name)
+    assert capsys.readouterr().out == f"{shown}\n"
+
+
+def test_notes_are_literal_line_by_line(capsys):
+    note("error: [/x] is\n  \x1b[2Jwrong: s3://key:secret@bucket")
+    assert capsys.readouterr().err == "error: [/x] is\n  \\x1b[2Jwrong: s3://***@bucket\n"
+
+
+def test_feature_names_with_markup(dranking, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"qid": [1, 1, 2, 2], "relevance": [1, 0, 1, 0], "[/x]": [1.0, 0.0, 2.0, 0.5]}
+    columns["bm25[title]"] = [0.0, 1.0, 0.0, 1.0]
+    pq.write_table(pa.table(columns), tmp_path / "d.parquet")
+    model = tmp_path / "m.json"
+    code, out, _ = dranking("select", tmp_path / "d.parquet", "--n-features", 2, "-o", model)
+    assert code == 0
+    assert "[/x]" in out
+    assert "bm25[title]" in out
+    code, out, _ = dranking("info", model)
+    assert (code, "[/x]" in out, "bm25[title]" in out) == (0, True, True)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Numbers and grids as options: what is wrong with one is said as typer says it."""
+"""Parsers of numbers and grids; wrong values are reported like typer's own errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dranking.tuning.numbers import grid_of, number_of
 
 
 class Grid(tuple[float, ...]):
-    """Numbers to try; a type of its own, because typer takes a list for a repeated option."""
+    """Numbers to try. The type is not a list, as typer makes a repeated option of a list."""
 
 
 class Steps(tuple[float | None, ...]):
-    """Step lengths to try; None follows from the data."""
+    """Step lengths to try; None is a step length that follows from the data."""
 
 
 def parse_number(text: str | float) -> float:
-    """A number, plain or as a power: `0.5`, `1e-3`, `2^-7`; a default is a float already."""
+    """Parse a number, plain or as a power: `0.5`, `1e-3`, `2^-7`. A default is a float already."""
     try:
         return number_of(text)
     except UsageError as error:
@@ -27,7 +27,7 @@ def parse_number(text: str | float) -> float:
 
 
 def parse_grid(text: str | Grid) -> Grid:
-    """Numbers: a comma-separated list whose items may be ranges of powers, `2^0..2^10`."""
+    """Parse comma-separated numbers and ranges of powers such as `2^0..2^10`."""
     if isinstance(text, Grid):
         return text
     try:
@@ -37,12 +37,12 @@ def parse_grid(text: str | Grid) -> Grid:
 
 
 def parse_step(text: str | float) -> float:
-    """A step length: a number, or `inf`, which is pure Pegasos."""
+    """Parse a step length: a number, or `inf` for pure Pegasos."""
     return math.inf if str(text).strip() == "inf" else parse_number(text)
 
 
 def parse_steps(text: str | Steps) -> Steps:
-    """Step lengths: a grid that may also hold `inf`, and `auto`, which follows from the data."""
+    """Parse step lengths: a grid that may also hold `inf`, and `auto` to follow from the data."""
     if isinstance(text, Steps):
         return text
     values: list[float | None] = []

@@ -1,0 +1,79 @@
+"""`dranking compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
+from dranking.cli.options import DEFAULT_METRICS, Convention, Json, Metrics, names_in
+from dranking.cli.output import format_value, print_json, print_table
+from dranking.errors import UsageError
+
+if TYPE_CHECKING:
+    from dranking.engine.executor import Executor
+
+
+@grouped
+def compare(
+    a: Annotated[
+        Path,
+        typer.Argument(help="A model, or a parquet file of evaluate --per-query.", metavar="A"),
+    ],
+    b: Annotated[Path, typer.Argument(help="Another model or parquet file.", metavar="B")],
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Judged data; needed if A or B is a model.", metavar="[DATA]"),
+    ] = None,
+    metrics: Metrics = DEFAULT_METRICS,
+    convention: Convention = "standard",
+    confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
+    resamples: Annotated[int, typer.Option(min=1, help="Number of bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    execution: ExecutionOptions = ExecutionOptions(),
+    as_json: Json = False,
+) -> None:
+    """Compare two models query by query: differences A - B, with intervals and tests."""
+    from dranking.metrics.compare import compare as compare_values
+
+    with execution.running() as executor:
+        tables = [_per_query(path, data, metrics, convention, executor) for path in (a, b)]
+    result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
+    if as_json:
+        print_json(result.as_json())
+        return
+    rows = [
+        (
+            m.metric,
+            m.mean_a,
+            m.mean_b,
+            f"{m.difference:+.4f} [{m.low:+.4f}, {m.high:+.4f}]",
+            f"{format_value(m.p_value)} ({format_value(m.p_holm)})",
+            f"{m.wins} / {m.ties} / {m.losses}",
+        )
+        for m in result.metrics
+    ]
+    interval = f"A - B [{confidence:.0%}]"
+    columns = ["metric", "A", "B", interval, "p (Holm)", "win / tie / loss"]
+    print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", columns, rows)
+
+
+def _per_query(
+    path: Path, data: Path | None, metrics: str, convention: str, executor: Executor
+) -> Any:
+    """Values of every query: read from parquet, or measured for a model on the data."""
+    from dranking.data.open import open_dataset
+    from dranking.metrics.per_query import read_per_query
+    from dranking.rankers.linear.model import load_model
+    from dranking.tuning.evaluation import evaluate as measure
+
+    if path.suffix == ".parquet":
+        return read_per_query(path)
+    if data is None:
+        raise UsageError(f"{path} is a model: name the judged data as well, A B DATA.")
+    model, dataset = load_model(path), open_dataset(data)
+    names = names_in(metrics)
+    return measure(model, dataset, names, convention, executor=executor).per_query

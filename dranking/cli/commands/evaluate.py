@@ -1,0 +1,76 @@
+"""`dranking evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
+from dranking.cli.options import (
+    DEFAULT_METRICS,
+    Convention,
+    Data,
+    Json,
+    Metrics,
+    Model,
+    Overwrite,
+    Queries,
+    names_in,
+)
+from dranking.cli.output import note, print_json, print_table
+from dranking.files.commit import check_output_file
+
+
+@grouped
+def evaluate(
+    model: Model,
+    data: Data,
+    metrics: Metrics = DEFAULT_METRICS,
+    convention: Convention = "standard",
+    per_query: Annotated[
+        Path | None, typer.Option(help="Write the values of every query to this parquet file.")
+    ] = None,
+    queries: Queries = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
+    ] = None,
+    execution: ExecutionOptions = ExecutionOptions(),
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Measure how well a model ranks judged data."""
+    from dranking.data.open import open_dataset
+    from dranking.metrics.per_query import write_per_query
+    from dranking.rankers.linear.model import load_model
+    from dranking.rankers.models import is_bilinear
+    from dranking.tuning.evaluation import evaluate as measure
+
+    if per_query is not None:
+        check_output_file(per_query, overwrite)
+    if is_bilinear(model):
+        found = evaluate_collection(model, data, queries, qrels, metrics, convention)
+        if per_query is not None:
+            write_per_query(per_query, found.per_query, overwrite)
+        print_evaluation(found, as_json)
+        return
+    with execution.running(overwrite) as executor:
+        result = measure(
+            load_model(model),
+            open_dataset(data),
+            names_in(metrics),
+            convention,
+            executor=executor,
+        )
+    if per_query is not None:
+        write_per_query(per_query, result.per_query, overwrite)
+        note(f"values of every query written to {per_query}")
+    if as_json:
+        print_json(result.as_json())
+        return
+    title = f"{result.n_queries:,} queries, {result.n_excluded:,} excluded, {convention} convention"
+    print_table(title, ["metric", "mean"], list(result.metrics.items()))

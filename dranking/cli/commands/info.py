@@ -1,0 +1,87 @@
+"""`dranking info`."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dranking.cli.options import Json
+from dranking.cli.output import print_facts, print_json, print_table
+
+
+def info(
+    path: Annotated[
+        Path | None, typer.Argument(help="Data or a model. Default: print versions.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe a data set or a model, or print the installed versions."""
+    facts = _versions() if path is None else _facts(path)
+    if as_json:
+        print_json(facts)
+    else:
+        shown = {k: v for k, v in facts.items() if not isinstance(v, (list, dict))}
+        print_facts(str(path or "dranking"), shown)
+        if "weights" in facts:
+            rows = list(zip(facts["feature_names"], facts["weights"], strict=True))
+            print_table("weights", ["feature", "weight"], rows)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    from dranking.data.open import open_dataset
+    from dranking.rankers.linear.model import load_model
+    from dranking.rankers.models import is_bilinear
+
+    if is_bilinear(path):
+        return _bilinear_facts(path)
+    if path.is_file() and path.suffix == ".json":
+        model = load_model(path)
+        return {
+            "kind": model.kind,
+            "n_features": len(model.weights),
+            "scaling": ", ".join(t.kind for t in model.transforms) or "none",
+            "ranker": model.provenance.get("ranker", "unknown"),
+            "feature_names": list(model.feature_names),
+            "weights": list(model.weights),
+            "provenance": model.provenance,
+        }
+    dataset = open_dataset(path)
+    return {
+        "kind": type(dataset).__name__,
+        "n_documents": dataset.n_documents,
+        "n_queries": dataset.n_queries,
+        "n_features": dataset.n_features,
+        "n_blocks": dataset.n_blocks,
+        "n_unlabelled": dataset.n_unlabelled,
+        "sparse": dataset.is_sparse,
+        "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
+        "fingerprint": dataset.fingerprint,
+        "feature_names": list(dataset.feature_names),
+    }
+
+
+def _bilinear_facts(path: Path) -> dict[str, Any]:
+    from dranking.rankers.bilinear.model import load_bilinear_model
+
+    model = load_bilinear_model(path)
+    n_query_words, n_words = model.weights.shape
+    return {
+        "kind": "bilinear",
+        "n_query_words": n_query_words,
+        "n_words": n_words,
+        "n_entries": model.weights.nnz,
+        "density": model.density,
+        "ranker": model.provenance.get("ranker", "unknown"),
+        "takes_text": model.vectorizer is not None,
+        "provenance": dict(model.provenance),
+    }
+
+
+def _versions() -> dict[str, Any]:
+    from importlib.metadata import version
+
+    names = ("dranking", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy", "zarr")
+    return {**{name: version(name) for name in names}, "python": platform.python_version()}

@@ -1,0 +1,81 @@
+"""`dranking ingest`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dranking.cli.options import Json, Output, Overwrite
+from dranking.cli.output import print_facts, print_json, progress_shown
+
+
+class Null(StrEnum):
+    """Meaning of the value NULL."""
+
+    error = "error"
+    zero = "zero"
+    minimum = "minimum"
+
+
+class Normalize(StrEnum):
+    """Scaling of the features, recorded with the data."""
+
+    none = "none"
+    query_minmax = "query-minmax"
+    standard = "standard"
+
+
+def ingest(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Text or parquet files of one data set.", metavar="FILE..."),
+    ],
+    output: Output,
+    null: Annotated[
+        Null,
+        typer.Option(help="Meaning of the value NULL: an error, 0, or the minimum of the feature."),
+    ] = Null.error,
+    normalize: Annotated[
+        Normalize, typer.Option(help="Scaling of the features, which is recorded with the data.")
+    ] = Normalize.none,
+    regroup: Annotated[
+        bool, typer.Option("--regroup", help="Bring the rows of every query together.")
+    ] = False,
+    n_features: Annotated[
+        int | None, typer.Option(min=1, help="Number of features, if the files do not show it.")
+    ] = None,
+    sparse: Annotated[bool, typer.Option("--sparse", help="Store nonzero values only.")] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Convert ranking data to a dataset directory: checked, and split into blocks of queries."""
+    from dranking.data.ingest import ingest as ingest_files
+    from dranking.engine.progress import report
+
+    with progress_shown():
+        dataset, n_without_pairs = ingest_files(
+            files,
+            output,
+            null=null.value,
+            normalize=normalize.value,
+            regroup=regroup,
+            n_features=n_features,
+            sparse=sparse,
+            overwrite=overwrite,
+            progress=lambda done: report("ingest", done, None),
+        )
+    facts = {
+        "n_documents": dataset.n_documents,
+        "n_queries": dataset.n_queries,
+        "n_features": dataset.n_features,
+        "n_blocks": dataset.n_blocks,
+        "n_unlabelled": dataset.n_unlabelled,
+        "n_queries_without_pairs": n_without_pairs,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(str(output), facts, "count")

@@ -1,0 +1,74 @@
+"""The subcommands of `train` with epochs: their options, validation and learning curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
+from dranking.cli.commands.train.training_job import TrainingJob, train_linear
+from dranking.cli.number_options import parse_step
+from dranking.cli.options import Convention, RegularizationIfGiven
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Parameters of the estimator that `tune` chooses, or has options of its own for."""
+
+    regularization: RegularizationIfGiven = None
+    eta0: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_step,
+            metavar="ETA0",
+            help="First step length, 1 / (lambda t0); inf for pure Pegasos. Default: a value that "
+            "follows from the data.",
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after this many epochs without a better metric, and keep the best model."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None, typer.Option(help="Metric of --validation. Default: ndcg@10.")
+    ] = None
+    convention: Convention = "standard"
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Save the state of the training here after every epoch or round; continue from it."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Monitoring:
+    """Monitoring of the training."""
+
+    validation: Annotated[
+        Path | None, typer.Option(help="Data to evaluate the model on after every epoch.")
+    ] = None
+    learning_curve: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw (.png, .svg) or write (.csv, .json) the objective and metric of every epoch."
+        ),
+    ] = None
+
+
+def train_epochs(
+    name: str, ranker: Any, job: TrainingJob, monitoring: Monitoring, **others: Path | None
+) -> None:
+    """Call `train_linear`, and write the learning curve if wanted."""
+    curve = monitoring.learning_curve
+    if curve is not None:
+        check_learning_curve(curve, job.overwrite)
+    train_linear(name, ranker, job, validation=monitoring.validation, **others)
+    if curve is not None:
+        save_learning_curve(ranker, curve, job.overwrite)
