@@ -13,7 +13,7 @@ from dranking.errors import DataError
 from dranking.metrics.compare import compare
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.config import GateConfig
+from dranking.retrain.config_tables import GateConfig
 
 
 @dataclass(frozen=True)

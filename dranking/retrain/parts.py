@@ -20,7 +20,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
-from dranking.retrain.config import DataConfig
+from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.drift import Edges, Profile, parse_profile, profile_edges, profile_of
 from dranking.retrain.sources import DIGITS, Source, check_unchanged, ingested_scaling
 

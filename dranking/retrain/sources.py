@@ -16,7 +16,7 @@ from typing import NamedTuple
 from dranking.data.scaling import Normalize
 from dranking.errors import DataError, TryAgainError
 from dranking.files.commit import MANIFEST_NAME
-from dranking.retrain.config import DataConfig
+from dranking.retrain.config_tables import DataConfig
 
 DIGITS = ("digits:train", "digits:test")
 """Sources that ship with scikit-learn, for trying things out."""

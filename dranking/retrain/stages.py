@@ -26,7 +26,8 @@ from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.bilinear_workflow import BilinearWorkflow
-from dranking.retrain.config import BILINEAR, config_digest
+from dranking.retrain.config import config_digest
+from dranking.retrain.config_tables import BILINEAR
 from dranking.retrain.gate import Verdict, judge
 from dranking.retrain.linear_workflow import LinearWorkflow
 from dranking.retrain.results import (

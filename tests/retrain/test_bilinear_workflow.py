@@ -151,11 +151,11 @@ def test_segments_are_of_texts_by_their_ids(texts):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["data.normalize=none"], "data.normalize: is for rows of features"),
+        (["data.normalize=none"], "data.normalize: applies to rows of features"),
         (["tune.folds=3"], "bilinear is trained with one lambda"),
         (["model.regularization=[1, 2]"], "has several values"),
         (["export.formats=['solr']"], "hold linear models"),
-        (["model.n_features=3"], "model.n_features: bilinear has all features"),
+        (["model.n_features=3"], "model.n_features: bilinear uses all features"),
         (["model.parameters={checkpoint='x'}"], "model.parameters: bilinear takes no checkpoint"),
         (["data.text={words=5}"], "data.text: bilinear takes no words; choose from lowercase"),
     ],
@@ -172,7 +172,7 @@ def test_lambda_must_be_said(texts):
     texts.run()
     path = texts.folder / "retrain.toml"
     path.write_text(path.read_text().replace("regularization = 1e-4", ""))
-    with pytest.raises(UsageError, match=r"model\.regularization: is needed of bilinear"):
+    with pytest.raises(UsageError, match=r"model\.regularization: is required for bilinear"):
         load_config(path, (), {})
 
 

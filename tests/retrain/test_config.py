@@ -66,10 +66,10 @@ def test_lambdas_are_numbers_lists_or_ranges(load):
         ("model.regularization=-1", "model.regularization.0: Input should be greater than 0"),
         ('model.regularization="2^0..3^2"', "model.regularization: .*powers of one base"),
         ('model.regularization="2^0..2^2"', "model.regularization has several values"),
-        ("model.kind=ranksvm", "model.n_features: ranksvm has all features"),
+        ("model.kind=ranksvm", "model.n_features: ranksvm uses all features"),
         ("gate.max_segment_loss=0.1", "gate.max_segment_loss: needs data.segments"),
         ("export.formats=['doc']", "export.formats.0: Input should be 'solr'"),
-        ("run.metrics=['squared_error']", "squared_error is not of rankings"),
+        ("run.metrics=['squared_error']", "squared_error is not a measure of rankings"),
         ("data.train=[]", "data.train: .*at least 1 item"),
         ("extra.key=1", "extra: there is no such key"),
         ("gate=3", "gate: Input should be"),
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named_with_its_path(load, override, message):
 def test_one_way_to_choose(load):
     with pytest.raises(UsageError, match=r"give one of tune\.criterion, tune\.folds"):
         load(overrides=["tune.folds=3", "tune.criterion=lqo-map"])
-    with pytest.raises(UsageError, match="how many features shall be selected"):
+    with pytest.raises(UsageError, match="the number of features to select"):
         load(LEAST.replace("n_features = 3", ""))
 
 

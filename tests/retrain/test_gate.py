@@ -8,7 +8,7 @@ import pytest
 
 from dranking.errors import DataError
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.config import GateConfig
+from dranking.retrain.config_tables import GateConfig
 from dranking.retrain.gate import judge
 
 

@@ -39,7 +39,7 @@ def run(stream, *settings, **options):
 
 
 def of_kind(stream, kind, *settings, **options):
-    """A run of a ranker that has all features and one lambda."""
+    """A run of a ranker that uses all features and one lambda."""
     text = Path(stream.config()).read_text()
     path = stream.folder / "other.toml"
     path.write_text(
@@ -263,7 +263,7 @@ def test_data_without_a_label_is_named(stream):
         ("ranksvm", ["model.eta0=1"], "model.eta0: ranksvm has none"),
         ("spd", ["model.mu=1"], "model.mu: spd has none"),
         ("spd", ["model.eta0=[1, 2]"], "model.eta0 has several values"),
-        ("spd", ["data.text={n_words=3}"], "data.text: is for bilinear, not for spd"),
+        ("spd", ["data.text={n_words=3}"], "data.text: applies to bilinear, not to spd"),
     ],
 )
 def test_tables_of_other_rankers_are_refused(stream, kind, settings, message):

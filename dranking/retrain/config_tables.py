@@ -1,0 +1,301 @@
+"""The tables of the configuration of a retraining run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+)
+
+from dranking.data.letor.text_source import NullPolicy
+from dranking.data.scaling import Normalize
+from dranking.export.formats import Format
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import SQUARED_ERROR, get_measure
+from dranking.tuning.choice import Rule
+from dranking.tuning.families import ModelName
+from dranking.tuning.numbers import grid_of, number_of
+
+BILINEAR: Final = "bilinear"
+Kind: TypeAlias = Literal[ModelName, "bilinear"]
+
+STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_grid(value: Any) -> Any:
+    if isinstance(value, str):
+        return grid_of(value)
+    return [number_of(v) for v in (value if isinstance(value, list) else [value])]
+
+
+def _known_measure(name: str) -> str:
+    return name if name == SQUARED_ERROR else get_measure(name).name
+
+
+def _known_convention(name: str) -> str:
+    return get_convention(name).name
+
+
+Sources: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
+Measure: TypeAlias = Annotated[str, AfterValidator(_known_measure)]
+ConventionName: TypeAlias = Annotated[str, AfterValidator(_known_convention)]
+Grid: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
+]
+Strengths: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
+]
+Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+
+
+class DataConfig(BaseModel):
+    """Data to train and judge on.
+
+    Attributes
+    ----------
+    train
+        Files, dataset directories, or patterns such as ``incoming/*.txt``. Everything found is a
+        part, which is ingested once and kept; parts are sorted by name. For ``bilinear``: parquet
+        tables with the columns text and label.
+    holdout
+        Judged queries that challenger and champion are compared on; never trained on.
+    validation
+        Judged queries to choose hyperparameters on.
+    window
+        Number of the newest parts to train on; None for all parts.
+    null, n_features, sparse, regroup
+        Options of `dranking ingest` for text.
+    normalize
+        "query-minmax" scales every part when it is ingested. "standard" is the scaling of all
+        training data of the run; parts are not read again to compute it.
+    text
+        ``bilinear`` only: options of `TextVectorizer.fit`, such as ``{n_words = 5000}``.
+    segments
+        Parquet file with a column ``qid`` and a column with the segment of the query.
+    segment_column
+        Name of the column with the segment.
+    """
+
+    model_config = STRICT
+    train: Sources
+    holdout: Sources
+    validation: Sources | None = None
+    window: PositiveInt | None = None
+    null: NullPolicy = "error"
+    n_features: PositiveInt | None = None
+    sparse: bool = False
+    regroup: bool = False
+    normalize: Normalize = "none"
+    text: dict[str, Any] = Field(default_factory=dict)
+    segments: Path | None = None
+    segment_column: str = "segment"
+
+
+class ModelConfig(BaseModel):
+    """The challenger.
+
+    Attributes
+    ----------
+    kind
+        The ranker: a ranker of `dranking tune`, or ``bilinear``.
+    regularization
+        lambda; or several lambdas to choose from, as a list or as ``"2^-5..2^5"``.
+    n_features
+        ``greedy-rankrls`` only: number of features to select; the largest number if hyperparameters
+        are chosen.
+    mu, eta0
+        ``lcra``: strength of the co-regularisation; ``spd`` and ``lcra``: first step length. Lists
+        are values to choose from; None is the ranker's default.
+    parameters
+        Further parameters of the ranker, such as ``{loss = "ndcg"}`` for ``max-margin``.
+    """
+
+    model_config = STRICT
+    kind: Kind = "greedy-rankrls"
+    regularization: Grid = (1.0,)
+    n_features: PositiveInt | None = None
+    mu: Strengths | None = None
+    eta0: Grid | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class TuneConfig(BaseModel):
+    """How hyperparameters are chosen: by `criterion`, `folds`, or ``data.validation``.
+
+    Attributes
+    ----------
+    criterion
+        Leave-query-out criterion, such as ``"lqo-squared_error"`` or ``"lqo-map"``.
+    folds
+        Number of cross-validation folds over queries.
+    metric, convention
+        Measure on folds or validation data.
+    rule, feature_penalty
+        Options of `dranking tune`.
+    seed
+        Random seed of the folds.
+    """
+
+    model_config = STRICT
+    criterion: Annotated[str, Field(pattern=r"^lqo-.+$")] | None = None
+    folds: Annotated[int, Field(ge=2)] | None = None
+    metric: Measure = "ndcg@10"
+    convention: ConventionName = "standard"
+    rule: Rule = "best"
+    feature_penalty: Annotated[float, Field(ge=0)] = 0.0
+    seed: int = 0
+
+
+class GateConfig(BaseModel):
+    """Rules that a challenger must pass to become the champion.
+
+    Attributes
+    ----------
+    metric, convention
+        Measure on the data held out.
+    minimum_effect
+        Smallest mean difference to the champion; negative to accept a small loss.
+    lower_bound
+        Smallest lower end of the paired bootstrap interval of the difference.
+    confidence, resamples, seed
+        Parameters of the bootstrap interval.
+    max_features
+        Largest number of features of the model.
+    max_segment_loss
+        Largest loss of the mean in any segment; needs ``data.segments``.
+    min_segment_queries
+        Smallest number of queries of a segment that is judged.
+    max_drift
+        Largest population stability index of any feature between the champion's training data and
+        a part that the champion was not trained on. 0.25 is commonly called a large shift. Chance
+        alone makes the index about 9 divided by the number of documents of the part.
+    minimum_score
+        Smallest mean of the metric, with or without a champion; for a measure of error the largest
+        mean.
+    """
+
+    model_config = STRICT
+    metric: Measure = "ndcg@10"
+    convention: ConventionName = "standard"
+    minimum_effect: float = 0.0
+    lower_bound: float = -0.01
+    confidence: Fraction = 0.95
+    resamples: PositiveInt = 10_000
+    seed: int = 0
+    max_features: PositiveInt | None = None
+    max_segment_loss: Annotated[float, Field(ge=0)] | None = None
+    min_segment_queries: PositiveInt = 20
+    max_drift: Annotated[float, Field(gt=0)] | None = 0.25
+    minimum_score: float | None = None
+
+
+class ExportConfig(BaseModel):
+    """Files that are written beside the model.
+
+    Attributes
+    ----------
+    report
+        Whether to write the report, an HTML page.
+    formats
+        Export formats, such as ``"solr"``.
+    name
+        Name of the model in the engine.
+    feature_names
+        Feature names of the model to names in the engine, where the names differ.
+    """
+
+    model_config = STRICT
+    report: bool = True
+    formats: tuple[Format, ...] = ()
+    name: str = "dranking"
+    feature_names: dict[str, str] = Field(default_factory=dict)
+
+
+class RegistryConfig(BaseModel):
+    """The registry of versions.
+
+    Attributes
+    ----------
+    location
+        A directory, or the URL of an object store such as ``s3://bucket/models``.
+    keep
+        Number of the newest versions to keep; older versions are deleted unless they have an
+        alias. The same number of run folders is kept.
+    """
+
+    model_config = STRICT
+    location: str
+    keep: PositiveInt = 30
+
+
+class MlflowConfig(BaseModel):
+    """MLflow, where runs are logged beside the registry. Failures there never fail a run.
+
+    Attributes
+    ----------
+    tracking_uri
+        URI of the MLflow server, or of a database such as ``sqlite:///mlflow.db``.
+    experiment
+        Name of the experiment; made if it does not exist.
+    deadline
+        Seconds after which logging is stopped with a warning.
+    """
+
+    model_config = STRICT
+    tracking_uri: str
+    experiment: str = "dranking"
+    deadline: Annotated[float, Field(gt=0)] = 60.0
+
+
+class ClusterConfig(BaseModel):
+    """Where tasks run.
+
+    Attributes
+    ----------
+    scheduler
+        Scheduler of `dranking.engine.cluster.connect.open_executor`.
+
+    All other keys are options of `open_executor`, such as ``timeout``, ``min_workers`` and
+    ``tls_ca_file``, and options of the chosen kind of cluster.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    scheduler: str = "threads"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All entries except the scheduler."""
+        return dict(self.model_extra or {})
+
+
+class RunConfig(BaseModel):
+    """Working directory, memory and reporting of the run.
+
+    Attributes
+    ----------
+    work
+        Directory for ingested parts, statistics and runs.
+    metrics
+        Measures on the data held out that are reported beside the gate's metric.
+    memory_limit
+        Memory to use, such as ``"8GB"``; None for most of the available memory.
+    prometheus
+        File for the textfile collector of Prometheus' node exporter.
+    """
+
+    model_config = STRICT
+    work: Path = Path("retrain-work")
+    metrics: tuple[Measure, ...] = ("ndcg@10", "map")
+    memory_limit: str | None = None
+    prometheus: Path | None = None
