@@ -24,9 +24,9 @@ from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config import load_config
-from dranking.retrain.drift import parse_profile, profile_edges, profile_of
+from dranking.retrain.workflows.drift import parse_profile, profile_edges, profile_of
 from dranking.retrain.plan import plan_run
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain as run_retrain
 from tests.retrain.stream import Stream
 

@@ -1,1 +1,29 @@
-"""Scheduled retraining: runs in stages, the registry of models, and the gate between them."""
+"""Scheduled retraining: a run trains a challenger and promotes it if the gate accepts it.
+
+`runner.retrain` runs nine stages in order. Every stage is a function in `stages` from the results
+of earlier stages to its own result, a frozen dataclass in `results`:
+
+| stage | reads | writes | result |
+|---|---|---|---|
+| validate | configuration | | `Validated` |
+| ingest | new sources | ``parts/`` | `Ingested` |
+| statistics | new parts | ``statistics/``, version's ``profile.json`` | `StatisticsUpdate` |
+| tune | statistics or parts | ``tuned.json``, ``grid.json`` | `Tuned` |
+| fit | the same, or ``tuned.json`` | version's model | `Fitted` |
+| evaluate | model, champion, holdout parts | version's ``per_query.parquet`` | `Evaluated` |
+| gate | both files of measures, segments | version's ``gate.json`` | `Verdict` |
+| export | model, statistics or parts | version's ``exports/`` and ``report.html`` | `Exported` |
+| publish | the version's files | the registry | `Published` |
+
+The version's files, ``tuned.json`` and ``grid.json`` are in the folder of the run, ``runs/RUN_ID``
+of the working directory; RUN_ID is a digest of configuration, data and version of the code. Every
+stage leaves a done-marker with its result there (`markers`), and `plan` skips the stages with
+markers: a run that was killed anywhere is finished by the next run.
+
+`workflows` holds the stages' work for linear and for bilinear rankers, `registry` the versions and
+aliases, `monitoring` the event log, Prometheus and MLflow.
+
+Exit codes of the command: 0 promoted, or unchanged since a promoted run; 2 the configuration is
+wrong; 3 the data is wrong or missing; 4 rejected by the gate; 75 another run is going on, a cluster
+cannot be reached, or the champion or the data has changed meanwhile: try again later.
+"""

@@ -1,4 +1,4 @@
-"""The gate between a challenger and the place of the champion."""
+"""The gate: the rules that a challenger must pass to become the champion."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from dranking.retrain.config_tables import GateConfig
 
 @dataclass(frozen=True)
 class Reason:
-    """One rule of the gate and how it went.
+    """The result of one rule of the gate.
 
     Attributes
     ----------
     rule
-        Its name in the configuration.
+        Name of the rule in the configuration.
     passed
-        Whether the challenger may pass.
+        Whether the challenger passes the rule.
     value, limit
-        What was found, and what was asked.
+        The measured value, and the limit of the configuration.
     text
-        Both, in words.
+        Value and limit in words.
     """
 
     rule: str
@@ -41,14 +41,14 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate says.
+    """The verdict of the gate.
 
     Attributes
     ----------
     accepted
-        Whether all rules passed.
+        Whether the challenger passes all rules.
     reasons
-        Every rule that was judged.
+        The result of every rule that applies.
     """
 
     accepted: bool
@@ -64,26 +64,26 @@ def judge(
     segments: pa.Array | None = None,
     drift: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """Judge a challenger on the queries held out.
+    """Judge a challenger by its measures on the queries held out.
 
     Parameters
     ----------
     rules
-        What is asked.
+        The rules.
     challenger, champion
-        The gate's metric, query by query, of the same queries in the same order; no champion at
-        the first run.
+        Values of the gate's metric for the same queries in the same order; the champion is None if
+        there is none yet.
     n_features
-        Features that the challenger uses.
+        Number of features that the challenger uses.
     segments
-        (n_queries,) segment of each query, null where it has none.
+        (n_queries,) segment of every query, null for queries without segment.
     drift
-        Population stability index of each feature, against the champion's training data.
+        Population stability index of every feature, compared with the champion's training data.
 
     Raises
     ------
     DataError
-        If the tables are not of the same queries, or no query counts for the metric.
+        If the queries of the two differ, or no query counts for the metric.
     """
     sign = 1.0 if higher_is_better(rules.metric) else -1.0
     mean = challenger.summary().metrics[rules.metric]
@@ -113,10 +113,10 @@ def judge(
 def _against(
     rules: GateConfig, challenger: PerQuery, champion: PerQuery, sign: float
 ) -> list[Reason]:
-    """The difference to the champion over all queries, and the lower end of its interval."""
+    """Rules about the difference to the champion over all queries, and its interval."""
     if not challenger.query_ids.equals(champion.query_ids):
         raise DataError("challenger and champion were not measured on the same queries.")
-    # By their places: on another night the same query may have come again.
+    # Positions identify the queries, as a query id may occur several times.
     places = pa.array(np.arange(challenger.n_queries))
     found = compare(
         replace(challenger, query_ids=places),
@@ -145,7 +145,7 @@ def _by_segment(
     segments: pa.Array,
     sign: float,
 ) -> list[Reason]:
-    """The mean difference in every segment that has queries enough."""
+    """Rules about the mean difference in every segment with enough queries."""
     ours, theirs = challenger.values[rules.metric], champion.values[rules.metric]
     differences = sign * (ours - theirs)
     limit = rules.max_segment_loss or 0.0
@@ -164,7 +164,7 @@ def _by_segment(
 
 
 def _absolute(metric: str, mean: float, limit: float, sign: float) -> Reason:
-    """The mean itself; of a measure of error the limit is the most that is accepted."""
+    """Rule about the mean itself; for a measure of error the limit is the largest mean."""
     if sign > 0:
         return _at_least("minimum_score", mean, limit, f"mean {metric}")
     return _at_most("minimum_score", mean, limit, f"mean {metric} {mean:.4f}")

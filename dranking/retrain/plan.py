@@ -12,7 +12,7 @@ import dranking
 from dranking.errors import UsageError
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Evaluated
 from dranking.retrain.sources import Source, find_sources, state_of
 from dranking.retrain.workflow import rival_of, run_folder

@@ -7,16 +7,16 @@ import shutil
 from dranking.engine.cluster.connect import open_executor
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
-from dranking.retrain.event_log import EventLog
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
-from dranking.retrain.mlflow_tracking import check_tracking, track
+from dranking.retrain.monitoring.event_log import EventLog
+from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
+from dranking.retrain.monitoring.prometheus import check_gauges, write_gauges
 from dranking.retrain.outcome import Outcome
 from dranking.retrain.plan import Plan, plan_run
-from dranking.retrain.prometheus import check_gauges, write_gauges
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
+from dranking.retrain.registry.storage import locked_file
 from dranking.retrain.results import STAGES, Results
 from dranking.retrain.stage_runner import StageRunner, only_warned
-from dranking.retrain.storage import locked_file
 from dranking.retrain.workflow import Run
 
 

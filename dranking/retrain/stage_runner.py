@@ -13,8 +13,8 @@ from typing import ParamSpec, TypeVar, get_type_hints
 from dranking.engine.progress import report
 from dranking.errors import DrankingError, RetrainWarning
 from dranking.files.redaction import redacted
-from dranking.retrain.event_log import EventLog
 from dranking.retrain.markers import Cost, Marker, read_marker, write_marker
+from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.plan import Plan
 from dranking.retrain.results import Results
 from dranking.retrain.workflow import Run

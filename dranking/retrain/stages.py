@@ -25,11 +25,9 @@ from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
-from dranking.retrain.bilinear_workflow import BilinearWorkflow
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
 from dranking.retrain.gate import Verdict, judge
-from dranking.retrain.linear_workflow import LinearWorkflow
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -41,6 +39,8 @@ from dranking.retrain.results import (
     Validated,
 )
 from dranking.retrain.workflow import Run, Workflow
+from dranking.retrain.workflows.bilinear import BilinearWorkflow
+from dranking.retrain.workflows.linear import LinearWorkflow
 
 PER_QUERY_NAME = "per_query.parquet"
 GATE_NAME = "gate.json"

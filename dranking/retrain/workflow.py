@@ -11,7 +11,7 @@ from dranking.engine.executor import Executor
 from dranking.metrics.per_query import PerQuery
 from dranking.report.content import Content
 from dranking.retrain.config import RetrainConfig
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, Tuned
 from dranking.retrain.sources import Source
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from dranking.errors import TryAgainError
 from dranking.retrain import stages
 from dranking.retrain.config import load_config
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from pipelines.retrain import main
 from tests.retrain.stream import Stream

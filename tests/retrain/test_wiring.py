@@ -14,7 +14,7 @@ from dranking.metrics.measures import get_measure
 from dranking.retrain import stages
 from dranking.retrain.config import load_config
 from dranking.retrain.plan import plan_run
-from dranking.retrain.registry import Registry
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from dranking.tuning.search import tune
 from tests.retrain.stream import Stream

@@ -102,7 +102,7 @@ def prune(
 
 
 def _open(location: str) -> Any:
-    from dranking.retrain.registry import Registry
+    from dranking.retrain.registry.registry import Registry
 
     opened = Registry(location)
     if opened.is_new:

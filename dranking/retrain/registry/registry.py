@@ -1,14 +1,13 @@
-"""The registry: versions of a model in a plain directory, and which of them is the champion.
+"""The registry: versions of a model, and which version is the champion.
 
 Layout::
 
-    manifest.json            what this is
-    aliases.json             champion, challenger, previous -> version: one file, changed in one go
-    versions/000001/         manifest.json (lineage, metrics, checksums), model.json (or, of a
-                             bilinear model, the folder model/),
-                             per_query.parquet, report.html, exports/...
+    manifest.json            format and schema version of the registry
+    aliases.json             champion, challenger, previous -> version; replaced in one write
+    versions/000001/         manifest.json (lineage, metrics, checksums); model.json, or the folder
+                             model/ for a bilinear model; per_query.parquet, report.html, exports/
 
-A version never changes once it is there.
+A version never changes after it was added.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import MANIFEST_NAME
-from dranking.retrain.storage import Storage, open_storage
+from dranking.retrain.registry.storage import Storage, open_storage
 
 Alias: TypeAlias = Literal["champion", "challenger", "previous"]
 Version: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{6,}$")]
@@ -57,17 +56,17 @@ class VersionManifest(BaseModel):
     Attributes
     ----------
     version
-        Its number.
+        Number of the version.
     created
-        When, UTC.
+        Time of creation, UTC.
     run_id
-        The run that made it; None if it was added by hand.
+        Run that made the version; None if it was added by hand.
     lineage
-        Data fingerprints, configuration digest, environment: where it comes from.
+        Where the version comes from: data fingerprints, configuration digest, environment.
     metrics
-        Mean of each measure on the data held out.
+        Mean of every measure on the data held out.
     checksums
-        SHA-256 of every other file, by its name.
+        SHA-256 of every other file, by name.
     """
 
     model_config = _STRICT
@@ -82,7 +81,7 @@ class VersionManifest(BaseModel):
 
 
 class Aliases(BaseModel):
-    """Content of ``aliases.json``: which version has which part, if any."""
+    """Content of ``aliases.json``: the version of every alias, or None."""
 
     model_config = _STRICT
     champion: Version | None = None
@@ -96,13 +95,13 @@ class Registry:
     Parameters
     ----------
     location
-        A directory, or a URL that fsspec knows, such as ``s3://bucket/registry``. An empty place
-        becomes a registry with its first version.
+        A directory, or a URL that fsspec supports, such as ``s3://bucket/registry``. An empty or
+        missing directory becomes a registry when the first version is added.
 
     Raises
     ------
     DataError
-        If something else is there, or it is damaged.
+        If the location holds something else, or the registry is damaged.
     """
 
     def __init__(self, location: str | Path) -> None:
@@ -114,7 +113,7 @@ class Registry:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing has been stored yet."""
+        """Whether no version has been added yet."""
         return self.storage.read(MANIFEST_NAME) is None
 
     @property
@@ -124,17 +123,17 @@ class Registry:
 
     @property
     def aliases(self) -> Aliases:
-        """Which version has which part."""
+        """The version of every alias."""
         content = self.storage.read(ALIASES_NAME)
         return Aliases() if content is None else self._parse(Aliases, content, ALIASES_NAME)
 
     def resolve(self, name: str) -> str:
-        """The version that an alias or a number names.
+        """The version with an alias or a number.
 
         Raises
         ------
         UsageError
-            If there is none.
+            If there is no such version.
         """
         if name in Aliases.model_fields:
             version = getattr(self.aliases, name)
@@ -149,7 +148,7 @@ class Registry:
         return number
 
     def manifest(self, version: str) -> VersionManifest:
-        """What is recorded of a version."""
+        """The manifest of a version."""
         name = f"{VERSIONS}/{version}/{MANIFEST_NAME}"
         content = self.storage.read(name)
         if content is None:
@@ -157,12 +156,12 @@ class Registry:
         return self._parse(VersionManifest, content, name)
 
     def read(self, version: str, name: str) -> bytes:
-        """A file of a version, verified.
+        """Read and verify a file of a version.
 
         Raises
         ------
         DataError
-            If it is not there or not what was stored.
+            If the file is missing, or its checksum differs.
         """
         expected = self.manifest(version).checksums.get(name)
         content = self.storage.read(f"{VERSIONS}/{version}/{name}")
@@ -176,16 +175,20 @@ class Registry:
         return content
 
     def copy(self, version: str, model: str, folder: Path) -> bool:
-        """Copy the model of a version into a folder, verified; whether it has one of this name.
+        """Copy and verify the model of a version.
 
         Parameters
         ----------
         version
-            Which.
+            The version.
         model
             `MODEL_NAME` or `MODEL_FOLDER`.
         folder
-            A local one.
+            A local folder to copy to.
+
+        Returns
+        -------
+        Whether the version has a model of this name.
         """
         names = [name for name in self.manifest(version).checksums if _is_of(name, model)]
         for name in names:
@@ -195,13 +198,13 @@ class Registry:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep others from changing the registry; raises TryAgainError if somebody does."""
+        """Keep others from changing the registry; raise TryAgainError if it is locked already."""
         with self.storage.locked(".lock"):
             yield
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Keep other runs out, but not who promotes or rolls back; raises TryAgainError."""
+        """Keep other runs out, but allow promotions; raise TryAgainError if a run is going on."""
         with self.storage.locked(".run"):
             yield
 
@@ -213,12 +216,12 @@ class Registry:
         lineage: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float | None] | None = None,
     ) -> str:
-        """Store the files of a folder as the next version; it becomes the challenger.
+        """Add the files of a folder as the next version, which becomes the challenger.
 
         Parameters
         ----------
         source
-            Folder with ``model.json`` or ``model/`` and whatever belongs to it.
+            Folder with ``model.json`` or ``model/``, and further files of the version.
         run_id, lineage, metrics
             See `VersionManifest`.
 
@@ -228,7 +231,9 @@ class Registry:
         """
         checksums = _checksums(source)
         if not any(_is_of(name, model) for name in checksums for model in MODELS):
-            raise UsageError(f"{source}: has no {' or '.join(MODELS)}; a version needs a model.")
+            raise UsageError(
+                f"{source}: has no {' or '.join(MODELS)}; every version needs a model."
+            )
         if self.is_new:
             self._write(MANIFEST_NAME, RegistryManifest())
         version = f"{int(self.versions[-1]) + 1 if self.versions else 1:06d}"
@@ -245,13 +250,13 @@ class Registry:
         return version
 
     def nominate(self, version: str) -> None:
-        """Make a version the challenger, unless it is the champion already."""
+        """Make a version the challenger, unless the version is the champion."""
         aliases = self.aliases
         if version != aliases.champion:
             self._write(ALIASES_NAME, aliases.model_copy(update={"challenger": version}))
 
     def find(self, source: Path, run_id: str) -> str | None:
-        """The version of a run that holds the very files of a folder, if it is there already."""
+        """The version that a run has added from exactly the files of a folder; None without one."""
         checksums = _checksums(source)
         for version in reversed(self.versions):
             manifest = self.manifest(version)
@@ -260,7 +265,7 @@ class Registry:
         return None
 
     def promote(self, version: str) -> Aliases:
-        """Make a version the champion; the champion so far becomes the previous one."""
+        """Verify a version and make it the champion; the old champion becomes the previous one."""
         version = self.resolve(version)
         self.verify(version)
         old = self.aliases
@@ -277,7 +282,7 @@ class Registry:
         Raises
         ------
         UsageError
-            If there is none.
+            If there is no previous champion.
         """
         old = self.aliases
         if old.previous is None:
@@ -288,9 +293,11 @@ class Registry:
         return new
 
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the newest `keep` versions and those with an alias; returns which."""
+        """Delete versions without alias, except the newest `keep`; return the deleted versions."""
         if keep < 1:
-            raise UsageError(f"keep is {keep}; the newest version stays, so it must be 1 or more.")
+            raise UsageError(
+                f"keep is {keep}; the newest version is always kept, so keep must be 1 or more."
+            )
         versions = self.versions
         named = set(self.aliases.model_dump().values())
         doomed = [v for v in versions[:-keep] if v not in named]
@@ -299,7 +306,7 @@ class Registry:
         return doomed
 
     def verify(self, version: str) -> None:
-        """Raise DataError unless every file of a version is what was stored."""
+        """Raise DataError if a file of a version is missing or damaged."""
         for name in self.manifest(version).checksums:
             self.read(version, name)
 
@@ -325,7 +332,7 @@ def _text(content: BaseModel) -> str:
 
 
 def _checksums(source: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder, by its name."""
+    """SHA-256 of every file in a folder, by name."""
     files = sorted(file for file in source.rglob("*") if file.is_file())
     return {
         file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -334,5 +341,5 @@ def _checksums(source: Path) -> dict[str, str]:
 
 
 def _is_of(name: str, model: str) -> bool:
-    """Whether a file is the model of this name, or in its folder."""
+    """Whether a file is the model with this name, or in the folder with this name."""
     return name == model or name.startswith(f"{model}/")

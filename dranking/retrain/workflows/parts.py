@@ -21,8 +21,14 @@ from dranking.engine.executor import Executor
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
 from dranking.retrain.config_tables import DataConfig
-from dranking.retrain.drift import Edges, Profile, parse_profile, profile_edges, profile_of
 from dranking.retrain.sources import DIGITS, Source, check_unchanged, ingested_scaling
+from dranking.retrain.workflows.drift import (
+    Edges,
+    Profile,
+    parse_profile,
+    profile_edges,
+    profile_of,
+)
 
 
 class Parts:

@@ -11,7 +11,7 @@ from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.engine.executor import Executor
 from dranking.files.manifests import OlderSchemaError
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
-from dranking.retrain.parts import joined
+from dranking.retrain.workflows.parts import joined
 
 
 def sync_statistics(

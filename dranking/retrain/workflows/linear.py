@@ -16,13 +16,13 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe
 from dranking.retrain.config import RetrainConfig
-from dranking.retrain.drift import Profile, parse_profile, population_stability
-from dranking.retrain.incremental_statistics import sync_statistics
-from dranking.retrain.parts import Parts, joined
-from dranking.retrain.registry import MODEL_NAME
+from dranking.retrain.registry.registry import MODEL_NAME
 from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdate, Tuned
 from dranking.retrain.sources import delete_others
 from dranking.retrain.workflow import PROFILE_NAME, Run
+from dranking.retrain.workflows.drift import Profile, parse_profile, population_stability
+from dranking.retrain.workflows.incremental_statistics import sync_statistics
+from dranking.retrain.workflows.parts import Parts, joined
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
 from dranking.tuning.search import tune as search

@@ -1,7 +1,8 @@
-"""How features are distributed, and how far a distribution has moved.
+"""Distributions of features, and how far they have shifted.
 
-A profile counts the documents of each feature between fixed edges: deciles of the data that it was
-first made of. Counts of parts add up, so the profile of a window of nights needs no old data.
+A profile counts, for every feature, the documents between fixed edges, which are the deciles of the
+part that was profiled first. Counts of parts add up, so the profile of all training parts is
+computed without reading old parts again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from dranking.errors import DataError, problems_in
 
 N_BINS = 10
 SAMPLE = 100_000
-FLOOR = 1e-4  # share of an empty bin: its logarithm must be finite
+"""Largest number of documents that the deciles are computed from."""
+
+FLOOR = 1e-4
+"""Share of documents assumed for an empty bin, so that the logarithm is finite."""
 
 Array = NDArray[np.float64]
 Edges: TypeAlias = tuple[tuple[float, ...], ...]
@@ -35,11 +39,11 @@ class Profile(BaseModel):
     Attributes
     ----------
     feature_names
-        Which.
+        Names of the features.
     edges
-        (n_features, n_edges) ascending; a bin ends at its edge, which belongs to it.
+        (n_features, n_edges), ascending for every feature. An edge belongs to the bin below it.
     counts
-        (n_features, n_edges + 1) documents in each bin.
+        (n_features, n_edges + 1) number of documents in every bin.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -51,14 +55,14 @@ class Profile(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Profile:
         if not len(self.feature_names) == len(self.edges) == len(self.counts):
-            raise ValueError("edges and counts must be of each feature")
+            raise ValueError("every feature needs edges and counts")
         for edges, counts in zip(self.edges, self.counts, strict=True):
             if len(counts) != len(edges) + 1 or list(edges) != sorted(edges):
-                raise ValueError("between n ascending edges there are n + 1 counts")
+                raise ValueError("n ascending edges need n + 1 counts")
         return self
 
     def __add__(self, other: Profile) -> Profile:
-        """The profile of both data together; their edges must be the same."""
+        """The profile of the data of both profiles; features and edges must be equal."""
         if (self.feature_names, self.edges) != (other.feature_names, other.edges):
             raise ValueError("profiles with different features or edges do not add up")
         counts = np.array(self.counts) + np.array(other.counts)
@@ -66,21 +70,21 @@ class Profile(BaseModel):
 
 
 def parse_profile(content: bytes, source: str) -> Profile:
-    """A profile that was stored; raises DataError, which names the source, if it is none."""
+    """Parse a stored profile; raise DataError, which names the source, if it is damaged."""
     try:
         return Profile.model_validate_json(content)
     except ValidationError as error:
         raise DataError(
-            f"{source}: not the distributions of features: {problems_in(error, 'profile')}. "
-            "Restore it from a copy, or delete it."
+            f"{source}: not a profile of features: {problems_in(error, 'profile')}. "
+            "Restore the file from a copy, or delete it."
         ) from error
 
 
 def profile_edges(dataset: Dataset) -> Edges:
-    """Deciles of every feature, from at most SAMPLE documents taken at even distances.
+    """Deciles of every feature, from at most SAMPLE documents at equal distances.
 
-    Where the least value alone fills two bins, the first edge is below it: what is less than a
-    feature ever was, such as the zeros of one that is constant no more, is then seen.
+    If the smallest value alone fills two bins, the first edge is just below that value. Values
+    smaller than all known values, such as zeros of a feature that was constant, are then seen.
     """
     step = max(1, -(-dataset.n_documents // SAMPLE))
     rows: list[FeatureMatrix] = []
@@ -106,7 +110,7 @@ def _edges(values: Array, levels: Array) -> Array:
 
 
 def profile_of(dataset: Dataset, edges: Edges, executor: Executor) -> Profile:
-    """Count the documents between edges, one pass over the data."""
+    """Count the documents between edges, in one pass over the data."""
     tiles = Tiles(dataset, executor, resident=False)
     counts = tiles.sum_blocks(_counts, np.array(edges), name="profile")
     return Profile(
@@ -117,7 +121,7 @@ def profile_of(dataset: Dataset, edges: Edges, executor: Executor) -> Profile:
 
 
 def _counts(block: QueryBlock, edges: Array) -> NDArray[np.int64]:
-    """(n_features, n_edges + 1) documents of a block in each bin."""
+    """(n_features, n_edges + 1) number of documents of a block in every bin."""
     n_bins = edges.shape[1] + 1
     counts = np.empty((len(edges), n_bins), dtype=np.int64)
     for j, (values, n_zeros) in enumerate(_columns(block.features)):
@@ -127,7 +131,7 @@ def _counts(block: QueryBlock, edges: Array) -> NDArray[np.int64]:
 
 
 def _columns(features: FeatureMatrix) -> Iterator[tuple[NDArray[np.float32], int]]:
-    """Of every feature the values stored, and how many zeros are not."""
+    """For every feature the stored values, and the number of zeros that are not stored."""
     if not sparse.issparse(features):
         yield from ((column, 0) for column in features.T)
         return
@@ -137,10 +141,10 @@ def _columns(features: FeatureMatrix) -> Iterator[tuple[NDArray[np.float32], int
 
 
 def population_stability(before: Profile, after: Profile) -> dict[str, float]:
-    """Population stability index of each feature: sum of (p - q) log (p / q) over bins.
+    """Population stability index of every feature: sum of (p - q) log (p / q) over bins.
 
-    0 where nothing moved; 0.1 is commonly called a small shift, 0.25 a large one. Bins that cannot
-    be told apart (equal edges) count as one.
+    The index is 0 without any shift; 0.1 is commonly called a small shift, 0.25 a large shift. Bins
+    with equal edges count as one bin.
     """
     if (before.feature_names, before.edges) != (after.feature_names, after.edges):
         raise ValueError("profiles with different features or edges cannot be compared")

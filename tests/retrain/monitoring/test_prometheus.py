@@ -10,8 +10,8 @@ import pytest
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
 from dranking.retrain import stages
 from dranking.retrain.config import load_config
-from dranking.retrain.prometheus import exposition
-from dranking.retrain.registry import Registry
+from dranking.retrain.monitoring.prometheus import exposition
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
 from tests.retrain.stream import Stream

@@ -28,7 +28,7 @@ from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
-from dranking.retrain.registry import MODEL_FOLDER
+from dranking.retrain.registry.registry import MODEL_FOLDER
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, TextFacts, Tuned
 from dranking.retrain.sources import Source, check_unchanged, delete_others
 from dranking.retrain.workflow import Run

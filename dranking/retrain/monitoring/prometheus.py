@@ -14,8 +14,8 @@ from dranking.files.commit import atomic_write, check_output_file
 from dranking.files.redaction import redacted
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.markers import Cost
+from dranking.retrain.registry.storage import open_storage
 from dranking.retrain.results import Results
-from dranking.retrain.storage import open_storage
 
 Labels: TypeAlias = Mapping[str, str]
 Samples: TypeAlias = Sequence[tuple[Labels, float]]

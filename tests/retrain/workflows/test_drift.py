@@ -11,7 +11,12 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.engine.executor import get_executor
-from dranking.retrain.drift import Profile, population_stability, profile_edges, profile_of
+from dranking.retrain.workflows.drift import (
+    Profile,
+    population_stability,
+    profile_edges,
+    profile_of,
+)
 
 
 def dataset(X, max_documents=50):
@@ -98,11 +103,13 @@ def test_a_constant_that_changes_is_seen_whichever_way(value):
 
 
 def test_a_sample_of_large_data_is_taken_over_all_of_it(monkeypatch):
-    monkeypatch.setattr("dranking.retrain.drift.SAMPLE", 100)
+    monkeypatch.setattr("dranking.retrain.workflows.drift.SAMPLE", 100)
     X = np.arange(1000, dtype=np.float32)[:, None]
     [edges] = profile_edges(dataset(X))
     np.testing.assert_allclose(edges, np.arange(100, 1000, 100), atol=11)
-    monkeypatch.setattr("dranking.retrain.drift.SAMPLE", 334)  # every third; 50 in a block
+    monkeypatch.setattr(
+        "dranking.retrain.workflows.drift.SAMPLE", 334
+    )  # every third; 50 in a block
     [edges] = profile_edges(dataset(X))
     taken = range(0, 1000, 3)
     assert list(edges) == [taken[math.ceil(level * len(taken) / 10) - 1] for level in range(1, 10)]

@@ -1,7 +1,7 @@
-"""Where a registry lives: a directory of this machine, or an object store behind fsspec.
+"""Storage of a registry: a directory of this machine, or an object store behind fsspec.
 
-Both hold small files by relative names. A file appears whole or not at all, and a folder counts as
-there once its manifest is, which is written last.
+Both store small files by relative names. A file appears whole or not at all. A folder counts as
+complete when its manifest is there, which is written last.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LEASE_SECONDS = 300.0
 
 
 class Storage(Protocol):
-    """What a registry asks of the place where it lives. Names are relative, with ``/``."""
+    """Operations that a registry needs. Names are relative, separated by ``/``."""
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if it is not there."""
+        """Content of a file; None if there is no such file."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
@@ -36,15 +36,15 @@ class Storage(Protocol):
         ...
 
     def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
-        """Copy a local folder and give it its ``manifest.json``, last; nobody sees a part."""
+        """Copy a local folder, then write its ``manifest.json``; incomplete folders are ignored."""
         ...
 
     def folders(self, name: str) -> list[str]:
-        """Names of the folders in a folder that are complete."""
+        """Names of the complete folders in a folder."""
         ...
 
     def files(self, name: str) -> list[str]:
-        """Names of all files in a folder, relative to it."""
+        """Names of all files in a folder, relative to the folder."""
         ...
 
     def remove_folder(self, name: str) -> None:
@@ -53,17 +53,17 @@ class Storage(Protocol):
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Keep others from holding the lock of this name; raises TryAgainError if one does."""
+        """Hold the lock with this name; raise TryAgainError if somebody else holds it."""
         yield
 
 
 def open_storage(location: str | Path) -> Storage:
-    """The storage at a path of this machine, or at a URL such as ``s3://bucket/registry``.
+    """Open the storage at a path of this machine, or at a URL such as ``s3://bucket/registry``.
 
     Raises
     ------
     UsageError
-        If the kind of URL is unknown, or needs a package that is not installed.
+        If the URL's protocol is unknown, or needs a package that is not installed.
     """
     if "://" not in str(location):
         return LocalStorage(Path(location))
@@ -79,7 +79,7 @@ def open_storage(location: str | Path) -> Storage:
 
 
 class LocalStorage:
-    """A directory of this machine, locked by a file lock that ends with its process."""
+    """A directory of this machine. Its locks are file locks, which end with their process."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -88,7 +88,7 @@ class LocalStorage:
         return str(self.root)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if it is not there."""
+        """Content of a file; None if there is no such file."""
         try:
             return (self.root / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -101,21 +101,23 @@ class LocalStorage:
         atomic_write(self.root / name, content, overwrite=True)
 
     def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
-        """Copy a local folder; it gets its name when all of it is there."""
+        """Copy a local folder, which gets its name when the copy is complete."""
         with new_directory(self.root / name) as temporary:
             shutil.copytree(source, temporary, dirs_exist_ok=True)
             (temporary / MANIFEST_NAME).write_bytes(manifest)
 
     def folders(self, name: str) -> list[str]:
-        """Names of the folders in a folder that are complete."""
+        """Names of the complete folders in a folder."""
         folder = self.root / name
         if not folder.is_dir():
             return []
         found = (f.name for f in folder.iterdir() if (f / MANIFEST_NAME).is_file())
-        return sorted(name for name in found if not name.startswith("."))  # those are being written
+        return sorted(
+            name for name in found if not name.startswith(".")
+        )  # hidden folders are being written
 
     def files(self, name: str) -> list[str]:
-        """Names of all files in a folder, relative to it."""
+        """Names of all files in a folder, relative to the folder."""
         folder = self.root / name
         return sorted(f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file())
 
@@ -166,12 +168,12 @@ def locked_file(file: Path, busy: str) -> Iterator[None]:
 
 
 class ObjectStorage:
-    """An object store behind fsspec, locked by a lease that expires when its holder dies.
+    """An object store behind fsspec. Its locks are leases, which expire when the holder dies.
 
-    Writing one object is atomic there. The lease is made by a write that fails if the object
-    exists, where the store has that (S3, Google, Azure do). A holder that could not renew its
-    lease in time, or finds another's in its place, changes nothing any more: whatever is written
-    or removed under a lease, the lease is looked at right before.
+    Writing a single object is atomic. A lease is made by a write that fails if the object exists,
+    in stores that support this (S3, Google, Azure do). The lease is checked right before every
+    write and removal: a holder that could not renew its lease in time, or finds the lease of
+    another holder, changes nothing any more.
     """
 
     def __init__(self, system: Any, root: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
@@ -187,7 +189,7 @@ class ObjectStorage:
         return str(self._root / name)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if it is not there."""
+        """Content of a file; None if there is no such file."""
         try:
             return bytes(self._system.cat_file(self._path(name)))
         except FileNotFoundError:
@@ -208,13 +210,13 @@ class ObjectStorage:
         self.write(f"{name}/{MANIFEST_NAME}", manifest)
 
     def folders(self, name: str) -> list[str]:
-        """Names of the folders in a folder that are complete."""
-        self._system.invalidate_cache()  # others may have written
+        """Names of the complete folders in a folder."""
+        self._system.invalidate_cache()  # other processes may have written
         manifests = self._system.glob(self._path(f"{name}/*/{MANIFEST_NAME}"))
         return sorted(PurePosixPath(manifest).parent.name for manifest in manifests)
 
     def files(self, name: str) -> list[str]:
-        """Names of all files in a folder, relative to it."""
+        """Names of all files in a folder, relative to the folder."""
         self._system.invalidate_cache()
         root = PurePosixPath(self._path(name))
         return sorted(
@@ -235,7 +237,7 @@ class ObjectStorage:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Keep others from holding the lock; raises TryAgainError if somebody does."""
+        """Hold the lock with this name; raise TryAgainError if somebody else holds it."""
         holder = secrets.token_hex(8)
         self._take_lease(name, holder)
         self._held[name] = holder
@@ -248,7 +250,7 @@ class ObjectStorage:
             released.set()
             renewal.join()
             del self._held[name]
-            with suppress(OSError, DataError):  # it expires
+            with suppress(OSError, DataError):  # a lease that stays expires
                 if self._is_held(name, holder):
                     self._system.rm_file(self._path(name))
 
@@ -258,8 +260,8 @@ class ObjectStorage:
             _, expires = _parse_lease(found)
             if expires > time.time():
                 raise TryAgainError(
-                    f"{self}: somebody is changing it, until {expires - time.time():.0f} s from "
-                    "now if they died; run again later."
+                    f"{self}: another process is changing it; run again later. If that process has "
+                    f"died, its lock expires in {expires - time.time():.0f} s."
                 )
             with suppress(FileNotFoundError):
                 self._system.rm_file(self._path(name))
@@ -267,18 +269,22 @@ class ObjectStorage:
         try:
             self._system.pipe_file(self._path(name), self._lease(holder), mode="create")
         except FileExistsError as error:
-            raise TryAgainError(f"{self}: somebody began to change it; run again later.") from error
+            raise TryAgainError(
+                f"{self}: another process has begun to change it; run again later."
+            ) from error
 
     def _renew(self, name: str, holder: str, released: threading.Event) -> None:
-        """Put off the end of a lease again and again; once it is lost, it stays lost."""
+        """Renew a lease again and again until it is released; never renew a lost lease."""
         while not released.wait(self._lease_seconds / 3):
-            with suppress(Exception):  # whatever the store's client raises: there is a next time
+            with suppress(
+                Exception
+            ):  # whatever the store's client raises, the next renewal may succeed
                 if not self._is_held(name, holder):
                     return
                 self._system.pipe_file(self._path(name), self._lease(holder))
 
     def _is_held(self, name: str, holder: str) -> bool:
-        """Whether a lease is the holder's, and has not ended."""
+        """Whether the lease belongs to the holder and has not expired."""
         found = self.read(name)
         if found is None:
             return False
@@ -286,13 +292,13 @@ class ObjectStorage:
         return by == holder and expires > time.time()
 
     def _check_leases(self) -> None:
-        """Raise TryAgainError unless every lease taken here still holds."""
+        """Raise TryAgainError unless every lease of this object is still held."""
         for name, holder in self._held.items():
             if not self._is_held(name, holder):
                 raise TryAgainError(
                     f"{self}: the lock was lost, as it could not be renewed for "
-                    f"{self._lease_seconds:g} s; somebody else may be changing it. Nothing more "
-                    "was written; run again."
+                    f"{self._lease_seconds:g} s; another process may be changing the registry. "
+                    "Nothing more was written; run again."
                 )
 
     def _lease(self, holder: str) -> bytes:
@@ -301,7 +307,7 @@ class ObjectStorage:
 
 
 def _parse_lease(lease: bytes) -> tuple[str, float]:
-    """Whose it is, and when it ends in seconds since 1970; one that cannot be read has ended."""
+    """Holder and expiry (seconds since 1970) of a lease; an unreadable lease has expired."""
     try:
         content = parse_json(lease)
         return str(content["holder"]), float(content["expires"])

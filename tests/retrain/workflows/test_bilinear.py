@@ -10,11 +10,11 @@ import pytest
 from dranking.data.texts.collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.bilinear.model import load_bilinear_model
-from dranking.retrain import bilinear_workflow
-from dranking.retrain.bilinear_workflow import label_preferences
 from dranking.retrain.config import load_config
-from dranking.retrain.registry import MODEL_FOLDER, Registry
+from dranking.retrain.registry.registry import MODEL_FOLDER, Registry
 from dranking.retrain.runner import retrain
+from dranking.retrain.workflows import bilinear
+from dranking.retrain.workflows.bilinear import label_preferences
 from tests.reference.metrics import average_precision
 
 SUBJECTS = {"sea": "boat sail wave tide harbour anchor", "wood": "tree leaf bark root moss acorn"}
@@ -209,14 +209,14 @@ def test_nothing_to_rank_is_said(texts):
 
 def test_a_table_that_changes_while_it_is_copied_is_copied_again(texts, monkeypatch):
     texts.night(1)
-    copy = bilinear_workflow.shutil.copyfile
+    copy = bilinear.shutil.copyfile
 
     def growing(source, target):
         copy(source, target)
         if source.endswith("1.parquet"):
             texts.night(1, n=30)
 
-    monkeypatch.setattr(bilinear_workflow.shutil, "copyfile", growing)
+    monkeypatch.setattr(bilinear.shutil, "copyfile", growing)
     with pytest.raises(TryAgainError, match=r"1\.parquet: has changed since the run began"):
         texts.run()
     monkeypatch.undo()

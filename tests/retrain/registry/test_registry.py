@@ -9,8 +9,8 @@ import fsspec
 import pytest
 
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.retrain.registry import Registry
-from dranking.retrain.storage import ObjectStorage
+from dranking.retrain.registry.registry import Registry
+from dranking.retrain.registry.storage import ObjectStorage
 
 _numbers = itertools.count()
 

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from dranking.errors import RetrainWarning, UsageError
-from dranking.retrain import mlflow_client, mlflow_tracking
 from dranking.retrain.config import load_config
-from dranking.retrain.registry import Registry
+from dranking.retrain.monitoring import mlflow_client, mlflow_tracking
+from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from tests.retrain.stream import Stream
 

@@ -1,4 +1,4 @@
-"""Logs one run to MLflow: the process that `dranking.retrain.tracking` starts and waits for."""
+"""Log one run to MLflow: the process that `mlflow_tracking` starts and waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def log_run(order: Mapping[str, Any]) -> None:
-    """Log what `tracking.track` has ordered; anything that MLflow raises passes."""
+    """Log a run as `mlflow_tracking.track` describes it; errors of MLflow are passed on."""
     import mlflow
 
     mlflow.set_tracking_uri(order["tracking_uri"])
@@ -21,7 +21,7 @@ def log_run(order: Mapping[str, Any]) -> None:
 
 
 def main() -> int:
-    """Log the run that stdin holds as JSON; 1 with a line on stderr if that fails."""
+    """Log the run that stdin describes as JSON; return 1 and print a line on stderr on failure."""
     try:
         log_run(json.load(sys.stdin))
     except Exception as error:

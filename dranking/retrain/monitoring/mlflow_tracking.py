@@ -60,7 +60,7 @@ def track(run: Run, outcome: Outcome) -> None:
         },
         "folder": str(run.version_folder.absolute()),
     }
-    command = [sys.executable, "-m", "dranking.retrain.mlflow_client"]
+    command = [sys.executable, "-m", "dranking.retrain.monitoring.mlflow_client"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(

@@ -1,0 +1,1 @@
+"""The registry: versions of a model and their aliases, in a directory or an object store."""
