@@ -244,5 +244,5 @@ def test_a_registry_holds_models_that_can_be_compared(texts, tmp_path):
     rows = load_config(stream.config(), [f"registry.location={tmp_path}/registry"], {})
     retrain(rows)
     texts.night(1)
-    with pytest.raises(DataError, match="000001, is no model of rankers such as bilinear"):
+    with pytest.raises(DataError, match="000001, is no model of a ranker such as bilinear"):
         texts.run()
