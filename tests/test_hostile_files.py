@@ -24,10 +24,10 @@ from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config import load_config
-from dranking.retrain.workflows.drift import parse_profile, profile_edges, profile_of
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain as run_retrain
+from dranking.retrain.workflows.drift import parse_profile, profile_edges, profile_of
 from tests.retrain.stream import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore")
