@@ -1,4 +1,4 @@
-"""Blocks of whole queries: what every kernel, metric and trainer works on."""
+"""Blocks of whole queries, the unit of data that kernels, metrics and trainers work on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from scipy import sparse
 FeatureMatrix: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_array of float32
 
 MAX_BLOCK_DOCUMENTS = 8_192
-"""Documents a block holds at most, unless one query alone is larger.
+"""Largest number of documents in a block, unless a single query is larger.
 
-Blocks are the unit of reduction: they are fixed by the data set, never by the workers.
+Blocks are the unit of reduction: the data set fixes them, never the number of workers.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class QueryBlock:
-    """Whole queries, their documents in rows, all documents of a query adjacent.
+    """Whole queries: one document per row, the documents of a query adjacent.
 
     Attributes
     ----------
@@ -38,13 +38,18 @@ class QueryBlock:
     query_ids
         (n_queries,) pyarrow array, int64 or string.
     doc_ids
-        (n_documents,) pyarrow array, int64 or string, or None where the data has none.
+        (n_documents,) pyarrow array, int64 or string, or None if the data has no document ids.
     comments
-        (n_documents,) pyarrow string array of what else the source says of each document
-        (for LETOR text, the comment behind ``#`` as it stands), or None.
+        (n_documents,) pyarrow string array of further text on each document (in LETOR text, the
+        comment behind ``#``), or None.
     query_weights
         (n_queries,) float64, finite and at least 0, or None for all ones. A query's weight
-        multiplies its share of the objective, its pairs and its metric.
+        multiplies the query's share of the objective, its pairs and its metric.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of the arrays do not fit together.
     """
 
     features: FeatureMatrix
@@ -73,7 +78,7 @@ class QueryBlock:
                 raise ValueError(f"{name} has {len(values)} entries; {expected} are needed.")
 
     def __sizeof__(self) -> int:
-        """Bytes of what it holds: a cluster that moves or keeps blocks counts them by this."""
+        """Bytes of the arrays, by which Dask counts the memory of blocks it moves and keeps."""
         matrix = self.features
         parts = (matrix.data, matrix.indices, matrix.indptr) if self.is_sparse else (matrix,)
         others = (getattr(self, field.name) for field in fields(self) if field.name != "features")
@@ -103,7 +108,7 @@ class QueryBlock:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """(n_queries,) float64 query weights, ones where the data has none."""
+        """(n_queries,) float64 query weights; ones if the data has no weights."""
         return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
 
     @property
@@ -117,14 +122,14 @@ class QueryBlock:
         )
 
     def take_queries(self, keep: NDArray[np.bool_]) -> QueryBlock:
-        """The block with only the queries where `keep` (n_queries,) is true, in order."""
+        """The block restricted to the queries where `keep` (n_queries,) is true, in order."""
         if keep.all():
             return self
         rows = np.repeat(keep, np.diff(self.query_ptr))
         return self._take(rows, np.diff(self.query_ptr)[keep], keep)
 
     def labelled(self) -> QueryBlock:
-        """The block without unlabelled documents, and without queries left empty by that."""
+        """The block without unlabelled documents and without queries that have no labelled ones."""
         rows = ~np.isnan(self.relevance)
         if rows.all():
             return self
@@ -136,7 +141,10 @@ class QueryBlock:
         return replace(self, features=features)
 
     def digest(self) -> str:
-        """Hex BLAKE2 digest of features, relevance, queries and weights (not of comments)."""
+        """BLAKE2b digest, 32 hex digits, of features, relevance, queries and weights.
+
+        Document ids, comments and the memory layout of the features do not matter.
+        """
         digest = hashlib.blake2b(digest_size=16)
         if self.is_sparse:
             for part in (self.features.indptr, self.features.indices, self.features.data):
@@ -168,14 +176,14 @@ class QueryBlock:
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """Sizes of one block, known without reading it.
+    """Sizes of one block, known without reading the block.
 
     Attributes
     ----------
     n_documents, n_queries
         Rows and queries.
     n_values
-        Stored feature values: documents x features, or the nonzeros of sparse data.
+        Stored feature values: documents x features, or the stored entries of sparse data.
     n_unlabelled
         Documents without relevance.
     """
@@ -192,9 +200,17 @@ def canonical_csr(
     indptr: NDArray[np.int64],
     shape: tuple[int, int],
 ) -> sparse.csr_array:
-    """The CSR array as blocks hold it: sorted, no repeats, 32-bit indices wherever they do."""
+    """A CSR array as blocks hold it, with int32 index arrays if the number of entries allows.
+
+    Parameters
+    ----------
+    data, indices, indptr
+        Arrays of a CSR matrix whose indices are sorted and unique in every row.
+    shape
+        (n_documents, n_features).
+    """
     if len(data) <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)  # scipy widens the indices to the type of indptr
+        indptr = indptr.astype(np.int32)  # scipy converts the indices to the dtype of indptr
     features = sparse.csr_array((data, indices, indptr), shape=shape)
     features.has_canonical_format = True
     return features
@@ -203,20 +219,20 @@ def canonical_csr(
 def block_boundaries(
     query_sizes: NDArray[np.int64], max_documents: int = MAX_BLOCK_DOCUMENTS
 ) -> NDArray[np.int64]:
-    """Where to cut a sequence of queries into blocks.
+    """Cut a sequence of queries into blocks.
 
-    Queries fill a block in order until the next one would exceed `max_documents`.
+    Queries fill a block in order until the next query would exceed `max_documents`.
 
     Parameters
     ----------
     query_sizes
-        (n_queries,) documents per query.
+        (n_queries,) number of documents of each query.
     max_documents
-        Documents a block holds at most, unless one query alone is larger.
+        Largest number of documents in a block, unless a single query is larger.
 
     Returns
     -------
-    (n_blocks + 1,) int64 query indices; block b holds queries `[b]` to `[b + 1]`.
+    (n_blocks + 1,) int64 borders; block b holds the queries `borders[b]:borders[b + 1]`.
     """
     boundaries = [0]
     filled = 0

@@ -1,4 +1,4 @@
-"""Several data sets as one."""
+"""Several data sets, one behind the other, as one data set."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from dranking.errors import DataError
 class ConcatenatedDataset(Dataset):
     """The blocks of several data sets, one behind the other.
 
-    Its fingerprint is that of one data set with the same blocks.
+    The fingerprint equals the fingerprint of a single data set with the same blocks.
 
     Parameters
     ----------
     parts
-        At least one; all with the same features, scalings and kind of storage.
+        At least one data set; all with the same features and scalings, all dense or all sparse,
+        all of documents or all of statistics.
 
     Raises
     ------
     DataError
-        If they differ; names the part.
+        If the data sets differ; the message names the first that does.
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
@@ -38,7 +39,7 @@ class ConcatenatedDataset(Dataset):
             for what in ("feature_names", "transforms", "is_sparse", "has_documents"):
                 if getattr(part, what) != getattr(first, what):
                     raise DataError(
-                        f"data set {number + 1} of {len(self.parts)} cannot be put behind the "
+                        f"data set {number + 1} of {len(self.parts)} cannot follow the "
                         f"first: its {what.removeprefix('is_').replace('_', ' ')} differ "
                         f"({_short(getattr(part, what))}, not {_short(getattr(first, what))})."
                     )

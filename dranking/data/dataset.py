@@ -1,4 +1,4 @@
-"""The data set interface: query blocks read on demand, whatever they are stored in."""
+"""The interface of all data sets: query blocks that are read on demand."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dranking.errors import DataError
 class Dataset(ABC):
     """Query-partitioned ranking data.
 
-    A data set is a sequence of blocks, each read on demand; it is small itself and can be pickled
-    to a worker, which then reads blocks from storage.
+    A data set is a sequence of blocks that are read on demand. A data set on disk is small and can
+    be pickled to a worker, which then reads blocks from storage.
 
     Attributes
     ----------
@@ -35,10 +35,10 @@ class Dataset(ABC):
     is_sparse
         Whether blocks hold CSR features.
     in_memory
-        Whether blocks are in this process's memory, so that reading costs nothing, and sending
-        the data set elsewhere sends all of them.
+        Whether the blocks are in the memory of this process: reading a block costs nothing, and
+        pickling the data set pickles all blocks.
     has_documents
-        Whether blocks hold documents; else statistics of their queries alone.
+        Whether blocks hold documents; a statistics store holds statistics of queries only.
     """
 
     feature_names: tuple[str, ...]
@@ -57,12 +57,14 @@ class Dataset(ABC):
         index
             0 <= index < n_blocks.
         columns
-            Which features to read, in the order wanted; all if None.
+            Positions of the features to read, in order; None for all features.
 
         Raises
         ------
         DataError
             If the stored block is missing or damaged.
+        IndexError
+            If there is no such block or column.
         """
 
     @property
@@ -92,7 +94,7 @@ class Dataset(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex digest that names the content: blocks, labels, feature names, scalings."""
+        """Digest, 32 hex digits, of the content: blocks, labels, feature names and scalings."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update("\0".join(self.feature_names).encode())
         for transform in self.transforms:
@@ -103,7 +105,7 @@ class Dataset(ABC):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Content and sizes, for the provenance of what is made of it."""
+        """Fingerprint and sizes, which models and reports record as their origin."""
         return {
             "fingerprint": self.fingerprint,
             "n_documents": self.n_documents,
@@ -121,7 +123,7 @@ class Dataset(ABC):
         return pa.concat_arrays([self.block(b, no_columns).query_ids for b in range(self.n_blocks)])
 
     def check_documents(self) -> None:
-        """Raise DataError unless there are documents, for whatever needs them."""
+        """Raise DataError if the data set holds statistics of queries, without documents."""
         if not self.has_documents:
             raise documents_needed()
 
@@ -131,7 +133,7 @@ class Dataset(ABC):
         Raises
         ------
         DataError
-            Naming the features that the data does not have.
+            If the data lacks some of the features; the message names them.
         """
         position = {name: i for i, name in enumerate(self.feature_names)}
         absent = [name for name in names if name not in position]
@@ -143,16 +145,16 @@ class Dataset(ABC):
         return np.array([position[name] for name in names], dtype=np.intp)
 
     def select_queries(self, keep: NDArray[np.bool_]) -> Dataset:
-        """A view of the queries where `keep` (n_queries,) is true; block borders stay."""
+        """A view of the queries where `keep` (n_queries,) is true; the block borders stay."""
         return QuerySubset(self, keep)
 
     def transformed(self, transforms: Sequence[QueryMinMax | Standard]) -> Dataset:
-        """A view with more scalings, applied as blocks are read."""
+        """A view with further scalings, which are applied when blocks are read."""
         return TransformedDataset(self, tuple(transforms)) if transforms else self
 
 
 class QuerySubset(Dataset):
-    """The queries of another data set that a mask keeps; its blocks may be empty."""
+    """The queries of another data set that a mask selects; blocks may become empty."""
 
     def __init__(self, source: Dataset, keep: NDArray[np.bool_]) -> None:
         if len(keep) != source.n_queries:
@@ -168,7 +170,7 @@ class QuerySubset(Dataset):
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of the blocks after the selection; reads features of sparse data alone."""
+        """Sizes of the blocks after the selection; only sparse data is read with features."""
         return tuple(self._info(b) for b in range(self._source.n_blocks))
 
     def _info(self, index: int) -> BlockInfo:
@@ -179,16 +181,16 @@ class QuerySubset(Dataset):
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks: those of the source."""
+        """Number of blocks, the same as the source's."""
         return self._source.n_blocks
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Read one block and keep the selected queries."""
+        """Read one block and select the queries."""
         return self._source.block(index, columns).take_queries(self._keep[index])
 
 
 class TransformedDataset(Dataset):
-    """Another data set seen through scalings."""
+    """Another data set with further scalings."""
 
     def __init__(self, source: Dataset, added: tuple[QueryMinMax | Standard, ...]) -> None:
         self._source = source
@@ -209,10 +211,9 @@ class TransformedDataset(Dataset):
 
 
 def documents_needed() -> DataError:
-    """The error of asking statistics for documents."""
+    """The error for a computation that needs documents but gets a statistics store."""
     return DataError(
-        "these are statistics of queries, which hold no documents. They serve greedy-rankrls, "
-        "rankrls and their choice by squared leave-query-out error (tune --criterion "
-        "lqo-squared_error); ranking measures, predictions and other rankers need documents: give "
-        "the data itself."
+        "statistics stores hold no documents. They serve greedy-rankrls, rankrls and the choice of "
+        "their settings by squared leave-query-out error (tune --criterion lqo-squared_error); "
+        "ranking measures, predictions and other rankers need documents: give the data itself."
     )

@@ -1,8 +1,8 @@
-"""A real ranking task that ships inside a dependency: scikit-learn's handwritten digits.
+"""A real ranking task without a download: scikit-learn's handwritten digits.
 
-An image is a query and other images are its documents; a feature is the squared difference of one
-pixel; images of the same digit are relevant. Ranking by the sum of all features, negated, is
-ranking by Euclidean distance.
+An image is a query, and other images are its documents. A feature is the squared difference of one
+pixel; images of the same digit are relevant. The negated sum of all features therefore ranks by
+Euclidean distance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ N_PIXELS = 64
 
 
 class Judged(NamedTuple):
-    """Features (n_documents, 64) float32, relevance 0 or 1, and the query id of each row."""
+    """Features (n_documents, 64) float32, relevance 0 or 1, and query id of each document."""
 
     features: NDArray[np.float32]
     relevance: NDArray[np.int64]
@@ -26,16 +26,16 @@ class Judged(NamedTuple):
 def digits_ranking(
     n_train: int = 400, n_test: int = 200, n_documents: int = 100, seed: int = 0
 ) -> tuple[Judged, Judged]:
-    """Training and test queries over different images, each with sampled documents.
+    """Make training and test queries from disjoint sets of images, with sampled documents.
 
     Parameters
     ----------
     n_train, n_test
-        Numbers of queries, drawn from two thirds and one third of the 1,797 images.
+        Numbers of queries, drawn from two thirds and from one third of the 1,797 images.
     n_documents
-        Documents per query, drawn from the same part, never the query itself.
+        Documents per query, drawn from the same part of the images without the query itself.
     seed
-        Of all draws.
+        Seed of all draws.
     """
     from sklearn.datasets import load_digits
 

@@ -1,4 +1,4 @@
-"""From files as users have them to a dataset directory."""
+"""Ingest: LETOR text and parquet files stored as a dataset directory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.letor.reader import read_letor
 from dranking.data.letor.text_source import NullPolicy
-from dranking.data.open import PathLike, as_paths, data_form, open_dataset
+from dranking.data.open import as_paths, data_form, open_dataset
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax
-from dranking.files.commit import check_output_directory, scratch_directory
+from dranking.files.commit import AnyPath, check_output_directory, scratch_directory
 
 
 class TextOptions(TypedDict, total=False):
-    """How text is read; see `open_dataset`."""
+    """Options for reading text; see `open_dataset`."""
 
     null: NullPolicy
     regroup: bool
@@ -28,8 +28,8 @@ class TextOptions(TypedDict, total=False):
 
 
 def ingest(
-    source: PathLike | Sequence[PathLike],
-    output: PathLike,
+    source: AnyPath | Sequence[AnyPath],
+    output: AnyPath,
     *,
     normalize: Normalize = "none",
     overwrite: bool = False,
@@ -38,31 +38,32 @@ def ingest(
 ) -> tuple[StoredDataset, int]:
     """Store ranking data as a dataset directory.
 
-    Text is read once, block by block, whatever its size. Scaling that needs the whole data first
-    ("standard", or any with feature minima for NULL) goes through a temporary dataset directory
-    beside the output.
+    Text of any size is read once, block by block. A scaling that depends on the whole data
+    ("standard", or any scaling after NULL was replaced by minima) takes a temporary dataset
+    directory beside the output.
 
     Parameters
     ----------
     source
-        Text or parquet files that are one data set, or a dataset directory.
+        Text or parquet files that together are one data set, or a dataset directory.
     output
         Directory to write, whole or not at all.
     normalize
-        Scaling to apply and to record.
+        Scaling to apply and to record in the manifest.
     overwrite
         Replace a data set that exists.
     progress
-        Called with the number of documents stored so far.
+        Called after every block with the number of documents stored so far.
     **text
-        For text: null, regroup, n_features, sparse; see `open_dataset`.
+        Options for text: null, regroup, n_features, sparse; see `open_dataset`.
 
     Returns
     -------
     dataset
-        What was written.
+        The data set that was written.
     n_queries_without_pairs
-        Queries with a single document or a single grade: they teach a ranker nothing.
+        Number of queries with a single labelled document or a single grade, which teach a
+        ranker nothing.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def ingest(
 
 
 class _Count:
-    """Counts what passes by."""
+    """Counts documents, and queries without pairs, in the blocks that pass."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self.pairless = 0
@@ -108,7 +109,7 @@ class _Count:
 
 
 def queries_without_pairs(block: QueryBlock) -> int:
-    """Number of queries whose labelled documents all have one grade (or are none or one)."""
+    """Number of queries without two labelled documents of different grades."""
     starts = block.query_ptr[:-1]
     if not len(starts):
         return 0
@@ -119,7 +120,7 @@ def queries_without_pairs(block: QueryBlock) -> int:
 
 
 def _store_scaled(
-    dataset: Dataset, output: PathLike, normalize: Normalize, overwrite: bool, count: _Count
+    dataset: Dataset, output: AnyPath, normalize: Normalize, overwrite: bool, count: _Count
 ) -> tuple[StoredDataset, int]:
     view = scaled(dataset, normalize)
     stored = write_dataset(

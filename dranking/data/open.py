@@ -1,4 +1,4 @@
-"""Opening ranking data, whatever form it is in."""
+"""Opening ranking data in any form: dataset directory, statistics store, parquet or text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Literal, TypeAlias
 from dranking.data.dataset import Dataset
 from dranking.data.letor.text_source import NullPolicy
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import restore_interrupted
+from dranking.files.commit import AnyPath, restore_interrupted
 
-PathLike: TypeAlias = str | os.PathLike[str]
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
 
 def open_dataset(
-    source: PathLike | Sequence[PathLike],
+    source: AnyPath | Sequence[AnyPath],
     *,
     null: NullPolicy = "error",
     regroup: bool = False,
@@ -26,26 +25,26 @@ def open_dataset(
 ) -> Dataset:
     """Open a dataset directory, a statistics store, parquet files or LETOR/SVMlight text.
 
-    Directories and parquet are read in place, block by block. Text is read into memory; ingest it
-    (`dranking ingest`) when it is large.
+    Directories and parquet files are read in place, block by block. Text is read into memory;
+    `dranking ingest` stores large text as a dataset directory first.
 
     Parameters
     ----------
     source
-        A path, or several text or parquet files that are one data set.
+        A path, or several text or parquet files that together are one data set.
     null
-        Text only: what a value `NULL` means; an error, zero, or the feature's minimum.
+        Text only: meaning of the value `NULL`: an error, zero, or the minimum of the feature.
     regroup
         Text only: sort the rows of a query together where they are not adjacent.
     n_features
-        Text only: the number of features, where the files do not show it.
+        Text only: number of features; None stands for the largest index in the files.
     sparse
         Text only: keep the features as CSR blocks.
 
     Raises
     ------
     DataError
-        If the data is not there, is of no known form, or is wrong.
+        If the data does not exist, is of no known form, or is wrong.
     UsageError
         If an option for text is given with other data.
     """
@@ -56,7 +55,7 @@ def open_dataset(
     if n_features is not None:
         given.append("n_features")
     if given and form != "text":
-        raise UsageError(f"{', '.join(given)}: this is for text, but {paths[0]} is {form}.")
+        raise UsageError(f"{', '.join(given)}: only for text, but {paths[0]} is {form}.")
     if form == "directory":
         from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
         from dranking.data.store.dataset import StoredDataset
@@ -75,23 +74,23 @@ def open_dataset(
     return MemoryDataset(blocks, default_feature_names(reader.n_features))
 
 
-def as_paths(source: PathLike | Sequence[PathLike]) -> list[Path]:
-    """One path or several, as a list."""
+def as_paths(source: AnyPath | Sequence[AnyPath]) -> list[Path]:
+    """One or several paths as a list."""
     if isinstance(source, (str, os.PathLike)):
         return [Path(source)]
     return [Path(path) for path in source]
 
 
 def data_form(paths: Sequence[Path]) -> Form:
-    """What form the data at some paths has.
+    """Form of the data at some paths.
 
     Raises
     ------
     DataError
-        If a path is not there, a directory holds no known data, or forms are mixed.
+        If a path does not exist, the paths have different forms, or there are several directories.
     """
     if not paths:
-        raise DataError("no data is named.")
+        raise DataError("no data is named; give a path.")
     forms = {_form_of(path) for path in paths}
     if len(forms) > 1:
         raise DataError(f"{' and '.join(sorted(forms))} data cannot be opened as one data set.")

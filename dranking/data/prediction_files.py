@@ -1,4 +1,4 @@
-"""Predictions on disk: TREC run files and parquet; and the order trec_eval gives documents."""
+"""Files of predictions: TREC run files and parquet, and the order of documents in trec_eval."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends
 
 ScoredBlocks: TypeAlias = Iterable[tuple[QueryBlock, ArrayLike]]
-"""Blocks in data set order, each with the (n_documents,) scores of its documents."""
+"""Pairs of a block and the (n_documents,) scores of its documents, in data set order."""
 
 DEFAULT_TAG = "dranking"
 
 WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
-"""What Python's `str.split` splits at, in the regular expressions of RE2."""
+"""The white space at which Python's `str.split` splits, as a regular expression of RE2."""
 
 
 def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
@@ -34,9 +34,9 @@ def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If there is not one score per document.
+        If the number of scores is not the number of documents.
     DataError
-        If a score is NaN: it has no place in an order.
+        If a score is NaN, which has no place in an order.
     """
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != (block.n_documents,):
@@ -55,18 +55,19 @@ def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def document_ids(block: QueryBlock, rows: NDArray[np.int64] | None = None) -> pa.Array:
-    """Ids of documents as strings; ``<query id>-<position>`` for a document without one.
+    """Ids of documents as strings; ``<query id>-<position>`` for a document without an id.
 
     Parameters
     ----------
     block
         The documents.
     rows
-        Which of them; all if None. The position of a document counts from 0 within its query.
+        (n_rows,) row numbers of the documents; None for all. Positions within a query count
+        from 0.
 
     Returns
     -------
-    (len(rows),) pyarrow string array without nulls.
+    (n_rows,) pyarrow string array without nulls.
     """
     if rows is None:
         rows = np.arange(block.n_documents, dtype=np.int64)
@@ -84,21 +85,21 @@ def document_ids(block: QueryBlock, rows: NDArray[np.int64] | None = None) -> pa
 def trec_order(
     block: QueryBlock, scores: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Order documents as trec_eval does, whatever rank a run file claims.
+    """Order the documents of every query as trec_eval does, which ignores the ranks in run files.
 
-    Within a query by descending score, compared as float32; equal scores by descending document
-    id, compared as bytes.
+    Scores are compared as float32, the largest first; documents with equal scores are ordered by
+    descending id, compared as bytes.
 
     Parameters
     ----------
     block
-        The documents; those without an id take the one of `document_ids`.
+        The documents; `document_ids` gives their ids.
     scores
-        (n_documents,) without NaN.
+        (n_documents,) float64 without NaN.
 
     Returns
     -------
-    (n_documents,) row numbers in that order, and the scores in that order as compared.
+    (n_documents,) row numbers in that order, and the scores in that order rounded to float32.
     """
     with np.errstate(over="ignore"):  # a score beyond float32 is infinite to trec_eval
         compared = scores.astype(np.float32).astype(np.float64)
@@ -110,7 +111,7 @@ def trec_order(
     tied[1:] |= ties_next[:-1]
     rows = order[tied]
     if len(rows):
-        # The rows lie in rank order already, so groups come out where they were.
+        # `rows` are in rank order, so sorting by group leaves every group of ties in its place.
         keys = pa.table({"group": ends[tied], "id": document_ids(block, rows)})
         by_id = pc.sort_indices(keys, sort_keys=[("group", "ascending"), ("id", "descending")])
         order[tied] = rows[by_id.to_numpy()]
@@ -122,26 +123,26 @@ def write_trec_run(
 ) -> None:
     """Write a TREC run file: ``qid Q0 docid rank score tag``, a document a line.
 
-    Queries stay in data set order. Documents are ranked from 1 in the order in which trec_eval
-    reads them (see `trec_order`), so that the ranks written are the ranks evaluated. Scores are
-    written with as many digits as it takes to read back the same float64. The file appears
-    under its name only when it is complete.
+    Queries keep the order of the data set. Documents are ranked from 1 in the order of trec_eval
+    (see `trec_order`), so that the ranks in the file are the ranks that tools evaluate. Scores have
+    as many digits as reading back the same float64 needs. The file gets its name when it is
+    complete.
 
     Parameters
     ----------
     path
         File to write.
     predictions
-        Blocks and scores, taken one at a time.
+        Blocks and scores, used one at a time.
     tag
-        Name of the run, the last field of each line.
+        Name of the run, the last field of every line.
     overwrite
         Replace a file that exists.
 
     Raises
     ------
     UsageError
-        If the tag is empty or has white space, or the file exists and `overwrite` is false.
+        If the tag is empty or has white space, or if the file exists and `overwrite` is false.
     DataError
         If an id is empty or has white space, a query has a document id twice, or a score is not
         finite.
@@ -161,16 +162,16 @@ def write_predictions_parquet(
 ) -> None:
     """Write predictions as parquet: columns ``qid``, ``docid``, ``row``, ``score``.
 
-    One row per document, in data set order; ``row`` (int64) is the document's position in the
-    data set, ``docid`` is null where the data has no ids. Ids keep their type, int64 or string.
-    The file appears under its name only when it is complete.
+    One row per document, in data set order: ``row`` (int64) is the document's position in the
+    data set, ``docid`` is null if the data has no ids. Ids keep their type, int64 or string. The
+    file gets its name when it is complete.
 
     Parameters
     ----------
     path
         File to write.
     predictions
-        Blocks and scores, taken one at a time; at least one block.
+        Blocks and scores, used one at a time; at least one block.
     overwrite
         Replace a file that exists.
 
@@ -199,7 +200,7 @@ def write_predictions_parquet(
 
 
 def _locate(block: QueryBlock, flagged: NDArray[np.bool_]) -> tuple[int, int]:
-    """Position within its query, and the query, of the first flagged document."""
+    """Position of the first flagged document within its query, and the query's index."""
     row = int(np.argmax(flagged))
     query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
     return row - int(block.query_ptr[query]), query

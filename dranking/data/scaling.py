@@ -1,4 +1,4 @@
-"""Fitting the scalings of `dranking.data.transforms` to a data set."""
+"""Scaled views of data sets, and the statistics that the standard scaling needs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Normalize: TypeAlias = Literal["none", "query-minmax", "standard"]
 
 
 def scaled(dataset: Dataset, normalize: Normalize) -> Dataset:
-    """A view of a data set with one more scaling, applied as blocks are read.
+    """A view of a data set with one more scaling, which is applied when blocks are read.
 
     Parameters
     ----------
     dataset
-        Read once, block by block, for "standard".
+        The data set; "standard" reads all of its blocks once.
     normalize
         "none", "query-minmax" or "standard".
 
     Raises
     ------
     DataError
-        For "query-minmax" of sparse data.
+        If "query-minmax" is asked of sparse data.
     """
     if normalize == "none":
         return dataset
@@ -47,15 +47,18 @@ def scaled(dataset: Dataset, normalize: Normalize) -> Dataset:
 def fit_standard(dataset: Dataset) -> Standard:
     """The mean and standard deviation of each feature over all documents of a data set.
 
-    One pass in float64: two sweeps over each block, blocks merged pairwise (Chan, Golub and
-    LeVeque 1983), so that a large offset costs no digits.
+    One pass over the data in float64. Means and sums of squared deviations of blocks are merged as
+    Chan, Golub and LeVeque (1983) do, so that a large offset of a feature costs no digits.
     """
     blocks = (feature_moments(dataset.block(index)) for index in range(dataset.n_blocks))
     return standard_of(blocks, sparse=dataset.is_sparse)
 
 
 class FeatureMoments(NamedTuple):
-    """Of n documents, per feature: mean, sum of squared deviations from it, extremes."""
+    """Moments of n documents: mean, squared deviations from it summed, minimum and maximum.
+
+    Arrays are (n_features,) float64.
+    """
 
     n: int
     mean: NDArray[np.float64]
@@ -65,14 +68,14 @@ class FeatureMoments(NamedTuple):
 
 
 def standard_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> Standard:
-    """The scaling that `fit_standard` finds, from the moments of the blocks of a data set.
+    """The standard scaling from the moments of the blocks of a data set.
 
     Parameters
     ----------
     blocks
-        In order; at least one.
+        Moments of every block, in order; at least one.
     sparse
-        Whether the features are: then means stay.
+        Whether the features are sparse; their means are then not subtracted.
     """
     total = reduce(_merge, blocks)
     deviation = np.sqrt(total.squares / total.n)
@@ -82,7 +85,7 @@ def standard_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> Standard:
 
 
 def feature_moments(block: QueryBlock) -> FeatureMoments:
-    """The moments of the documents of one block."""
+    """Moments of the documents of one block."""
     n = block.n_documents
     if not n:
         nothing = np.zeros(block.n_features)

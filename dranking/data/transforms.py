@@ -1,4 +1,4 @@
-"""Feature scaling that is recorded with the data and with the model."""
+"""Scalings of features, which data sets and models record."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dranking.errors import DataError
 
 
 class QueryMinMax(BaseModel):
-    """Scale each feature to [0, 1] within each query; a feature constant there becomes 0.
+    """Scale each feature to [0, 1] within each query; a feature constant in a query becomes 0.
 
-    LETOR's query-level normalisation. It needs every document of a query, and it is refused on
-    sparse data, where subtracting a minimum would fill in the zeros.
+    This is LETOR's query-level normalisation. Sparse data is refused, since subtracting a minimum
+    would fill in the zeros.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["query-minmax"] = "query-minmax"
 
     def restricted(self, columns: NDArray[np.intp]) -> QueryMinMax:
-        """The scaling of some features alone: it is the same."""
+        """The scaling restricted to some features, which is the same scaling."""
         return self
 
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Return the block scaled; arithmetic in float64, result float32 in the same layout."""
+        """The scaled block: computed in float64, stored as float32 in the same memory layout."""
         if block.is_sparse:
             raise DataError(
                 "query-minmax scaling would fill in the zeros of sparse features; "
@@ -44,10 +44,10 @@ class QueryMinMax(BaseModel):
 
 
 class Standard(BaseModel):
-    """Divide each feature by its standard deviation over all documents, after its mean.
+    """Subtract each feature's mean and divide by its standard deviation over all documents.
 
-    On sparse data the mean stays (`mean` is None): ranking within a query does not see it. A
-    constant feature has scale 1.
+    The mean of sparse data is not subtracted (`mean` is None), which rankings within a query do not
+    notice. A constant feature has scale 1.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Standard(BaseModel):
     scale: tuple[float, ...]
 
     def restricted(self, columns: NDArray[np.intp]) -> Standard:
-        """The scaling of the features at `columns` alone, in that order."""
+        """The scaling restricted to the features at `columns`, in that order."""
         return Standard(
             mean=None if self.mean is None else tuple(self.mean[i] for i in columns),
             scale=tuple(self.scale[i] for i in columns),
         )
 
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Return the block scaled; `columns` says which features of the data set it holds."""
+        """The scaled block; `columns` are the data set's features that the block holds."""
         take = slice(None) if columns is None else columns
         scale = np.asarray(self.scale)[take]
         if len(scale) != block.n_features:
@@ -97,18 +97,18 @@ Transform: TypeAlias = Annotated[QueryMinMax | Standard, Field(discriminator="ki
 def missing_transforms(
     needed: Sequence[QueryMinMax | Standard], present: Sequence[QueryMinMax | Standard]
 ) -> tuple[QueryMinMax | Standard, ...]:
-    """The transforms of a model that its data has not had yet.
+    """The scalings of a model that were not yet applied to the data.
 
     Parameters
     ----------
     needed
-        What the model was trained on, in order.
+        Scalings of the data that the model was trained on, in order.
     present
-        What the data set says was applied already, in order.
+        Scalings that were already applied to the data, in order.
 
     Returns
     -------
-    The rest of `needed` behind `present`.
+    The scalings of `needed` that follow those of `present`.
 
     Raises
     ------

@@ -120,8 +120,8 @@ def test_what_is_for_text_is_refused_with_other_data(text, tmp_path, option):
     write_parquet(dr.open_dataset(text), tmp_path / "p.parquet")
     [name] = option
     for source, form in ((tmp_path / "d", "directory"), (tmp_path / "p.parquet", "parquet")):
-        with pytest.raises(UsageError, match=f"{name}: this is for text, but .* is {form}"):
+        with pytest.raises(UsageError, match=f"{name}: only for text, but .* is {form}"):
             dr.open_dataset(source, **option)
-        with pytest.raises(UsageError, match=f"{name}: this is for text"):
+        with pytest.raises(UsageError, match=f"{name}: only for text"):
             dr.ingest(source, tmp_path / "e", **option)
     assert not (tmp_path / "e").exists()

@@ -1,4 +1,4 @@
-"""What stands for the missing values of a feature: the least of those that are there."""
+"""Feature minima, which replace missing values under ``null="minimum"``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dranking.data.blocks import FeatureMatrix
 
 
 class FeatureMinima:
-    """Least value of each feature over all documents, where NaN is a missing value.
+    """Smallest value of each feature over all documents; NaN stands for a missing value.
 
     A feature that a document does not name counts as 0, as it does everywhere else.
     """
 
     def __init__(self) -> None:
-        self._least = np.empty(0, dtype=np.float32)  # NaN: no value so far
+        self._least = np.empty(0, dtype=np.float32)  # NaN for a feature without a value so far
         self._n_rows = 0
 
     def update(self, features: FeatureMatrix) -> None:
-        """Take in (n_documents, n_features) float32, dense or CSR; n_features never shrinks."""
+        """Add (n_documents, n_features) float32, dense or CSR; n_features must not decrease."""
         n_rows, n_features = features.shape
-        # Features met for the first time were absent, hence 0, in all rows before.
+        # Features that are new were absent, hence 0, in all earlier rows.
         unseen = np.full(
             n_features - len(self._least), 0 if self._n_rows else np.nan, dtype=np.float32
         )
@@ -36,25 +36,25 @@ class FeatureMinima:
         self._n_rows += n_rows
 
     def values(self, n_features: int) -> NDArray[np.float32]:
-        """(n_features,) float32; 0 for a feature of which no document has a value."""
+        """(n_features,) float32 minima; 0 for a feature without any value."""
         padded = np.zeros(n_features, dtype=np.float32)
         padded[: len(self._least)] = np.nan_to_num(self._least, nan=0.0)
         return padded
 
 
 def fill_missing(features: FeatureMatrix, minima: NDArray[np.float32]) -> FeatureMatrix:
-    """Put the minima in the place of missing values.
+    """Replace missing values by the minima of their features.
 
     Parameters
     ----------
     features
-        (n_documents, n_features) float32, dense or CSR, NaN where missing; left as it is.
+        (n_documents, n_features) float32, dense or CSR, NaN where missing; not changed.
     minima
         (n_features,) float32.
 
     Returns
     -------
-    The features with the minima instead of NaN; the same object if there is none.
+    A copy with the minima instead of NaN; `features` itself if there is no NaN.
     """
     values = features if isinstance(features, np.ndarray) else features.data
     missing = np.isnan(values)

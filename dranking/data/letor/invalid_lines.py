@@ -1,4 +1,4 @@
-"""What can be wrong with a line of LETOR text, in words."""
+"""Error messages for invalid lines of LETOR text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MESSAGES = {
     ),
     tokenizer.INDEX_ORDER: (
         "the feature index of {word} is not larger than the one before it; "
-        "each feature may stand once in a line, in increasing order."
+        "name each feature once in a line, in increasing order."
     ),
     tokenizer.INDEX_LARGE: f"the feature index of {{word}} exceeds {tokenizer.MAX_INDEX}.",
     tokenizer.BAD_VALUE: (
@@ -45,57 +45,67 @@ _MESSAGES = {
 }
 
 
-class Flaw(NamedTuple):
-    """Something wrong, and the line of the file that it is in."""
+class InvalidLine(NamedTuple):
+    """The number of an invalid line in its file, counted from 1, and what is wrong with it."""
 
     line: int
     message: str
 
 
-def syntax_flaw(code: int, text: NDArray[np.uint8], position: int, line: int) -> Flaw:
-    """What stopped the tokenizer.
+def invalid_syntax(code: int, text: NDArray[np.uint8], position: int, line: int) -> InvalidLine:
+    """The line at which the tokenizer stopped.
 
     Parameters
     ----------
     code
-        What it returned, not `OK`.
+        The tokenizer's return code, other than `OK`.
     text
-        (n_bytes,) uint8 that it read.
+        (n_bytes,) uint8, the text that it read.
     position
-        Where it stopped.
+        Position in `text` at which it stopped.
     line
-        The number of the line it stopped in.
+        Number of that line in the file.
     """
-    return Flaw(line, _MESSAGES[code].format(word=_word(text, position)))
+    return InvalidLine(line, _MESSAGES[code].format(word=_word(text, position)))
 
 
-def width_flaw(widths: NDArray[np.int32], lines: NDArray[np.int64], n_features: int) -> Flaw | None:
-    """The first of some rows with a feature index above `n_features`, if there is one."""
+def invalid_index(
+    widths: NDArray[np.int32], lines: NDArray[np.int64], n_features: int
+) -> InvalidLine | None:
+    """The first row with a feature index above `n_features`, or None.
+
+    Parameters
+    ----------
+    widths, lines
+        (n_rows,) largest feature index and line number of each row.
+    n_features
+        The number of features that the caller announced.
+    """
     wide = np.flatnonzero(widths > n_features)
     if not len(wide):
         return None
-    return Flaw(
+    return InvalidLine(
         int(lines[wide[0]]),
         f"feature index {widths[wide[0]]} exceeds the {n_features} features that were announced; "
         f"pass --n-features {widths[wide[0]]}, or more if later lines need it.",
     )
 
 
-def encoding_flaw(
+def invalid_encoding(
     pointers: NDArray[np.int64], text: NDArray[np.uint8], lines: NDArray[np.int64], what: str
-) -> Flaw | None:
-    """The first of some strings that is not UTF-8, if there is one.
+) -> InvalidLine | None:
+    """The first string that is not UTF-8, or None.
 
     Parameters
     ----------
     pointers
-        (n_strings + 1,) int64 borders in `text`.
+        (n_strings + 1,) int64 borders of the strings in `text`.
     text
         uint8.
     lines
-        (n_strings,) int64 line of each.
+        (n_strings,) int64 line number of each string.
     what
-        What the strings are, for the message.
+        What the strings are, for the error.
     """
     part = text[pointers[0] : pointers[-1]]
     if not len(part) or part.max() < 0x80:
@@ -104,7 +114,7 @@ def encoding_flaw(
         try:
             text[start:stop].tobytes().decode()
         except UnicodeDecodeError as error:
-            return Flaw(
+            return InvalidLine(
                 int(line),
                 f"the {what} is not UTF-8 text ({error.reason}). Convert the file, for example "
                 "with: iconv -f LATIN1 -t UTF-8",
@@ -113,7 +123,7 @@ def encoding_flaw(
 
 
 def _word(text: NDArray[np.uint8], position: int) -> str:
-    """The word at a position, quoted and shortened."""
+    """The word at a position of the text, quoted and shortened."""
     line = text[position : position + 4 * _SHOWN_BYTES].tobytes().split(b"\n")[0]
     words = line.split()
     if not words:

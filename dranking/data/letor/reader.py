@@ -1,11 +1,4 @@
-"""Reader of LETOR / SVMlight ranking text.
-
-A line is ``<relevance> qid:<id> <index>:<value> ... # comment``. Feature indices start at 1 and
-increase; a feature that a line does not name is 0. Relevance is any number from 0 on, or -1 for an
-unlabelled document. Query ids are any word. Words are apart by spaces or tabs; lines end in a
-newline, with or without a carriage return; blank lines and lines that are a comment are skipped.
-Numbers are what `float` accepts, but finite and without underscores.
-"""
+"""Reader of LETOR / SVMlight ranking text; the package's docstring describes the format."""
 
 from __future__ import annotations
 
@@ -35,29 +28,26 @@ from dranking.kernels.text.tokenizer import TokenTable
 
 
 class _WidestRow(NamedTuple):
-    """The largest feature index of the rows of a file so far, and the first line that has it.
-
-    The line is 0 where there are no rows.
-    """
+    """The largest feature index in a file so far, and the first line with it (0: no rows yet)."""
 
     width: int
     line: int
 
 
 class LetorReader:
-    """Query blocks of LETOR text, read anew by each iteration over it; see `read_letor`.
+    """Query blocks of LETOR text; every iteration reads the files again. See `read_letor`.
 
-    Blocks come as the text is read, so they know of the data only what stands before: a block is
-    as wide as the largest feature index up to its end, it has `doc_ids` (or `comments`) if one has
-    been met, and with ``null="minimum"`` its missing values are NaN. `complete` brings a block
-    into the common form once iteration has ended, which is when the attributes are final.
+    Blocks are made while the text is read, so a block's form depends on the text up to its end: it
+    has as many features as the largest index so far, it has `doc_ids` (or `comments`) if any row so
+    far has one, and under ``null="minimum"`` its missing values are NaN. After an iteration has
+    ended, the attributes are final and `complete` brings every block into the same form.
 
     Attributes
     ----------
     n_features
-        The number announced, else the largest feature index so far.
+        The number that the caller announced, otherwise the largest feature index so far.
     has_doc_ids, has_comments
-        Whether a document so far has a document id, or a comment.
+        Whether any document so far has a document id, or a comment.
     """
 
     def __init__(
@@ -88,9 +78,10 @@ class LetorReader:
 
     @property
     def minima(self) -> NDArray[np.float32]:
-        """(n_features,) float32 least known value of each feature so far, for ``null="minimum"``.
+        """(n_features,) float32 minimum of each feature so far, for ``null="minimum"``.
 
-        A feature that a document does not name counts as 0; so does one that is NULL everywhere.
+        A feature that a line does not name counts as 0. The minimum of a feature that is NULL in
+        every row is 0.
         """
         return self._minima.values(self.n_features)
 
@@ -100,18 +91,18 @@ class LetorReader:
         Raises
         ------
         DataError
-            At the first thing that is wrong, with file and line.
+            At the first invalid line; the message names the file and the line.
         UsageError
-            If regrouping finds no room for its temporary files.
+            If the disk is too full for the temporary files of regrouping.
         """
         self._reset()
         return self._read_regrouped() if self._regroup else self._read_in_order()
 
     def complete(self, block: QueryBlock) -> QueryBlock:
-        """A block of a finished iteration in the form that is common to all.
+        """Bring a block into the form that all blocks share, once an iteration has ended.
 
         Features are padded with zeros to `n_features`, missing values become the minima, and
-        documents without id or comment get empty strings if others have one.
+        documents without an id or a comment get empty strings if other documents have one.
         """
         features = _padded(block.features, self.n_features)
         if self._null == "minimum":
@@ -125,7 +116,7 @@ class LetorReader:
         )
 
     def complete_blocks(self) -> list[QueryBlock]:
-        """Read everything into memory; all blocks in the common form."""
+        """Read everything into memory; all blocks have the same form."""
         blocks = list(self)
         return [self.complete(block) for block in blocks]
 
@@ -134,7 +125,7 @@ class LetorReader:
         seen = SeenQueries(self._paths)
         for _ in self._read_chunks(rows, seen):
             if rows.n_rows > self._max_documents:
-                # The last query may go on in the next chunk, and its block with it.
+                # The last query, and so its block, may continue in the next chunk.
                 borders = self._borders(rows)[:-1]
                 yield from self._blocks(rows.table, borders)
                 rows.drop(borders[-1])
@@ -155,45 +146,45 @@ class LetorReader:
         return borders
 
     def _read_chunks(self, rows: RowBuffer, seen: SeenQueries | None) -> Iterator[None]:
-        """Append chunk after chunk of all files to the rows."""
+        """Append the files to the rows, one chunk per step."""
         widest: list[_WidestRow] = []
         for file, path in enumerate(self._paths):
             rows.begin_file()
             widest.append(_WidestRow(0, 0))
             for text in line_chunks(path, self._chunk_bytes):
                 row, query = rows.n_rows, rows.n_queries
-                flaws = rows.append(text, self._announced)
+                invalid = rows.append(text, self._announced)
                 new_rows = range(row, rows.n_rows)
                 if seen is not None:
-                    flaws += seen.add(file, rows.table, new_rows, range(query, rows.n_queries))
-                if flaws:
-                    flaw = min(flaws, key=lambda flaw: flaw.line)
-                    raise DataError(f"{path}:{flaw.line}: {flaw.message}")
+                    invalid += seen.add(file, rows.table, new_rows, range(query, rows.n_queries))
+                if invalid:
+                    first = min(invalid, key=lambda found: found.line)
+                    raise DataError(f"{path}:{first.line}: {first.message}")
                 widest[-1] = _widest_row(rows.table, new_rows, widest[-1])
                 yield
             self._check_file_end(widest)
 
     def _check_file_end(self, widest: list[_WidestRow]) -> None:
-        """Check a file that was read to its end, and compare it with the first."""
+        """Check a file that was read to its end, and compare its width with the first file's."""
         first_path, path = self._paths[0], self._paths[len(widest) - 1]
         first, last = widest[0], widest[-1]
         if last.line == 0:
             raise DataError(f"{path}: holds no documents; leave the file out, or give another.")
         if self._announced is None and last.width == 0:
             raise DataError(
-                f"{path}: holds no features; if all of them are meant as zero, say how many there "
-                "are (--n-features)."
+                f"{path}: holds no features; if all features are meant to be zero, give their "
+                "number (--n-features)."
             )
         if self._announced is None and last.width != first.width:
             raise DataError(
                 f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
                 f"that of {first_path} is {first.width} (line {first.line}). If features that a "
-                f"file does not name are meant as zero, pass --n-features "
+                f"file does not name are meant to be zero, pass --n-features "
                 f"{max(first.width, last.width)}."
             )
 
     def _blocks(self, table: TokenTable, borders: Sequence[int]) -> Iterator[QueryBlock]:
-        """Copy the queries between borders into blocks."""
+        """Copy the queries between consecutive borders into blocks."""
         for first, last in pairwise(borders):
             self._note(table, int(table.query_ptr[last]))
             form = BlockForm(self.n_features, self._sparse, self.has_doc_ids, self.has_comments)
@@ -203,7 +194,7 @@ class LetorReader:
             yield block
 
     def _note(self, table: TokenTable, n_rows: int) -> None:
-        """Take note of what the first rows of a table have."""
+        """Update the attributes from the first rows of a table."""
         if self._announced is None:
             self.n_features = int(table.widths[:n_rows].max(initial=self.n_features))
         self.has_doc_ids = self.has_doc_ids or bool(table.doc_ptr[n_rows])
@@ -225,39 +216,39 @@ def read_letor(
     Parameters
     ----------
     paths
-        One file, or several that are one data set; a query may go on in the next file. Names
-        ending in ``.gz``, ``.xz`` or ``.zst`` are decompressed.
+        One file, or several files that are one data set; a query may continue in the next file.
+        Files named ``*.gz``, ``*.xz`` or ``*.zst`` are decompressed.
     n_features
-        Number of features. If None, the largest index met, which must be the same in all files.
+        Number of features. None stands for the largest index, which must then be the same in all
+        files.
     null
-        What a value ``NULL`` means: an error, 0, or the least value of the feature. The last is
-        known at the end of the data, so blocks have NaN there: see `LetorReader.complete` and
-        `LetorReader.minima`.
+        Meaning of the value ``NULL``: an error, 0, or the minimum of the feature. Minima are known
+        at the end of the data only, so blocks have NaN there until `LetorReader.complete`.
     regroup
-        Sort rows of a query together that are not adjacent: queries in the order in which they
-        first appear, rows of a query in the order of the text. Everything is then read before the
-        first block comes, and kept in temporary files meanwhile.
+        Sort the rows of a query together where they are not adjacent: queries in order of first
+        appearance, rows of a query in the order of the text. All text is then read into temporary
+        files before the first block is made.
     sparse
-        Make `scipy.sparse.csr_array` blocks, in which zeros are not stored, instead of dense
-        C-ordered ones.
+        Make `scipy.sparse.csr_array` blocks, which store no zeros, instead of dense C-ordered
+        blocks.
     max_documents
-        Documents a block holds at most, unless one query alone is larger.
+        Largest number of documents in a block, unless a single query is larger.
     chunk_bytes
-        Bytes of text read at a time. Has no influence on the result.
+        Bytes of text read at a time, without influence on the result.
 
     Returns
     -------
-    An iterable of `QueryBlock`. Every value is ``np.float32(float(token))``; relevance -1 is NaN;
-    ids are strings as they stand; `comments` is what stands behind ``#``, `doc_ids` the word
-    behind ``docid =`` in it (empty for a document without, None if no document so far has one).
-    Memory is that of a block, not of the files, but for some 400 bytes per query.
+    An iterable of `QueryBlock`. Every value is ``np.float32(float(token))``, relevance -1 is NaN,
+    ids are strings. `comments` holds the text behind ``#``, and `doc_ids` the word behind
+    ``docid =`` in a comment (an empty string if the comment has none, None if no document so far
+    has one). Iterating takes the memory of one block and about 400 bytes per query.
 
     Raises
     ------
     DataError
-        If a file is not there. Whatever is wrong inside is raised by the iteration.
+        If a file cannot be opened. Errors in its content are raised by the iteration.
     UsageError
-        If a parameter is out of its range.
+        If a parameter is out of range.
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
@@ -295,7 +286,7 @@ def _widest_row(table: TokenTable, rows: range, so_far: _WidestRow) -> _WidestRo
 
 
 def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:
-    """The features with columns of zeros behind; the same object if there are enough."""
+    """The features with columns of zeros appended; the same object if none are missing."""
     n_documents, width = features.shape
     if width == n_features:
         return features

@@ -1,4 +1,4 @@
-"""Rows of LETOR text brought together by query, outside memory."""
+"""Rows of LETOR text sorted by query, in temporary files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dranking.kernels.text.tokenizer import TokenTable
 
 
 class Regrouper:
-    """Takes rows in any order; gives them back by query, in the order of first appearance.
+    """Takes rows in any order and returns them by query, in order of first appearance.
 
-    Within a query the order stays. Values, comments and document ids wait in unnamed temporary
-    files, which are gone with the process however it ends; some 90 bytes per row and 150 per query
-    are kept in memory.
+    Rows of a query keep their order. Values, comments and document ids are stored in unnamed
+    temporary files, which the operating system removes with the process however it ends. Memory
+    holds about 90 bytes per row and 150 bytes per query.
     """
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Regrouper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Closing writes what is left to write, and fails again where the disk is full.
+        # Closing flushes the files, which fails again if the disk is full.
         with suppress(OSError):
             self._files.close()
 
     def take(self, rows: RowBuffer) -> None:
-        """Take all rows out of a buffer.
+        """Move all rows out of a buffer.
 
         Raises
         ------
@@ -72,10 +72,7 @@ class Regrouper:
         rows.clear()
 
     def tables(self, max_documents: int) -> Iterator[TokenTable]:
-        """Give the rows back, block by block, each block as a table of whole queries.
-
-        The tables have neither `lines` nor `widths`, which are of no use any more.
-        """
+        """Yield the rows as one table of whole queries per block, without `lines` and `widths`."""
         queries, relevance = np.concatenate(self._queries), np.concatenate(self._relevance)
         order = np.argsort(queries, kind="stable")
         ends = np.cumsum(np.bincount(queries))
@@ -102,14 +99,14 @@ class Regrouper:
 
 
 class _Spill:
-    """Runs of items, one run per row, on disk: written in order, read in any.
+    """Items of rows in temporary files: written in order, read in any order.
 
     Parameters
     ----------
     files
-        Closes the temporary files.
+        Exit stack that closes the temporary files.
     dtypes
-        One per array; the runs of all arrays have the same borders.
+        One dtype per array; a row has equally many items in every array.
     """
 
     def __init__(self, files: ExitStack, *dtypes: type[np.generic]) -> None:
@@ -122,7 +119,7 @@ class _Spill:
         self._arrays: list[NDArray[Any]] = []
 
     def write(self, pointers: NDArray[np.int64], *arrays: NDArray[Any]) -> None:
-        """Append rows; `pointers` are their borders, from 0, in the arrays."""
+        """Append rows; `pointers` (n_rows + 1,) are their borders in the arrays, from 0."""
         self._lengths.append(np.diff(pointers))
         try:
             for file, array in zip(self._files, arrays, strict=True):
@@ -132,12 +129,12 @@ class _Spill:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise UsageError(
-                f"{tempfile.gettempdir()} is full; regrouping keeps the data there meanwhile. "
+                f"{tempfile.gettempdir()} is full; regrouping stores the data there for a while. "
                 "Set TMPDIR to a folder with more room."
             ) from error
 
     def read(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
-        """(n_rows + 1,) borders, then each array, of the rows asked for, after the last write."""
+        """(n_rows + 1,) borders and the arrays of some rows; call it after the last `write`."""
         if not self._arrays:
             self._pointers = _borders(np.concatenate(self._lengths))
             self._arrays = [

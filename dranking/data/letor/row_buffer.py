@@ -1,4 +1,4 @@
-"""Rows of LETOR text in memory: tokenized, checked, and made into query blocks."""
+"""Buffer of tokenized rows of LETOR text, and query blocks made from them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
-from dranking.data.letor.invalid_lines import Flaw, encoding_flaw, syntax_flaw, width_flaw
+from dranking.data.letor.invalid_lines import (
+    InvalidLine,
+    invalid_encoding,
+    invalid_index,
+    invalid_syntax,
+)
 from dranking.data.letor.text_source import NullPolicy
 from dranking.errors import DataError
 from dranking.kernels.text import tokenizer
 from dranking.kernels.text.tokenizer import TokenTable, scatter_rows, tokenize
 
 MAX_DENSE_BYTES = 1 << 33
-"""A dense block beyond this is taken for sparse data read without saying so."""
+"""A larger dense block is refused: the data is probably sparse, but `sparse` was not set."""
 
 _NULL_CODES = {
     "error": tokenizer.NULL_IS_ERROR,
@@ -24,8 +29,8 @@ _NULL_CODES = {
     "minimum": tokenizer.NULL_IS_NAN,
 }
 
-# Which count says how much of each array is filled; pointers have one entry more, and strings as
-# many bytes as their last pointer says.
+# Arrays by the count that gives their filled length. Pointers have one entry more; the last pointer
+# of strings is their number of bytes.
 _PER_ROW = ("relevance", "lines", "widths")
 _PER_VALUE = ("values", "columns")
 _STRINGS = (
@@ -36,7 +41,7 @@ _STRINGS = (
 
 
 class BlockForm(NamedTuple):
-    """What a block is to look like.
+    """Form of a block to make.
 
     Attributes
     ----------
@@ -45,7 +50,8 @@ class BlockForm(NamedTuple):
     sparse
         Whether the features are CSR.
     doc_ids, comments
-        Whether it has them; documents without get an empty string.
+        Whether the block has document ids, and comments; a document without one gets an empty
+        string.
     """
 
     n_features: int
@@ -55,17 +61,17 @@ class BlockForm(NamedTuple):
 
 
 class RowBuffer:
-    """Rows read and not yet handed on, in arrays that grow and are used again.
+    """Rows that were read but not yet made into blocks, in arrays that grow and are reused.
 
     Parameters
     ----------
     null
-        What a value ``NULL`` becomes; for "minimum" it becomes NaN.
+        Meaning of the value ``NULL``; under "minimum" it becomes NaN.
 
     Attributes
     ----------
     table
-        The arrays; they may be exchanged for larger ones by `append`.
+        The arrays; `append` may replace them by larger ones.
     """
 
     def __init__(self, null: NullPolicy) -> None:
@@ -80,14 +86,14 @@ class RowBuffer:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries, the last of which may go on in the next chunk."""
+        """Number of queries; the last one may continue in the next chunk."""
         return int(self._counts[tokenizer.QUERIES])
 
     def begin_file(self) -> None:
         """Count lines from 1 again."""
         self._counts[tokenizer.LINE] = 1
 
-    def append(self, text: NDArray[np.uint8], n_features: int | None) -> list[Flaw]:
+    def append(self, text: NDArray[np.uint8], n_features: int | None) -> list[InvalidLine]:
         """Tokenize a chunk.
 
         Parameters
@@ -99,7 +105,7 @@ class RowBuffer:
 
         Returns
         -------
-        What is wrong with it. The rows before the first flaw are in the table.
+        The invalid lines found. Rows before the first of them are in the table.
         """
         counts = self._counts
         row, query = self.n_rows, self.n_queries
@@ -110,25 +116,27 @@ class RowBuffer:
         rows = slice(row, self.n_rows)
         lines = table.lines[rows]
         first_lines = table.lines[table.query_ptr[query : self.n_queries]]
-        flaws = [
+        invalid = [
             _convert_slow(text, table, int(counts[tokenizer.SLOW])),
-            width_flaw(table.widths[rows], lines, n_features) if n_features is not None else None,
-            encoding_flaw(
+            invalid_index(table.widths[rows], lines, n_features)
+            if n_features is not None
+            else None,
+            invalid_encoding(
                 table.qid_ptr[query : self.n_queries + 1], table.qid_bytes, first_lines, "query id"
             ),
-            encoding_flaw(
+            invalid_encoding(
                 table.comment_ptr[row : self.n_rows + 1], table.comment_bytes, lines, "comment"
             ),
         ]
         if code != tokenizer.OK:
             position, line = int(counts[tokenizer.ERROR_AT]), int(counts[tokenizer.LINE])
-            flaws.append(syntax_flaw(code, text, position, line))
-        return [flaw for flaw in flaws if flaw is not None]
+            invalid.append(invalid_syntax(code, text, position, line))
+        return [found for found in invalid if found is not None]
 
     def drop(self, n_queries: int) -> None:
-        """Forget the first queries and their rows; the rest moves to the front."""
+        """Remove the first queries and their rows, and move the others to the front."""
         if n_queries == 0:
-            return  # nothing moves, and a query of many chunks comes here at every one of them
+            return  # a query of many chunks calls this at every chunk
         table, counts = self.table, self._counts
         n_rows = int(table.query_ptr[n_queries])
         n_values = int(table.value_ptr[n_rows])
@@ -149,11 +157,11 @@ class RowBuffer:
         counts[tokenizer.QUERIES] -= n_queries
 
     def clear(self) -> None:
-        """Forget all rows and queries."""
+        """Remove all rows and queries."""
         self.drop(self.n_queries)
 
     def _reserve(self, n_bytes: int) -> None:
-        """Make room for what the tokenizer may append from `n_bytes` of text."""
+        """Grow the arrays to hold whatever `n_bytes` of text may append."""
         # The shortest line is "0 qid:1\n", the shortest value " 1:1".
         rows, values = n_bytes // 8 + 1, n_bytes // 4 + 1
         room = {name: self.n_rows + rows for name in _PER_ROW}
@@ -187,21 +195,21 @@ def empty_table() -> TokenTable:
     )
 
 
-def _convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> Flaw | None:
-    """Convert the numbers that the tokenizer left over; return the first that is out of range."""
+def _convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> InvalidLine | None:
+    """Convert the numbers that the tokenizer skipped; return the first that is out of range."""
     for slot, start, stop, line in table.slow[:n_slow].tolist():
         number = float(text[start:stop].tobytes())
         if slot < 0:
             table.relevance[-1 - slot] = number
             if np.isinf(number):
-                return syntax_flaw(tokenizer.BAD_RELEVANCE, text, start, line)
+                return invalid_syntax(tokenizer.BAD_RELEVANCE, text, start, line)
             if number < 0 and number != -1:
-                return syntax_flaw(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
+                return invalid_syntax(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
         else:
             with np.errstate(over="ignore"):
                 table.values[slot] = np.float32(number)
             if np.isinf(table.values[slot]):
-                return syntax_flaw(tokenizer.VALUE_RANGE, text, start, line)
+                return invalid_syntax(tokenizer.VALUE_RANGE, text, start, line)
     return None
 
 
@@ -211,7 +219,7 @@ def make_block(table: TokenTable, first: int, last: int, form: BlockForm) -> Que
     Raises
     ------
     DataError
-        If a dense matrix of that many features would be unreasonably large.
+        If a dense matrix would exceed `MAX_DENSE_BYTES`.
     """
     start, stop = int(table.query_ptr[first]), int(table.query_ptr[last])
     relevance = table.relevance[start:stop]
@@ -232,8 +240,8 @@ def string_array(pointers: NDArray[np.int64], text: NDArray[np.uint8]) -> pa.Arr
     start, stop = int(pointers[0]), int(pointers[-1])
     if stop - start > np.iinfo(np.int32).max:
         raise DataError(
-            f"the comments of one block of queries take {stop - start} bytes; Arrow strings end "
-            "at 2147483647. Shorten the comments of the file."
+            f"the comments of one block of queries take {stop - start} bytes, and Arrow strings "
+            "hold at most 2147483647. Shorten the comments of the file."
         )
     offsets = (pointers - start).astype(np.int32)
     return pa.StringArray.from_buffers(
@@ -258,7 +266,7 @@ def _features(table: TokenTable, start: int, stop: int, form: BlockForm) -> Feat
     features = canonical_csr(
         table.values[stored].copy(), table.columns[stored].copy(), pointers - pointers[0], shape
     )
-    features.eliminate_zeros()  # -0, which only dense blocks keep
+    features.eliminate_zeros()  # also removes -0, which dense blocks keep
     return features
 
 

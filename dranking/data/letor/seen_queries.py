@@ -1,4 +1,4 @@
-"""Queries of LETOR text, remembered while it is read, to find rows that are apart."""
+"""Queries that LETOR text has held so far, to find one whose rows are not adjacent."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dranking.data.letor.invalid_lines import Flaw
+from dranking.data.letor.invalid_lines import InvalidLine
 from dranking.kernels.text.tokenizer import TokenTable
 
 
 class SeenQueries:
-    """Every query read so far and where its rows stood, to find one that appears again.
+    """Every query read so far with the place of its rows, to find a query that appears again.
 
     Parameters
     ----------
     paths
-        The files; `add` takes positions in it.
+        The files; `add` takes positions in this list.
 
     Notes
     -----
-    Some 200 bytes per query, and as many again when the table of them has just grown: the one
-    thing that grows with the data while it is streamed.
+    Takes about 200 bytes per query, twice as much just after the dictionary has grown. Nothing
+    else grows with the data while it is streamed.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -30,21 +30,21 @@ class SeenQueries:
         self._first_files, self._last_files = array("i"), array("i")
         self._first_lines, self._last_lines = array("q"), array("q")
 
-    def add(self, file: int, table: TokenTable, rows: range, queries: range) -> list[Flaw]:
-        """Note what a chunk appended to a table.
+    def add(self, file: int, table: TokenTable, rows: range, queries: range) -> list[InvalidLine]:
+        """Add the rows and queries that a chunk appended to a table.
 
         Parameters
         ----------
         file
-            Which file the chunk is from.
+            Position of the chunk's file.
         table
-            The rows so far; the rows that come before belong to the query before, if any.
+            The table so far; rows before the first new query belong to the query before the chunk.
         rows, queries
             The rows and the queries that the chunk appended.
 
         Returns
         -------
-        The first query that was there before, if there is one; else nothing.
+        The first row of a query that appeared before, or an empty list.
         """
         pointers = table.query_ptr[queries.start : queries.stop + 1]
         if len(rows) and pointers[0] > rows.start:
@@ -57,7 +57,7 @@ class SeenQueries:
         ):
             ordinal = self._ordinals.setdefault(key, len(self._first_lines))
             if ordinal < len(self._first_lines):
-                return [Flaw(first, self._message(key, ordinal, file))]
+                return [InvalidLine(first, self._message(key, ordinal, file))]
             self._first_files.append(file)
             self._last_files.append(file)
             self._first_lines.append(first)
@@ -77,7 +77,7 @@ class SeenQueries:
 
 
 def query_keys(table: TokenTable, queries: range) -> list[bytes]:
-    """The ids of some queries of a table, as bytes."""
+    """Ids of some queries of a table, as bytes."""
     pointers = table.qid_ptr[queries.start : queries.stop + 1]
     text = table.qid_bytes[pointers[0] : pointers[-1]].tobytes()
     borders = (pointers - pointers[0]).tolist()

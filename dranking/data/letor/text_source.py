@@ -16,33 +16,33 @@ from numpy.typing import NDArray
 from dranking.errors import DataError
 
 NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
-"""What the value NULL means: an error, zero, or the feature's minimum."""
+"""Meaning of the value NULL: an error, zero, or the minimum of the feature."""
 
 CHUNK_BYTES = 1 << 20
-"""Bytes read at a time: the chunk and what is made of it stay in the processor's cache."""
+"""Bytes read at a time: a chunk and its tokens stay in the processor's cache."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def line_chunks(path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[NDArray[np.uint8]]:
-    """Read a text file in pieces of whole lines.
+    """Read a text file in chunks of whole lines.
 
     Parameters
     ----------
     path
-        Decompressed while it is read if its name ends in ``.gz``, ``.xz`` or ``.zst``.
+        File to read; decompressed if its name ends in ``.gz``, ``.xz`` or ``.zst``.
     chunk_bytes
         Bytes read at a time; a longer line makes its chunk longer.
 
     Yields
     ------
-    (n_bytes,) uint8 that ends in a newline, also where the file's last line does not. A view of
-    one buffer: valid until the next chunk is asked for. A byte order mark is left out.
+    (n_bytes,) uint8 that ends in a newline, even if the file's last line does not; without a byte
+    order mark. The chunk is a view of a buffer and becomes invalid with the next chunk.
 
     Raises
     ------
     DataError
-        If the file is not there, cannot be read, or its compressed data is damaged.
+        If the file does not exist or cannot be read, or if its compressed data is damaged.
     """
     damage = _damage(path)
     # One byte more, for the newline that the last line may lack.
@@ -81,13 +81,13 @@ def check_readable(path: str) -> None:
     Raises
     ------
     DataError
-        If it is not there, is a folder, or cannot be read.
+        If the file does not exist, is a folder, or cannot be read.
     """
     _open(path).close()
 
 
 def _open(path: str) -> Any:
-    """Open for `readinto`; decompression by the end of the name."""
+    """Open a file for `readinto`; the end of its name chooses the decompression."""
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder; name the files in it.")
     try:
@@ -105,7 +105,7 @@ def _open(path: str) -> Any:
 
 
 def _damage(path: str) -> tuple[type[Exception], ...]:
-    """What reading raises where the compressed data of a file is wrong."""
+    """Exceptions of reading a file whose compressed data is damaged."""
     if path.endswith(".gz"):
         return (EOFError, gzip.BadGzipFile, zlib.error)
     if path.endswith(".xz"):
@@ -116,7 +116,7 @@ def _damage(path: str) -> tuple[type[Exception], ...]:
 
 
 def _zstd() -> Any:
-    """The module that the standard library has from Python 3.14 on."""
+    """The module `compression.zstd` of Python 3.14, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -1,4 +1,4 @@
-"""Flat parquet files as a data set, read where they lie, and data sets written as parquet."""
+"""Flat parquet files as a data set, and data sets written as parquet."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from dranking.data.parquet.schema import (
     recorded_transforms,
     transforms_metadata,
 )
-from dranking.data.tables.columns import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, rows_to_block
+from dranking.data.tables.columns import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
 from dranking.data.tables.query_rows import QueryScan, check_adjacent
+from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, atomic_path
 
@@ -31,31 +32,32 @@ from dranking.files.commit import AnyPath, atomic_path
 class ParquetDataset(Dataset):
     """Flat parquet files, one row per document, read in place.
 
-    Columns ``qid`` and ``relevance``, optional ``docid`` and ``weight`` (the query's, so the same
-    for its documents), and the features: one column of fixed-size lists named ``features``, else
-    every other column of numbers, save what pandas stored as an index. A null or NaN relevance
-    means unlabelled; a missing feature value is an error.
+    The columns are ``qid`` and ``relevance``, optionally ``docid`` and ``weight`` (the query's
+    weight, repeated for its documents), and the features: one column of fixed-size lists named
+    ``features``, or else every other column of numbers, except an index that pandas stored. A null
+    or NaN relevance means unlabelled; a missing feature value is an error.
 
-    The rows of a query are adjacent, but may go on in the next row group or file. Opening reads
-    the columns ``qid`` and ``relevance``; a block reads only the row groups and columns it needs.
+    The rows of a query are adjacent, but may continue in the next row group or file. Opening reads
+    the columns ``qid`` and ``relevance``; reading a block reads just its row groups and columns.
 
     Parameters
     ----------
     source
-        A file; a directory, of which the files ``*.parquet`` count, numbers in their names in
-        numerical order; or several of these, in order.
+        A file, a directory, or several of these in order. Of a directory, the files
+        ``*.parquet`` are read, sorted by name with numbers in numerical order.
     feature_columns
-        Names of the feature columns in the order wanted, or of the one column of lists.
+        Names of the feature columns in order, or the name of the single column of lists.
     max_documents
-        Documents a block holds at most, unless one query alone is larger.
+        Largest number of documents in a block, unless a single query is larger.
 
     Raises
     ------
     DataError
-        If a file is not there, is damaged, or differs from the first in its columns; if a column
-        is missing or of a wrong type; if the rows of a query are not adjacent; if there are none.
+        If a file does not exist, is damaged, or has other columns than the first file; if a
+        column is missing or of a wrong type; if the rows of a query are not adjacent; if there
+        are no rows.
     UsageError
-        If `feature_columns` names a column twice or one that has another role.
+        If `feature_columns` names a column twice, or a column that has another role.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class ParquetDataset(Dataset):
         Raises
         ------
         DataError
-            If the file is damaged or was replaced, or a value is not allowed; with file and row.
+            If the file is damaged or was replaced, or if a value is not allowed; the message names
+            the file and the row.
         """
         start, stop = self._row_ptr[index], self._row_ptr[index + 1]
         features = np.arange(self.n_features) if columns is None else columns
@@ -102,7 +105,7 @@ class ParquetDataset(Dataset):
         return self._files.place(start + row)
 
     def query_ids(self) -> pa.Array:
-        """(n_queries,) ids of all queries, in order; reads the id column only."""
+        """(n_queries,) ids of all queries, in order; reads only the id column."""
         return self._find_queries(with_relevance=False).query_ids
 
     def block_digests(self) -> Iterator[str]:
@@ -110,7 +113,7 @@ class ParquetDataset(Dataset):
         return self._files.digests()
 
     def _scan(self, schemas: Schemas) -> QueryScan:
-        """Find the queries and check that their rows are adjacent; settles the type of ids."""
+        """Find the queries, check that their rows are adjacent, and fix the type of the ids."""
         queries = self._find_queries(with_relevance=True)
         query_ids = queries.query_ids
         if not len(query_ids):
@@ -151,14 +154,14 @@ class ParquetDataset(Dataset):
 def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -> None:
     """Write a data set as one flat parquet file, block by block, whole or not at all.
 
-    Columns ``qid``, ``docid`` where the data has ids, ``relevance`` (null is unlabelled),
-    ``weight`` where it has query weights, then the features by name as float32; a row group per
-    block. Scalings are recorded in the metadata, comments are left out.
+    The columns are ``qid``, ``docid`` if the data has document ids, ``relevance`` (null if
+    unlabelled), ``weight`` if the data has query weights, and one float32 column per feature. Every
+    block is a row group. Scalings are recorded in the metadata; comments are not written.
 
     Parameters
     ----------
     dataset
-        Dense.
+        A dense data set.
     path
         File to write; missing parent directories are made.
     overwrite
@@ -167,7 +170,7 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
     Raises
     ------
     UsageError
-        If the file exists and `overwrite` is false; if the data is sparse, or a feature has the
+        If the file exists and `overwrite` is false; if the data is sparse; if a feature has the
         name of another column.
     DataError
         If there are no documents or no features.
@@ -202,7 +205,7 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
 
 
 def _schema_to_write(dataset: Dataset) -> pa.Schema:
-    """Columns and their types, from a pass over the blocks without features."""
+    """Schema of the file, from a pass over the blocks without features."""
     no_columns = np.empty(0, dtype=np.intp)
     query_types, doc_types, has_weights = set(), set(), False
     for index in range(dataset.n_blocks):
@@ -219,7 +222,7 @@ def _schema_to_write(dataset: Dataset) -> pa.Schema:
     fields.append(pa.field(RELEVANCE, pa.float64()))
     if has_weights:
         fields.append(pa.field(WEIGHT, pa.float64(), nullable=False))
-    # Not nullable: spares the definition levels, a third of the time that reading takes.
+    # Columns that are not nullable have no definition levels, which saves a third of reading time.
     fields += [pa.field(name, pa.float32(), nullable=False) for name in dataset.feature_names]
     return pa.schema(fields, transforms_metadata(dataset.transforms, dataset.feature_names))
 

@@ -1,4 +1,4 @@
-"""Rows of parquet files that are one table, read where they lie."""
+"""Ranges of rows of parquet files that together are one table."""
 
 from __future__ import annotations
 
@@ -12,35 +12,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.errors import DataError
-
-AnyPath: TypeAlias = str | os.PathLike[str]
+from dranking.files.commit import AnyPath
 
 BATCH_ROWS = 8_192
-"""Rows decoded at a time where part of a row group is wanted."""
+"""Rows decoded at a time if only a part of a row group is read."""
 
 BUFFER_BYTES = 65_536
-"""Bytes read ahead per column; without it a row group's columns are read whole."""
+"""Bytes read ahead per column; without this limit, a row group's columns are read whole."""
 
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """One file.
+    """One parquet file.
 
     Attributes
     ----------
     path
-        Where it is.
+        Path of the file.
     digest
-        Of its footer, to notice that it was replaced.
+        Digest of the file's footer and size, to notice that the file was replaced.
     group_ptr
-        (n_row_groups + 1,) first row of each row group in the file, then the number of rows.
+        (n_row_groups + 1,) first row of each row group, then the number of rows.
     """
 
     path: str
@@ -54,18 +52,20 @@ class ParquetPart:
 
 
 class ParquetFiles:
-    """Several files with the rows of one table; small, and opened anew wherever it is pickled to.
+    """Several files with the rows of one table.
+
+    The object is small; a pickled copy opens the files again.
 
     Parameters
     ----------
     source
-        A file; a directory, of which the files ``*.parquet`` count, numbers in their names in
-        numerical order; or a list of files in order.
+        A file, a directory, or several of these in order. Of a directory, the files
+        ``*.parquet`` are read, sorted by name with numbers in numerical order.
 
     Raises
     ------
     DataError
-        If a file is not there or is not parquet.
+        If a file does not exist or is not parquet.
     """
 
     def __init__(self, source: AnyPath | Sequence[AnyPath]) -> None:
@@ -79,7 +79,7 @@ class ParquetFiles:
         return int(self._starts[-1])
 
     def place(self, row: int) -> str:
-        """File and row in it, both for a message."""
+        """A row's file and position in that file, for an error."""
         index = self._index(row)
         return f"{self.parts[index].path}: row {row - self._starts[index]}"
 
@@ -88,27 +88,27 @@ class ParquetFiles:
         return [(part.path, _schema(part.path)) for part in self.parts]
 
     def digests(self) -> Iterator[str]:
-        """Hex digest of the bytes of each file; reads them.
+        """Hex digest of the content of each file, which is read whole.
 
-        Footers do not tell two files apart that differ in a value between the extremes, and what
-        a writer notes in the metadata, other tools copy into the files they derive.
+        Footers would not do: two files that differ in a value within the column's range can have
+        the same footer, and tools copy a writer's metadata into the files that they derive.
         """
         for part in self.parts:
-            _open(part).close()  # is it still the one that was opened?
+            _open(part).close()  # raises if the file was replaced
             with _explained(part.path), open(part.path, "rb") as file:
                 yield hashlib.file_digest(file, "blake2b").hexdigest()
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> list[pa.Table]:
-        """Read rows start to stop, which lie in any number of row groups and files, in pieces.
+        """Read the rows from start to stop in pieces, across row groups and files.
 
-        Of a row group that is wanted in part, rows before the part are decoded and dropped; but
-        the next call of the same thread, if it wants the rows that follow, goes on from there. So
-        reading blocks in order costs one pass, however large the row groups.
+        Reading a part of a row group decodes and drops the rows before the part. The next call of
+        the same thread continues there if it reads the rows that follow, so that reading blocks in
+        order costs one pass, however large the row groups are.
 
         Raises
         ------
         DataError
-            If a file is damaged, or is not the one that was opened.
+            If a file is damaged or was replaced.
         """
         pieces = []
         while start < stop:
@@ -127,7 +127,7 @@ class ParquetFiles:
         return pieces
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
-        """All rows of a few columns, in order, with the number of the first row of each piece."""
+        """All rows of some columns, in pieces, each with the number of its first row."""
         for part, offset in zip(self.parts, self._starts, strict=False):
             row = offset
             with _explained(part.path):
@@ -139,12 +139,12 @@ class ParquetFiles:
                     row += batch.num_rows
 
     def _index(self, row: int) -> int:
-        """Which file holds a row."""
+        """Index of the file that holds a row."""
         return bisect_right(self._starts, row, hi=len(self.parts)) - 1
 
 
 class _Cursor:
-    """Decodes the rows of a row group in order, keeping those not asked for yet."""
+    """Decodes the rows of a row group in order and keeps rows that were not read yet."""
 
     def __init__(self, part: ParquetPart, group: int, columns: tuple[str, ...]) -> None:
         self.key = (part, group, columns)
@@ -156,12 +156,12 @@ class _Cursor:
         self._rest: pa.Table | None = None
 
     def read(self, start: int, stop: int) -> pa.Table:
-        """Rows start to stop of the file; start is at least `row`."""
+        """Rows of the file from start, which is at least `row`, to stop."""
         self._take(start - self.row)
         return pa.concat_tables(self._take(stop - self.row))
 
     def _take(self, n_rows: int) -> list[pa.Table]:
-        """The next rows, in pieces."""
+        """The next `n_rows` rows, in pieces."""
         taken = []
         while n_rows:
             if self._rest is None or not self._rest.num_rows:
@@ -176,16 +176,17 @@ class _Cursor:
         return taken
 
 
-# One per thread, because a pyarrow reader serves one at a time. It holds a batch and an open file.
+# Every thread has its own cursor, which is an open file and a batch: pyarrow readers are not
+# thread-safe.
 _local = threading.local()
 
 
 def _read_rows(
     part: ParquetPart, group: int, columns: tuple[str, ...], start: int, stop: int
 ) -> pa.Table:
-    """Rows of a row group, by the thread's cursor if it has not passed them yet."""
+    """Rows of a row group, from the thread's cursor if it has not passed them yet."""
     cursor: _Cursor | None = getattr(_local, "cursor", None)
-    _local.cursor = None  # also what an error leaves
+    _local.cursor = None  # an error below must not leave a cursor behind
     if cursor is None or cursor.key != (part, group, columns) or cursor.row > start:
         cursor = _Cursor(part, group, columns)
     table = cursor.read(start, stop)
@@ -198,7 +199,7 @@ def _paths(source: AnyPath | Sequence[AnyPath]) -> list[Path]:
     given = [source] if isinstance(source, str | os.PathLike) else source
     paths = [file for path in given for file in _files_at(Path(path).absolute())]
     if not paths:
-        raise DataError("no parquet file is named.")
+        raise DataError("no parquet file is named; give a file or a directory.")
     return paths
 
 
@@ -207,12 +208,12 @@ def _files_at(path: Path) -> list[Path]:
         return [path]
     files = [p for p in path.glob("*.parquet") if p.is_file() and p.name[0] not in "._"]
     if not files:
-        raise DataError(f"{path}: the directory has no files *.parquet.")
+        raise DataError(f"{path}: the directory has no files *.parquet; give a directory that has.")
     return sorted(files, key=lambda p: _natural_key(p.name))
 
 
 def _natural_key(name: str) -> list[tuple[int, str]]:
-    """Sorts part.2 before part.10, as the writers that number so mean it."""
+    """Sort key with numbers in numerical order: part.2 comes before part.10."""
     return [(int(t), "") if t.isdecimal() else (-1, t) for t in re.split(r"(\d+)", name)]
 
 
@@ -250,7 +251,7 @@ def _footer_of(path: str) -> tuple[pq.FileMetaData, str]:
 
 @lru_cache(maxsize=64)
 def _read_footer(path: str, size: int, modified: int) -> tuple[pq.FileMetaData, str]:
-    """Metadata and digest of a file in the state that size and time of change name."""
+    """Metadata and digest of a file's footer; size and modification time are the cache's key."""
     with open(path, "rb") as file:
         file.seek(max(size - 8, 0))
         length = int.from_bytes(file.read(4), "little")
@@ -262,7 +263,7 @@ def _read_footer(path: str, size: int, modified: int) -> tuple[pq.FileMetaData, 
 
 @contextmanager
 def _explained(path: str, group: int | None = None) -> Iterator[None]:
-    """Name the file in what reading it raises."""
+    """Convert errors of reading a file to a DataError that names the file."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What the schemas and the metadata of parquet files say of a data set, and back."""
+"""Column layout and recorded scalings in the schemas and metadata of parquet files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dranking.data.transforms import QueryMinMax, Standard, Transform
 from dranking.errors import DataError
 
 TRANSFORMS_KEY = b"dranking.transforms"
-"""Key of the file's metadata with the scalings already in the values, as JSON."""
+"""Metadata key of the scalings already applied to the values, as JSON."""
 
 SCALED_KEY = b"dranking.scaled-features"
-"""Key with the names of the features those scalings were made for, in order, as JSON."""
+"""Metadata key of the names of the features that the scalings were made for, as JSON."""
 
 Schemas: TypeAlias = Sequence[tuple[str, pa.Schema]]
-"""Where each table of a data set is, and its schema with metadata."""
+"""Place (a path) and schema with metadata of every table of a data set."""
 
 Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
 
@@ -32,14 +32,14 @@ _NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 
 
 def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> Layout:
-    """Which column is what, the same in all files; the order of features is the first file's.
+    """Roles of the columns, equal in all files, with the features in the order of the first file.
 
     Raises
     ------
     DataError
         If columns are missing, of a wrong type, or not the same in all files.
     UsageError
-        If `feature_columns` names a column twice or one that has another role.
+        If `feature_columns` names a column twice, or a column that has another role.
     """
     layouts = [
         (where, find_layout(schema, Roles(), feature_columns, where)) for where, schema in schemas
@@ -60,20 +60,20 @@ def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> La
 
 
 def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Transforms:
-    """The scalings that the tables say are in the values, for these features.
+    """Scalings that the tables' metadata records, restricted to some features.
 
     Raises
     ------
     DataError
-        If the record is unreadable, not the same in all files, or leaves out a feature.
+        If the record cannot be read, is not the same in all files, or lacks a feature.
     """
     first_place, first = schemas[0][0], schemas[0][1].metadata or {}
     for where, schema in schemas[1:]:
         other = schema.metadata or {}
         if any(first.get(key) != other.get(key) for key in (TRANSFORMS_KEY, SCALED_KEY)):
             raise DataError(
-                f"{where}: its values are scaled otherwise than those of {first_place}; scale all "
-                "files of a data set in the same way."
+                f"{where}: its values are scaled otherwise than the values of {first_place}; scale "
+                "all files of a data set in the same way."
             )
     if TRANSFORMS_KEY not in first:
         return ()
@@ -100,7 +100,7 @@ def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Trans
 
 
 def transforms_metadata(transforms: Transforms, feature_names: Sequence[str]) -> dict[bytes, bytes]:
-    """The record that `recorded_transforms` reads."""
+    """Metadata that `recorded_transforms` reads."""
     if not transforms:
         return {}
     return {
@@ -110,7 +110,7 @@ def transforms_metadata(transforms: Transforms, feature_names: Sequence[str]) ->
 
 
 def _difference(first: Layout, other: Layout) -> str:
-    """How the columns of a file differ from those of the first; empty if they do not."""
+    """How the columns of a file differ from the first file's columns; empty if they do not."""
     if first.width != other.width:
         return f"its features are {_form(other)}, not {_form(first)}"
     ours = {*first.roles.names, *first.columns}
@@ -128,7 +128,7 @@ def _form(layout: Layout) -> str:
 
 
 def _is_text(schemas: Schemas, name: str) -> bool:
-    """Whether a column of ids is strings; it has to be the same in every file that has values."""
+    """Whether a column of ids holds strings, which must be so in all files or in none."""
     found: dict[bool, str] = {}
     for where, schema in schemas:
         kind = value_type(schema, name)
@@ -137,6 +137,6 @@ def _is_text(schemas: Schemas, name: str) -> bool:
     if len(found) > 1:
         raise DataError(
             f"column {name!r} holds strings in {found[True]} but integers in {found[False]}; "
-            "store it in one type."
+            "store the column with one type in all files."
         )
     return True in found

@@ -1,4 +1,4 @@
-"""Names of features."""
+"""Default names of features, and the check that names are unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dranking.errors import DataError
 
 
 def default_feature_names(n_features: int) -> tuple[str, ...]:
-    """Names for features that came without: ``f1``, ``f2``, ..., LETOR's indices from 1."""
+    """Names of features that have none: ``f1``, ``f2``, ..., as LETOR counts from 1."""
     return tuple(f"f{i}" for i in range(1, n_features + 1))
 
 
@@ -19,7 +19,7 @@ def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:
     Raises
     ------
     DataError
-        If a name is empty, or two features have the same.
+        If a name is empty, or two features have the same name.
     """
     checked = tuple(map(str, names))
     if "" in checked:

@@ -1,4 +1,4 @@
-"""Ids of queries and documents: integers of any width or strings, as users have them."""
+"""Ids of queries and documents, from integers of any width or strings."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import pyarrow.compute as pc
 from dranking.errors import DataError
 
 Place = Callable[[int], str]
-"""Says where a row (counted from 0) is, for a message."""
+"""Describes the place of a row, counted from 0, for an error."""
 
 
 def row_place(row: int) -> str:
-    """Where a row of data in memory is."""
+    """Place of a row of data in memory."""
     return f"row {row}"
 
 
 def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
-    """Ids in the one of two types that the package works with.
+    """Ids as int64 or string, the two types that the package works with.
 
     Parameters
     ----------
     values
-        (n,) integers of any width, strings, categories of them, or whole numbers stored as
-        floats; NumPy, pandas, pyarrow or a sequence.
+        (n,) NumPy, pandas or pyarrow array, or a sequence: integers of any width, strings,
+        categoricals of either, or whole numbers stored as floats.
     name
-        What they are, for messages.
+        Name of the ids in errors.
     as_string
-        Make strings of integers too.
+        Convert integers to strings too.
 
     Returns
     -------
-    (n,) pyarrow int64, or string where the ids are strings or an integer is beyond int64. Missing
-    ids are null.
+    (n,) pyarrow array: string if the ids are strings or some integer is beyond int64, otherwise
+    int64. Missing ids are null.
 
     Raises
     ------
     DataError
-        If the values are not one-dimensional, of another type, or integers mixed with strings.
+        If the values are not one-dimensional, are of another type, or mix integers and strings.
     """
     ids = _arrow_array(values, name)
     if pa.types.is_dictionary(ids.type):
@@ -59,7 +59,7 @@ def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a pyarrow type is some form of string, or bytes that may hold one."""
+    """Whether a pyarrow type holds strings, or bytes that may be strings."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -74,7 +74,7 @@ def check_no_null(ids: pa.Array, name: str, place: Place = row_place) -> None:
     """Raise DataError, naming the first row, if an id is missing."""
     if ids.null_count:
         row = pc.index(ids.is_null(), True).as_py()
-        raise DataError(f"{place(row)}: {name} is missing; every row needs one.")
+        raise DataError(f"{place(row)}: {name} is missing; give every row a {name}.")
 
 
 def _arrow_array(values: Any, name: str) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Ranking data in memory: arrays and tables as users have them, as query blocks."""
+"""Data sets in memory, from arrays and from flat tables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ from scipy import sparse
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.schema import recorded_transforms
-from dranking.data.tables.columns import (
-    QID,
-    RELEVANCE,
-    Roles,
-    concat_ids,
-    fill_from_columns,
-    find_layout,
-    rows_to_block,
-)
+from dranking.data.tables.columns import QID, RELEVANCE, Roles, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
-    Flaw,
+    InvalidValue,
     as_float32,
     as_numbers,
     check_query_weights,
@@ -35,17 +27,18 @@ from dranking.data.tables.numeric_values import (
     is_number,
 )
 from dranking.data.tables.query_rows import check_adjacent, run_starts
+from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 
 
 class MemoryDataset(Dataset):
-    """Blocks held in this process.
+    """Blocks held in the memory of this process.
 
     Parameters
     ----------
     blocks
-        With equal numbers of features, all dense or all CSR.
+        Blocks with equal numbers of features, all dense or all CSR.
     feature_names
         One unique name per column.
     transforms
@@ -95,32 +88,35 @@ def from_arrays(
     feature_names: Sequence[str] | None = None,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
-    """A data set of features, relevance and query ids in memory.
+    """Make a data set from features, relevance and query ids in memory.
 
     Parameters
     ----------
     X
-        (n_documents, n_features) finite numbers: NumPy (C-ordered float32 is used in place, and
-        must not change while the data set lives; all else is converted block by block),
-        scipy.sparse matrix or array (kept sparse), pandas, pyarrow table, or nested sequences.
+        (n_documents, n_features) finite numbers: NumPy array, scipy.sparse matrix or array (kept
+        sparse), pandas DataFrame, pyarrow table, or nested sequences. C-ordered float32 is used
+        in place and must not change while the data set is in use; every other form is converted
+        to float32 block by block.
     y
-        (n_documents,) relevance; NaN or null where unlabelled. None means all unlabelled.
+        (n_documents,) relevance; NaN or null for an unlabelled document. None stands for no
+        labels at all.
     qid
-        (n_documents,) ids of queries, integers or strings; rows of a query are adjacent.
+        (n_documents,) ids of the queries, integers or strings; the rows of a query are adjacent.
     query_weights
-        (n_queries,) numbers, finite and at least 0, in the order of the queries. None means ones.
+        (n_queries,) finite numbers, at least 0, in the order of the queries. None stands for ones.
     doc_ids
-        (n_documents,) ids of documents, integers or strings.
+        (n_documents,) ids of the documents, integers or strings.
     feature_names
-        (n_features,) unique names. None means those of a table, else f1, f2, ...
+        (n_features,) unique names. None stands for the column names of a table, otherwise for
+        f1, f2, ...
     max_documents
-        Documents a block holds at most, unless one query alone is larger.
+        Largest number of documents in a block, unless a single query is larger.
 
     Raises
     ------
     DataError
-        If lengths differ, a value is missing or beyond float32 (with row, column and query), or
-        the rows of a query are not adjacent.
+        If lengths differ, a value is missing or beyond float32 (the message names row, column and
+        query), or the rows of a query are not adjacent.
     UsageError
         If `qid` is None, or a table has a column ``qid`` or ``relevance`` of its own.
     """
@@ -167,28 +163,28 @@ def from_table(
     feature_columns: Sequence[str] | None = None,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
-    """A data set of a flat table in memory, one row per document.
+    """Make a data set from a flat table in memory, one row per document.
 
     Parameters
     ----------
     table
-        pandas DataFrame or pyarrow Table or RecordBatch with columns ``qid`` and ``relevance``,
-        optional ``docid`` and ``weight`` (the query's, so the same for its documents), and
-        features: one column of fixed-size lists named ``features``, else every other column of
-        numbers. Scalings that its metadata records, as in parquet files of `write_parquet`, count
-        as applied.
+        pandas DataFrame, pyarrow Table or RecordBatch with columns ``qid`` and ``relevance``,
+        optionally ``docid`` and ``weight`` (the query's weight, repeated for its documents), and
+        the features: one column of fixed-size lists named ``features``, or else every other
+        column of numbers. Scalings recorded in the table's metadata, as `write_parquet` does,
+        count as applied.
     feature_columns
-        Names of the feature columns in the order wanted, or of the one column of lists.
+        Names of the feature columns in order, or the name of the single column of lists.
     max_documents
-        Documents a block holds at most, unless one query alone is larger.
+        Largest number of documents in a block, unless a single query is larger.
 
     Raises
     ------
     DataError
-        If a column is missing or of a wrong type, a value is not allowed (with row, column and
-        query), or the rows of a query are not adjacent.
+        If a column is missing or of a wrong type, a value is not allowed (the message names row,
+        column and query), or the rows of a query are not adjacent.
     UsageError
-        If `feature_columns` names a column twice or one that has another role.
+        If `feature_columns` names a column twice, or a column that has another role.
     """
     table = _as_table(table)
     layout = find_layout(table.schema, Roles(), feature_columns, "the table")
@@ -216,7 +212,7 @@ def _blocks(
 
 
 def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Features as an array, a canonical `csr_array` or a pyarrow Table, and a table's names."""
+    """Features as an array, canonical `csr_array` or pyarrow Table; and the names of a table."""
     if sparse.issparse(X):
         return _canonical(X), None
     if _is_table(X):
@@ -233,7 +229,7 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def _as_matrix(X: Any) -> NDArray[Any]:
-    """A two-dimensional array of numbers; what is masked becomes NaN."""
+    """A two-dimensional array of numbers; masked entries become NaN."""
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
@@ -247,7 +243,7 @@ def _as_matrix(X: Any) -> NDArray[Any]:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"X holds what is no number ({error}); features are numbers."
+                f"X has an entry that is no number ({error}); features are numbers."
             ) from error
     if array.dtype.kind not in "biuf":
         raise DataError(f"X is of type {array.dtype}; features are numbers.")
@@ -255,7 +251,7 @@ def _as_matrix(X: Any) -> NDArray[Any]:
 
 
 def _canonical(X: Any) -> Any:
-    """CSR with sorted indices and no repeats; what is that already is not copied."""
+    """CSR array with sorted, unique indices; copied only if they are not."""
     if X.ndim != 2:
         raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
     matrix = sparse.csr_array(X)
@@ -283,7 +279,7 @@ def _as_table(table: Any) -> pa.Table:
         return pa.Table.from_pandas(table, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
-            f"the table has columns of one name, or one that mixes types ({error})."
+            f"two columns of the table have the same name, or a column mixes types ({error})."
         ) from error
 
 
@@ -296,24 +292,24 @@ def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
 def _block_features(
     features: Any, rows: slice, names: tuple[str, ...], qid: pa.Array
 ) -> FeatureMatrix:
-    """Some rows as float32, read-only where they are the user's own memory."""
+    """Some rows as float32; read-only if they share the memory of the caller's array."""
     if isinstance(features, pa.Table):
         piece = features.slice(rows.start, rows.stop - rows.start)
         matrix = np.empty((len(names), piece.num_rows), dtype=np.float32).T
-        flaw = fill_from_columns(piece, names, matrix)
+        invalid = fill_from_columns(piece, names, matrix)
     elif sparse.issparse(features):
         matrix = features[rows]
-        matrix.data, flaw = as_float32(matrix.data)
-        if flaw is not None:
-            row = int(np.searchsorted(matrix.indptr, flaw.position, side="right")) - 1
-            column = int(matrix.indices[flaw.position])
-            flaw = Flaw(row * len(names) + column, flaw.problem)
+        matrix.data, invalid = as_float32(matrix.data)
+        if invalid is not None:
+            row = int(np.searchsorted(matrix.indptr, invalid.position, side="right")) - 1
+            column = int(matrix.indices[invalid.position])
+            invalid = InvalidValue(row * len(names) + column, invalid.problem)
     else:
-        matrix, flaw = as_float32(np.ascontiguousarray(features[rows]))
+        matrix, invalid = as_float32(np.ascontiguousarray(features[rows]))
         matrix = matrix.view()
         matrix.flags.writeable = False
-    if flaw is not None:
-        row, column = divmod(flaw.position, len(names))
+    if invalid is not None:
+        row, column = divmod(invalid.position, len(names))
         row += int(rows.start)
-        raise feature_error(row_place(row), qid[row], names[column], flaw)
+        raise feature_error(row_place(row), qid[row], names[column], invalid)
     return matrix

@@ -1,4 +1,4 @@
-"""Numbers as users have them, made float32 features, float64 grades and weights, and checked."""
+"""Conversion of users' numbers to float32 features and float64 grades and weights, with checks."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dranking.data.tables.ids import Place, row_place
 from dranking.errors import DataError
 
 LARGEST_WEIGHT = 1e100
-"""Of a query: what learners add up with it stays finite."""
+"""Largest weight of a query; sums of the learners stay finite up to it."""
 
 
-class Flaw(NamedTuple):
-    """A value that cannot be a feature: its position in the array, in C order, and what it is."""
+class InvalidValue(NamedTuple):
+    """A value that cannot be a feature: its position in C order, and what is wrong with it."""
 
     position: int
     problem: str
 
 
-def as_float32(values: NDArray[Any]) -> tuple[NDArray[np.float32], Flaw | None]:
-    """Numbers of any type as float32 (the same array if they are that), and the first flaw."""
+def as_float32(values: NDArray[Any]) -> tuple[NDArray[np.float32], InvalidValue | None]:
+    """Numbers of any dtype as float32, and the first invalid one. float32 is not copied."""
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(np.float32, copy=False)
     finite = np.isfinite(cast)
@@ -32,17 +32,17 @@ def as_float32(values: NDArray[Any]) -> tuple[NDArray[np.float32], Flaw | None]:
     position = int(np.argmin(finite))
     value = values.flat[position]
     if np.isnan(value):
-        return cast, Flaw(position, "is missing (NaN or null)")
+        return cast, InvalidValue(position, "is missing (NaN or null)")
     if np.isinf(value):
-        return cast, Flaw(position, "is infinite")
-    return cast, Flaw(position, f"is {value}, beyond float32")
+        return cast, InvalidValue(position, "is infinite")
+    return cast, InvalidValue(position, f"is {value}, beyond float32")
 
 
-def feature_error(place: str, query: object, feature: str, flaw: Flaw) -> DataError:
+def feature_error(place: str, query: object, feature: str, invalid: InvalidValue) -> DataError:
     """The error for a value that cannot be a feature."""
     return DataError(
-        f"{place}, column {feature!r} (query {query}): the value {flaw.problem}. Features must be "
-        "finite float32 numbers; fill in missing values and limit the others first."
+        f"{place}, column {feature!r} (query {query}): the value {invalid.problem}. Features must "
+        "be finite float32 numbers; fill in missing values and limit the others first."
     )
 
 
@@ -57,7 +57,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def arrow_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """Values of an arrow column of numbers as NumPy; nulls become NaN."""
+    """Values of an Arrow column of numbers as a NumPy array; nulls become NaN."""
     kind = column.type
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
@@ -69,19 +69,19 @@ def arrow_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """One number per row as float64, NaN where it is missing (NaN, None, NA or null).
+    """One number per row as float64; missing values (NaN, None, NA or null) become NaN.
 
     Parameters
     ----------
     values
-        (n,) NumPy, pandas, pyarrow or a sequence.
+        (n,) NumPy, pandas or pyarrow array, or a sequence.
     name
-        What they are, for messages.
+        Name of the values in errors.
 
     Raises
     ------
     DataError
-        If they are not one-dimensional or not numbers.
+        If the values are not one-dimensional or not numbers.
     """
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -126,18 +126,18 @@ def weights_per_query(
     query_ids: pa.Array,
     place: Place = row_place,
 ) -> NDArray[np.float64]:
-    """The weights of queries from those of their documents.
+    """Weights of the queries, from a column that repeats them for every document.
 
     Parameters
     ----------
     weights
-        (n_documents,), equal for the documents of a query.
+        (n_documents,) weights, equal for all documents of a query.
     query_ptr
         (n_queries + 1,) row offsets.
     query_ids
-        (n_queries,) ids, for messages.
+        (n_queries,) ids, for errors.
     place
-        Says where a row is.
+        Describes the place of a row, for errors.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def weights_per_query(
     Raises
     ------
     DataError
-        If they differ within a query, or are missing, infinite or negative.
+        If weights differ within a query, or a weight is missing, negative or too large.
     """
     firsts = weights[query_ptr[:-1]]
     check_query_weights(firsts, query_ids)
@@ -156,6 +156,6 @@ def weights_per_query(
         query = int(np.searchsorted(query_ptr, row, side="right")) - 1
         raise DataError(
             f"{place(row)}: weight is {weights[row]}, but {firsts[query]} in the first row of "
-            f"query {query_ids[query]}; all documents of a query have the query's weight."
+            f"query {query_ids[query]}; give all documents of a query the same weight."
         )
     return firsts

@@ -1,4 +1,4 @@
-"""Which rows belong to which query, and that the rows of a query are adjacent."""
+"""First row of every query, and the check that the rows of a query are adjacent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dranking.errors import DataError
 
 
 class QueryScan:
-    """Finds the queries in a column of ids that comes in pieces; holds only the queries."""
+    """Finds the queries in a column of ids that is added in pieces; keeps one entry per query."""
 
     def __init__(self) -> None:
         self._ids: list[pa.Array] = []
@@ -22,14 +22,14 @@ class QueryScan:
         self._last: pa.Scalar | None = None
 
     def add(self, ids: pa.Array, flags: NDArray[np.bool_] | None = None) -> None:
-        """Take the next rows.
+        """Add the next rows.
 
         Parameters
         ----------
         ids
             (n,) int64 or string, without nulls.
         flags
-            (n,) rows to count per query.
+            (n,) bool; `flagged_per_query` counts the true ones. None stands for all false.
         """
         if not len(ids):
             return
@@ -49,7 +49,7 @@ class QueryScan:
 
     @property
     def query_ids(self) -> pa.Array:
-        """(n_queries,) ids in order: int64, or string if any piece had strings."""
+        """(n_queries,) ids in order; string if any piece held strings, otherwise int64."""
         is_text = any(pa.types.is_string(ids.type) for ids in self._ids)
         kind = pa.string() if is_text else pa.int64()
         return pa.concat_arrays([ids.cast(kind) for ids in self._ids] or [pa.array([], kind)])
@@ -62,7 +62,7 @@ class QueryScan:
 
     @property
     def flagged_per_query(self) -> NDArray[np.int64]:
-        """(n_queries,) int64 number of rows flagged."""
+        """(n_queries,) int64 number of flagged rows of each query."""
         return np.concatenate(self._flagged or [np.empty(0, dtype=np.int64)])
 
 
@@ -86,25 +86,25 @@ def run_starts(ids: pa.Array) -> NDArray[np.int64]:
 
 
 def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64], place: Place = row_place) -> None:
-    """Check that every id has one run of rows.
+    """Check that the rows of every id are adjacent.
 
     Parameters
     ----------
     run_ids
-        (n_runs,) id of each run, in order.
+        (n_runs,) id of each run of equal ids, in order.
     run_ptr
         (n_runs + 1,) int64 first row of each run, then the number of rows.
     place
-        Says where a row is.
+        Describes the place of a row, for the error.
 
     Raises
     ------
     DataError
-        Naming the first query that appears again, where it began, ended and appeared again.
+        If an id has two runs; names the query, and where it began, ended and appeared again.
     """
     if pc.count_distinct(run_ids).as_py() == len(run_ids):
         return
-    # Codes count up in order of first appearance: one that does not exceed all before is a repeat.
+    # Codes are numbered by first appearance: a code not above all earlier codes is a repeat.
     codes = run_ids.dictionary_encode().indices.to_numpy()
     again = int(np.argmax(codes[1:] <= np.maximum.accumulate(codes)[:-1])) + 1
     first = int(np.argmax(codes == codes[again]))

@@ -1,0 +1,158 @@
+"""Rows of flat tables made into query blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.tables.columns import Layout
+from dranking.data.tables.ids import Place, as_ids, check_no_null
+from dranking.data.tables.numeric_values import (
+    InvalidValue,
+    arrow_numbers,
+    as_float32,
+    check_relevance,
+    feature_error,
+    weights_per_query,
+)
+from dranking.data.tables.query_rows import run_starts
+
+
+def rows_to_block(
+    pieces: Sequence[pa.Table],
+    layout: Layout,
+    features: NDArray[np.intp],
+    place: Place,
+) -> QueryBlock:
+    """Make a query block from the rows of whole queries.
+
+    Parameters
+    ----------
+    pieces
+        The rows, in order; with the columns that `layout.to_read(features)` names.
+    layout
+        Roles of the columns.
+    features
+        (n_selected,) positions of the features to take, in order.
+    place
+        Describes the place of a row, counted from the first row of `pieces`, for errors.
+
+    Returns
+    -------
+    A block with dense features: C-ordered from lists, F-ordered from columns.
+
+    Raises
+    ------
+    DataError
+        If an id is missing or a value is not allowed; the message says where.
+    """
+    roles = layout.roles
+    qid = concat_ids(pieces, roles.qid, layout.qid_is_text)
+    check_no_null(qid, roles.qid, place)
+    starts = run_starts(qid)
+    query_ptr = np.append(starts, len(qid))
+    query_ids = qid.take(pa.array(starts))
+    relevance = np.full(len(qid), np.nan)
+    if roles.relevance is not None:
+        relevance = _concat_numbers(pieces, roles.relevance)
+        check_relevance(relevance, place)
+    doc_ids = None
+    if roles.doc_id is not None:
+        ids = concat_ids(pieces, roles.doc_id, layout.doc_id_is_text)
+        doc_ids = None if ids.null_count == len(ids) else ids
+    weights = None
+    if roles.weight is not None:
+        per_row = _concat_numbers(pieces, roles.weight)
+        weights = weights_per_query(per_row, query_ptr, query_ids, place)
+    return QueryBlock(
+        features=_features(pieces, layout, features, qid, place),
+        relevance=relevance,
+        query_ptr=query_ptr,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        query_weights=weights,
+    )
+
+
+def concat_ids(pieces: Sequence[pa.Table], name: str, as_string: bool) -> pa.Array:
+    """One column of ids from consecutive pieces of a table, as string or int64."""
+    kind = pa.string() if as_string else pa.int64()
+    columns = (as_ids(piece.column(name), name, as_string=as_string) for piece in pieces)
+    return pa.concat_arrays([ids.cast(kind) for ids in columns])
+
+
+def _concat_numbers(pieces: Sequence[pa.Table], name: str) -> NDArray[np.float64]:
+    return np.concatenate([arrow_numbers(p.column(name)).astype(np.float64) for p in pieces])
+
+
+def _features(
+    pieces: Sequence[pa.Table],
+    layout: Layout,
+    features: NDArray[np.intp],
+    qid: pa.Array,
+    place: Place,
+) -> NDArray[np.float32]:
+    """(n_rows, len(features)) float32; C-ordered from lists, F-ordered from columns."""
+    names = layout.feature_names
+    if layout.width is None:
+        matrix = np.empty((len(features), len(qid)), dtype=np.float32).T
+    else:
+        matrix = np.empty((len(qid), len(features)), dtype=np.float32)
+    for start, piece in _with_starts(pieces):
+        rows = slice(start, start + piece.num_rows)
+        if layout.width is None:
+            invalid = fill_from_columns(piece, [layout.columns[i] for i in features], matrix[rows])
+        else:
+            invalid = _fill_from_lists(piece, layout, features, matrix[rows])
+        if invalid is not None:
+            row, column = divmod(invalid.position, len(features))
+            row += start
+            raise feature_error(place(row), qid[row], names[features[column]], invalid)
+    return matrix
+
+
+def _with_starts(pieces: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    start = 0
+    for piece in pieces:
+        yield start, piece
+        start += piece.num_rows
+
+
+def fill_from_columns(
+    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32]
+) -> InvalidValue | None:
+    """Copy columns of a table into a float32 matrix, up to the first invalid value.
+
+    Returns
+    -------
+    The invalid value, with its position in `out`, or None.
+    """
+    for j, name in enumerate(names):
+        values, invalid = as_float32(arrow_numbers(piece.column(name)))
+        if invalid is not None:
+            return InvalidValue(invalid.position * len(names) + j, invalid.problem)
+        out[:, j] = values
+    return None
+
+
+def _fill_from_lists(
+    piece: pa.Table, layout: Layout, features: NDArray[np.intp], out: NDArray[np.float32]
+) -> InvalidValue | None:
+    start = 0
+    if not len(features):
+        return None
+    for chunk in piece.column(layout.columns[0]).chunks:
+        if chunk.null_count:
+            row = start + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
+            return InvalidValue(row * len(features), "is missing (NaN or null)")
+        numbers = arrow_numbers(chunk.flatten()).reshape(len(chunk), layout.width or 0)
+        values, invalid = as_float32(numbers[:, features])
+        if invalid is not None:
+            return InvalidValue(start * len(features) + invalid.position, invalid.problem)
+        out[start : start + len(chunk)] = values
+        start += len(chunk)
+    return None
