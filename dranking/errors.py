@@ -1,6 +1,6 @@
-"""Errors with the exit code that the command line gives them.
+"""Errors, each with the exit code of the command line.
 
-Every message says what is wrong, where (file and line, or query id), and what to do about it.
+Every message says what is wrong, where (file and line, or query id), and what to do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DrankingError(Exception):
-    """Base of the errors a user can meet; `exit_code` is the command line's."""
+    """Base of all errors for users; the command line exits with `exit_code`."""
 
     exit_code = 1
 
@@ -24,50 +24,50 @@ class UsageError(DrankingError, ValueError):
 
 
 class DivergedError(UsageError):
-    """The steps of a training grew without limit: they are too long for the data."""
+    """A training diverged, because its learning rate is too large for the data."""
 
 
 class DataError(DrankingError, ValueError):
-    """The data is wrong, damaged, does not fit the model, or is not there."""
+    """The data is missing, damaged or wrong, or does not fit the model."""
 
     exit_code = 3
 
 
 class RejectedError(DrankingError):
-    """A gate did not let a model pass."""
+    """A gate rejected a model."""
 
     exit_code = 4
 
 
 class TryAgainError(DrankingError, RuntimeError):
-    """Something outside is not ready: a lock is held, a cluster cannot be reached."""
+    """Something outside the process is not ready: a lock is held, a cluster is unreachable."""
 
     exit_code = 75
 
 
 class SelectionWarning(UserWarning):
-    """A selection contains features that lower no error, or stopped early."""
+    """A selection contains features that do not lower the error, or stopped early."""
 
 
 class TuningWarning(UserWarning):
-    """Some settings of a search cannot be trained, and are not chosen."""
+    """Some settings of a search could not be trained and were not chosen."""
 
 
 class RetrainWarning(UserWarning):
-    """Something beside a retraining run has failed; the run itself has not."""
+    """A side task of a retraining run failed, while the run itself did not."""
 
 
 def problems_in(error: ValidationError, document: str, separator: str = "; ") -> str:
-    """The first five entries of a document that are wrong, and what is wrong with them.
+    """The first five problems of a document that pydantic refused, each with its entry.
 
     Parameters
     ----------
     error
-        What pydantic found.
+        The error that pydantic raised.
     document
-        Named where the problem is not of one entry.
+        Name for the document as a whole, for problems that belong to no entry.
     separator
-        Between problems.
+        Text between problems.
     """
     return separator.join(
         f"{'.'.join(map(str, each['loc'])) or document}: {_problem(each['type'], each['msg'])}"
@@ -76,7 +76,7 @@ def problems_in(error: ValidationError, document: str, separator: str = "; ") ->
 
 
 def _problem(kind: str, message: str) -> str:
-    """What is wrong with an entry, without the validator's own words."""
+    """What is wrong with an entry, in words for users."""
     return (
         "there is no such key"
         if kind == "extra_forbidden"

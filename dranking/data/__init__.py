@@ -1,1 +1,42 @@
-"""Data sets on disk, query blocks in memory, readers, writers and scaling."""
+"""Ranking data: query blocks in memory, data sets on disk, and the forms that users have.
+
+In memory
+---------
+A data set (`dataset.Dataset`) is a sequence of blocks that are read on demand. A block
+(`blocks.QueryBlock`) holds whole queries, one document per row, the documents of a query adjacent:
+
+| field | shape and dtype | meaning |
+| --- | --- | --- |
+| `features` | (n_documents, n_features) float32, dense or `csr_array` | finite values |
+| `relevance` | (n_documents,) float64 | grades; NaN for an unlabelled document |
+| `query_ptr` | (n_queries + 1,) int64 | rows `query_ptr[q]:query_ptr[q + 1]` are query q |
+| `query_ids` | (n_queries,) pyarrow int64 or string | no nulls |
+| `doc_ids`, `comments` | (n_documents,) pyarrow, or None | from the source |
+| `query_weights` | (n_queries,) float64, or None | finite, at least 0; None for ones |
+
+A block has at most `blocks.MAX_BLOCK_DOCUMENTS` documents, unless a single query has more. The data
+set fixes the borders of blocks, and all sums run over blocks in order, so that results do not
+depend on the number of workers. Equal data has equal fingerprints in whatever form it is stored,
+except for parquet, whose fingerprint is of the bytes of the files.
+
+On disk
+-------
+| room | form | class, reader | memory |
+| --- | --- | --- | --- |
+| `store` | dataset directory | `StoredDataset`, `write_dataset` | one block |
+| `parquet` | flat parquet files | `ParquetDataset`, `write_parquet` | one block, all query ids |
+| `letor` | LETOR / SVMlight text | `read_letor` | one block, all query ids |
+| `statistics` | statistics store | `StatisticsDataset`, `write_statistics` | one row of A_q |
+| `tables` | arrays and tables in memory | `from_arrays`, `from_table` | everything |
+| `texts` | collections of texts and preferences | `load_collection` | mapped files |
+
+The docstring of each room describes its files and its limits. `open.open_dataset` recognises the
+form of a path, and `ingest.ingest` stores any form as a dataset directory.
+
+Views
+-----
+`transforms` and `scaling` scale features (the scalings are recorded with the data and with models),
+`Dataset.select_queries` masks queries, and `concatenated` puts data sets behind one another.
+`prediction_files` writes scores as TREC runs or parquet, and `digits_ranking` makes a small real
+task from scikit-learn's digits.
+"""

@@ -11,8 +11,8 @@
 | `redaction` | texts without credentials | logs, reports, errors, registry |
 | `key_values` | settings written as ``key=value`` | command line, retrain's configuration |
 
-Every directory of the project holds a ``manifest.json`` whose "format" begins with ``dranking-``;
-the manifest is written last, and a directory without one is never overwritten. This layer imports
-`dranking.errors` alone. Formats that one kind of directory has to itself lie with that kind: Zarr
-arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
+Every directory of the project holds a ``manifest.json`` whose "format" begins with ``dranking-``.
+The manifest is written last, and a non-empty directory without one is never overwritten. This layer
+imports only `dranking.errors`. A file format that a single kind of directory uses lies with that
+kind: Zarr arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
 """

@@ -1,13 +1,13 @@
-"""The commit protocol of everything the project writes: all of it, or nothing.
+"""The commit protocol: files and directories are written whole or not at all.
 
-Output is written under a temporary name in the directory it will live in, synchronised to storage
-and renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9) leaves what
-was there before. What a killed process could not remove, the next write to the same name does.
+Output is written under a temporary name in its final directory, synchronised to storage and then
+renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9), the previous
+content of the path stays. The next write to the same path removes what a killed process left.
 
-Hidden names beside a target NAME, all ending in -HOST-PID-RANDOM of the process that made them:
+Hidden names beside a target NAME end in -HOST-PID-RANDOM of the process that made them:
 
 - ``.NAME.tmp-...``: output being written;
-- ``.NAME.old-...``: the directory being replaced, between two renames.
+- ``.NAME.old-...``: a directory being replaced, between two renames.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from dranking.files.json_files import read_json
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 MANIFEST_NAME = "manifest.json"
-"""File that every directory of the project has; written last."""
+"""File that every directory of the project has; it is written last."""
 
 FORMAT_PREFIX = "dranking-"
-"""What the "format" entry of a manifest begins with; a directory without it is not ours."""
+"""Beginning of the "format" entry in the manifest of every directory of the project."""
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"
 
-# Suffixes of the temporaries that this process is writing at the moment. A process id alone does
-# not tell a live writer: a restarted container has the host name and the id of the one that died.
+# Suffixes of the temporary names that this process is writing. A process id alone does not identify
+# a live writer: a restarted container has the host name and process id of the one that died.
 _live: set[str] = set()
 
 
@@ -51,7 +51,7 @@ def atomic_write(path: AnyPath, content: str | bytes, overwrite: bool = False) -
     path
         File to write; missing parent directories are made.
     content
-        Text (stored as UTF-8) or bytes.
+        Text, stored as UTF-8, or bytes.
     overwrite
         Replace a file that exists.
 
@@ -66,9 +66,9 @@ def atomic_write(path: AnyPath, content: str | bytes, overwrite: bool = False) -
 
 @contextmanager
 def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary path to write a file at; it gets its name when the block ends well.
+    """Context manager that yields a temporary path for a file and renames the file at the end.
 
-    The file must be closed when the block ends.
+    The file must be closed when the block ends. An exception in the block leaves `path` as it was.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
     Raises
     ------
     UsageError
-        On entry, if the path exists and `overwrite` is false or it is a directory; later, if the
+        On entry, if the path is a directory, or exists and `overwrite` is false; later, if the
         disk is full.
     """
     target = _resolved(path)
     check_output_file(target, overwrite)
     with _temporary(target) as (temporary, _):
-        temporary.touch()  # a directory that cannot be written is found before any work
+        temporary.touch()  # fails before any work if the directory cannot be written
         yield temporary
         check_output_file(target, overwrite)
         _synchronise(temporary)
@@ -96,22 +96,24 @@ def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary directory to fill; it gets its name when the block ends well.
+    """Context manager that yields a temporary directory to fill and renames it at the end.
+
+    An exception in the block leaves `path` as it was.
 
     Parameters
     ----------
     path
         Directory to write; missing parent directories are made.
     overwrite
-        Replace a directory that exists. Only an empty one or one of the project's is replaced.
+        Replace a directory that exists, if it is empty or the project's.
 
     Raises
     ------
     UsageError
-        On entry, if the path exists and `overwrite` is false or it is not the project's; later,
-        if the disk is full.
+        On entry, if the path exists and `overwrite` is false, or is neither empty nor the
+        project's; later, if the disk is full.
     ValueError
-        If the block wrote no ``manifest.json`` with a "format" that begins with ``dranking-``.
+        If the block wrote no ``manifest.json`` whose "format" begins with ``dranking-``.
     """
     target = _resolved(path)
     check_output_directory(target, overwrite)
@@ -130,13 +132,12 @@ def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def scratch_directory(path: AnyPath) -> Iterator[Path]:
-    """Give an empty directory for data needed only while an output is made; it is removed.
+    """Context manager that yields an empty directory beside an output and removes it at the end.
 
     Parameters
     ----------
     path
-        The output, beside which the directory lies; the next write to it removes what a killed
-        process left.
+        The output. The next write to it removes the directory of a killed process.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def scratch_directory(path: AnyPath) -> Iterator[Path]:
 
 
 def move_folders(source: Path, target: Path) -> None:
-    """Move the folders in a directory into another one beside it, once they are on storage."""
+    """Synchronise the folders in `source` to storage and move them into `target` beside it."""
     _synchronise_tree(source)
     for folder in sorted(source.iterdir()):
         os.rename(folder, target / folder.name)
@@ -157,12 +158,12 @@ def move_folders(source: Path, target: Path) -> None:
 
 
 def check_output_file(path: AnyPath, overwrite: bool) -> None:
-    """Refuse, before any work, a path at which a file may not be written.
+    """Check, before any work, that a file may be written at a path.
 
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, or it is a directory.
+        If the path is a directory, or exists and `overwrite` is false.
     """
     target = _resolved(path)
     with _explained(target):
@@ -173,12 +174,13 @@ def check_output_file(path: AnyPath, overwrite: bool) -> None:
 
 
 def check_output_directory(path: AnyPath, overwrite: bool) -> None:
-    """Refuse, before any work, a path at which a directory may not be written.
+    """Check, before any work, that a directory may be written at a path.
 
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, or it is neither empty nor the project's.
+        If the path is a file, exists and `overwrite` is false, or is a directory that is neither
+        empty nor the project's.
     """
     target = _resolved(path)
     with _explained(target):
@@ -197,9 +199,9 @@ def check_output_directory(path: AnyPath, overwrite: bool) -> None:
 
 
 def restore_interrupted(path: AnyPath) -> None:
-    """Bring back a directory whose replacement was killed between its two renames.
+    """Restore a directory whose replacement was killed between its two renames.
 
-    Does nothing while the path exists, or while the process that replaces it is alive.
+    Does nothing if the path exists, or if the process that replaces the directory is alive.
     """
     target = _resolved(path)
     if not target.exists():
@@ -225,7 +227,7 @@ def _is_ours(directory: Path) -> bool:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
-    """A free temporary path and its suffix; what is left at the path in the end is removed."""
+    """Yield a free temporary path and its suffix; in the end remove what is left at the path."""
     suffix = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}"
     temporary = _sibling(target, "tmp", suffix)
     _live.add(suffix)
@@ -241,9 +243,9 @@ def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def _explained(target: Path) -> Iterator[None]:
-    """Turn what the operating system says of the output into an error that names it.
+    """Convert the operating system's errors about the output into errors that name the output.
 
-    The same block runs the caller's code. Its errors pass, except those that only writing has.
+    The block also runs the caller's code, whose errors pass unless only writing can cause them.
     """
     try:
         yield
@@ -256,13 +258,13 @@ def _explained(target: Path) -> Iterator[None]:
             ) from error
         if _concerns(error.filename, target) or _concerns(error.filename2, target):
             raise UsageError(
-                f"{target}: cannot be written, {error.strerror}. Give a path that can be."
+                f"{target}: cannot be written, {error.strerror}. Give another path."
             ) from error
         raise
 
 
 def _concerns(name: object, target: Path) -> bool:
-    """Whether a file name in an error is the target, or its temporary or a file in that."""
+    """Whether a file name in an error is the target, its temporary, or a file in the temporary."""
     if not isinstance(name, str | os.PathLike):
         return False
     path = Path(name)
@@ -280,7 +282,7 @@ def _make_parent(target: Path) -> None:
 
 
 def _install(temporary: Path, target: Path, aside: Path) -> None:
-    """Give a directory its name; what has it goes aside first and is deleted afterwards."""
+    """Rename a directory to its target; a directory there is moved aside and then deleted."""
     try:
         if target.exists():
             os.rename(target, aside)
@@ -295,7 +297,7 @@ def _install(temporary: Path, target: Path, aside: Path) -> None:
 
 
 def _resolved(path: AnyPath) -> Path:
-    """The absolute path behind links: output replaces what a link points to, not the link."""
+    """The absolute path without links: output replaces the target of a link, not the link."""
     return Path(path).resolve()
 
 
@@ -312,7 +314,7 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def _leftovers(target: Path, kind: Literal["tmp", "old"]) -> list[Path]:
-    """Hidden siblings of a target that processes of this host left behind when they died."""
+    """Hidden siblings of a target that dead processes of this host left behind."""
     pattern = re.compile(
         re.escape(f".{target.name}.{kind}-") + r"(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
     )
@@ -341,7 +343,7 @@ def _is_alive(pid: int, suffix: str) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a directory tree; what cannot be deleted stays for the next run."""
+    """Delete a file or a directory tree; what cannot be deleted is left to the next run."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     else:

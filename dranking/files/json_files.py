@@ -1,4 +1,4 @@
-"""JSON that anybody may have written: bounded, and never more than an error."""
+"""Reading JSON from anywhere: of bounded size, and every flaw is a ValueError."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 MAX_JSON_BYTES = 2**30
-"""More than the manifest of a thousand million documents has."""
+"""Largest JSON file to read; the manifest of 10^9 documents is smaller."""
 
 
 def read_json(file: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    """Content of a file.
+    """Parsed content of a file.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is larger than `max_bytes`, or as `parse_json`.
+        If the file is larger than `max_bytes`, is not JSON, or is nested too deep.
     """
     if file.stat().st_size > max_bytes:
         raise ValueError(f"larger than {max_bytes:,} bytes")
@@ -26,12 +26,12 @@ def read_json(file: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Content of a document.
+    """Parsed content of a text.
 
     Raises
     ------
     ValueError
-        If it is no JSON, or nested too deep; says so.
+        If the text is not JSON, or is nested too deep.
     """
     try:
         return json.loads(text)

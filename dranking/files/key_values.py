@@ -1,4 +1,4 @@
-"""Settings written as ``key=value``, on command lines and in variables of the environment."""
+"""Settings written as ``key=value``, on command lines and in environment variables."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dranking.errors import UsageError
 
 
 def put_setting(content: dict[str, Any], setting: str, option: str, example: str) -> None:
-    """Put a ``key=value`` into nested tables.
+    """Set a ``key=value`` in nested tables.
 
     Parameters
     ----------
     content
-        The tables; changed.
+        The nested tables, which are changed in place.
     setting
-        The key, dotted where it is in a table, and what `put_value` takes.
+        Text ``key=value``; dots in the key separate tables, and the value is TOML or plain text.
     option, example
-        Named in errors.
+        Name of the option and an example of a setting, for errors.
 
     Raises
     ------
     UsageError
-        If it is not of this form, or the key goes through something that is no table.
+        If the text has another form, or a part of the key before the last is no table.
     """
     key, equals, value = setting.partition("=")
     if not equals:
@@ -32,16 +32,16 @@ def put_setting(content: dict[str, Any], setting: str, option: str, example: str
 
 
 def put_value(content: dict[str, Any], key: str, text: str, source: str) -> None:
-    """Put a value, as TOML or else as plain text, at a dotted key; `source` is named in errors."""
+    """Set a value, parsed as TOML or else taken as text, at a dotted key; errors name `source`."""
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # TOML's own error is a ValueError
+    except (ValueError, RecursionError):  # TOMLDecodeError is a ValueError
         value = text
     *tables, name = key.split(".")
     for table in tables:
         content = content.setdefault(table, {})
         if not isinstance(content, dict):
-            raise UsageError(f"{source}: {table} is not a table.")
+            raise UsageError(f"{source}: {table} is a value, not a table; give another key.")
     if not name:
         raise UsageError(f"{source}: the key is empty; write key=value.")
     content[name] = value

@@ -1,4 +1,4 @@
-"""Texts without secrets: for logs, reports and errors, which are read by more people than these."""
+"""Removal of secrets from texts such as logs, reports and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 HIDDEN = "***"
 
-_CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # with slashes: the secrets of S3 have some
+_CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # slashes included: secrets of S3 contain slashes
 _SIGNATURES = re.compile(
     r"([?&][^=&\s\"']*(?:key|pass|secret|sig|token)[^=&\s\"']*=)[^&\s\"']+", re.IGNORECASE
 )
@@ -16,7 +16,7 @@ _SECRET_NAME = re.compile(r"pass|secret|token|credential|auth|(^|[_-])key$", re.
 
 
 def redacted(text: str) -> str:
-    """Text without the credentials that URLs in it may hold.
+    """The text without credentials in its URLs.
 
     Examples
     --------
@@ -29,7 +29,9 @@ def redacted(text: str) -> str:
 
 
 def without_secrets(text: str, options: Mapping[str, Any]) -> str:
-    """Text without credentials in URLs, and without the options that are secret by their names.
+    """The text without credentials in URLs and without the values of secret options.
+
+    An option is secret if its name says so, such as "password", "token" or "api_key".
 
     Examples
     --------

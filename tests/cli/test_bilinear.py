@@ -130,7 +130,7 @@ def test_other_forms_of_documents(dranking, docs, tmp_path):
     code, _, err = dranking(*train, tmp_path / "docs.npz", "-o", tmp_path / "m3")
     assert (code, "no classes" in err) == (3, True)
     code, _, err = dranking(*train, tmp_path / "docs", "--words", 4, "-o", tmp_path / "m3")
-    assert (code, "this is for text" in err) == (2, True)
+    assert (code, "only for text" in err) == (2, True)
 
 
 def test_what_is_missing_or_wrong(dranking, docs, tmp_path):

@@ -1,1 +1,27 @@
-"""Statistics stores: what RankRLS needs of every query, without the documents."""
+"""Statistics stores: per-query statistics of a data set, from which RankRLS trains.
+
+For every query a store holds A_q = X_q' X_q, b_q = X_q' y_q, y_q' y_q and the number of labelled
+documents, with features and labels centred within the query (`dranking.rankers.greedy` explains
+their use). Blocks are the data's blocks. The statistics of queries add up, so queries are appended
+and expire without the data. Sums always run over the blocks in order, so a changed store gives, bit
+for bit, the results of a store that is built from the same blocks.
+
+On disk
+-------
+A directory::
+
+    manifest.json              schema 2: names, scalings, type of times, an entry for every block
+    blocks/000000/
+        queries.arrow          a row per query: id, sizes, label norm, weight, time
+        statistics.rows        rows of A_q feature by feature, diagonals of A_q, b_q
+
+``statistics.rows`` is a row file (`row_files`): n_features + 2 arrays of (n_queries, n_features)
+float64. The manifest holds the CRC-32C of ``queries.arrow`` and of the index of
+``statistics.rows``, and the index holds the CRC-32C of every row.
+
+Modules: `per_query` (in memory), `query_times`, `manifest`, `block_folder` and `row_files` (on
+disk), `dataset` (`StatisticsDataset`), `write_append_expire` (changes, under a lock file).
+
+Limits: uncompressed, 8 (n_features + 2) n_features bytes per query; one process changes a store at
+a time, and a reader that finds the store changed since it was opened raises DataError.
+"""

@@ -1,10 +1,4 @@
-"""A statistics store: per-query statistics of a data set, kept beside it or instead of it.
-
-It holds, for every query, A_q, b_q, y_q.y_q and l_q (design: greedy RankRLS), by the same blocks as
-the data. They add up, so new queries are appended and old ones expire without the data; and as sums
-run over the blocks anew each time, the outcome is that of a store built from the same blocks, bit
-for bit.
-"""
+"""A statistics store as a data set."""
 
 from __future__ import annotations
 
@@ -30,11 +24,14 @@ Scaling: TypeAlias = QueryMinMax | Standard
 
 
 class StatisticsDataset(Dataset):
-    """A statistics store, in the place of the data set that it was made of.
+    """A statistics store, which stands in for the data set that it was made of.
 
-    Greedy RankRLS, RankRLS and their choice of lambda by squared leave-query-out error run on it;
-    what needs documents is refused. Its fingerprint is that of the data, as long as no query has
-    expired from the midst of a block.
+    Greedy RankRLS and RankRLS train on a store and choose lambda on it by squared leave-query-out
+    error; computations that need documents raise DataError. The fingerprint equals the data's
+    fingerprint as long as queries expired in whole blocks only.
+
+    Pickled, a store is its path: it opens again where it is used, and refuses a directory that was
+    changed in between.
 
     Parameters
     ----------
@@ -44,7 +41,7 @@ class StatisticsDataset(Dataset):
     Raises
     ------
     DataError
-        If there is no manifest, or it is damaged, of another schema or of something else.
+        If there is no manifest, or if it is damaged, of another schema or of another kind.
     """
 
     has_documents = False
@@ -59,7 +56,7 @@ class StatisticsDataset(Dataset):
 
     @cached_property
     def manifest(self) -> StatisticsManifest:
-        """What the store holds."""  # loaded on first use behind a pickle; `__init__` sets it
+        """Manifest of the store; a pickled store loads it on first use."""
         manifest, digest = load_manifest(self.path)
         if digest != self._manifest_digest:
             raise DataError(
@@ -79,18 +76,25 @@ class StatisticsDataset(Dataset):
 
     @property
     def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]
-        """Scalings that were in the values of the data."""
+        """Scalings that the data's values already had."""
         return self.manifest.transforms
 
-    def block(  # type: ignore[override] # rankers that take statistics ask which they have
+    def block(  # type: ignore[override] # rankers that take statistics check `has_documents`
         self, index: int, columns: NDArray[np.intp] | None = None
     ) -> QueryStatistics:
-        """Read the statistics of one block; with no columns wanted, only what is of queries.
+        """Read the statistics of one block.
+
+        Parameters
+        ----------
+        index
+            0 <= index < n_blocks.
+        columns
+            None for all features, or an empty array for ids, sizes, weights and times only.
 
         Raises
         ------
         DataError
-            If a file is missing or damaged; or if columns of documents are wanted.
+            If a file is missing or damaged, or if `columns` names features.
         """
         if columns is not None and len(columns):
             raise documents_needed()
@@ -101,12 +105,12 @@ class StatisticsDataset(Dataset):
         return pa.concat_arrays([block.query_ids for block in self.queries()])
 
     def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
-        """A view with more scalings: `Standard` ones, which take A_q to D A_q D.
+        """A view with further `Standard` scalings, under which A_q becomes D A_q D.
 
         Raises
         ------
         DataError
-            If one is another, and needs documents.
+            If a scaling is not `Standard`, since it would need documents.
         """
         standard = tuple(t for t in transforms if isinstance(t, Standard))
         if len(standard) < len(transforms):
@@ -114,7 +118,7 @@ class StatisticsDataset(Dataset):
         return _ScaledStatistics(self, standard) if standard else self
 
     def check_made_of(self, dataset: Dataset) -> None:
-        """Raise DataError unless the store holds this data set: the same blocks, all of them."""
+        """Raise DataError unless the store was built from exactly the blocks of this data set."""
         if dataset.fingerprint == self.fingerprint:
             return
         if dataset.feature_names != self.feature_names:
@@ -126,12 +130,12 @@ class StatisticsDataset(Dataset):
         else:
             what = "other content"
         raise DataError(
-            f"{self.path} is not of this data, which has {what}: name the statistics store that "
-            "was built of it, or build one (dranking stats build)."
+            f"{self.path} is not of this data, which has {what}: give the statistics store that "
+            "was built from this data, or build one (dranking stats build)."
         )
 
     def queries(self) -> Iterator[QueryStatistics]:
-        """What there is of the queries of each block beside their features."""
+        """Statistics of each block without features: ids, sizes, weights and times."""
         for index in range(self.n_blocks):
             yield read_block(self.path, self.manifest, index, queries_only=True)
 
@@ -141,7 +145,7 @@ class StatisticsDataset(Dataset):
 
 
 class _ScaledStatistics(TransformedDataset):
-    """A statistics store seen through standard scalings."""
+    """A statistics store with further standard scalings."""
 
     def __init__(self, store: StatisticsDataset, added: tuple[Standard, ...]) -> None:
         super().__init__(store, added)
@@ -158,5 +162,5 @@ class _ScaledStatistics(TransformedDataset):
 
 
 def is_statistics(path: Path) -> bool:
-    """Whether a directory is a statistics store, by what its manifest says."""
+    """Whether a directory's manifest says that it is a statistics store."""
     return manifest_format(path) == KIND.format

@@ -1,4 +1,4 @@
-"""What RankRLS needs of a block of queries, for any lambda and any features: their statistics."""
+"""Per-query statistics of a block, from which RankRLS trains for any lambda and features."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ Array = NDArray[np.float64]
 ReadRows: TypeAlias = Callable[[Iterable[int]], Iterator[Array]]
 
 WORDS_PER_NUMBER = 2
-"""`BlockInfo.n_values`, by which memory is planned, counts float32."""
+"""The memory plan takes `BlockInfo.n_values` as float32; the statistics are float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryStatistics:
-    """Statistics of the labelled documents of some queries; takes the place of a `QueryBlock`.
+    """Statistics of the labelled documents of some queries, in the place of a `QueryBlock`.
 
-    Features and labels are centred within the query. Nothing is weighted: query weights are
-    applied at use, with the same bits, so that they may change without the documents. A query
-    without labelled documents has zeros.
+    Features and labels are centred within the query. Query weights are not part of the statistics
+    but applied where the statistics are used, so that weights can change without the documents.
+    The statistics of a query without labelled documents are zeros.
 
     Attributes
     ----------
     rows
-        From features to their rows of A_q = X_q' X_q, one after the other, (n_queries, n_features)
-        float64. Stored rows are read as they are asked for, from where the block is.
+        Function from positions of features to an iterator over their rows of
+        A_q = X_q' X_q, each (n_queries, n_features) float64. A stored row is read at every use.
     diagonal, products
-        (n_queries, n_features) float64 diagonal of A_q, and b_q = X_q' y_q.
+        (n_queries, n_features) float64: diagonals of A_q, and b_q = X_q' y_q.
     label_norms
-        (n_queries,) float64 y_q.y_q.
+        (n_queries,) float64: y_q' y_q.
     sizes, labelled_sizes, value_counts
-        (n_queries,) int64 documents of each query, labelled ones, and feature values.
+        (n_queries,) int64: documents, labelled documents and feature values of each query.
     query_ids
         (n_queries,) pyarrow string array.
     query_weights
         (n_queries,) float64, or None for all ones.
     times
-        (n_queries,) pyarrow array, int64 or timestamps, or None.
+        (n_queries,) pyarrow array, int64 or timestamps in microseconds, or None.
     source
-        Digest of the `QueryBlock` that all this was made of, or None if it is not all there.
+        Digest of the `QueryBlock` that the statistics were made of; None if only some of its
+        queries are here, or if the features were scaled since.
     """
 
     rows: ReadRows
@@ -93,7 +94,7 @@ class QueryStatistics:
 
     @property
     def n_documents(self) -> int:
-        """Documents that they were made of, unlabelled ones among them."""
+        """Number of documents of the queries, including unlabelled ones."""
         return int(self.sizes.sum())
 
     @property
@@ -108,12 +109,12 @@ class QueryStatistics:
 
     @property
     def weights(self) -> Array:
-        """(n_queries,) float64 query weights, ones where there are none."""
+        """(n_queries,) float64 query weights; ones if there are no weights."""
         return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
 
     @property
     def info(self) -> BlockInfo:
-        """Sizes: the documents they were made of, and the memory that the statistics take."""
+        """Sizes: documents of the queries, and memory of the statistics in float32 values."""
         return BlockInfo(
             n_documents=self.n_documents,
             n_queries=self.n_queries,
@@ -137,11 +138,11 @@ class QueryStatistics:
         return QueryStatistics(**{**values, "rows": rows, "source": None})
 
     def labelled(self) -> QueryStatistics:
-        """Without the queries that have no labelled documents."""
+        """The statistics without queries that have no labelled documents."""
         return self.take_queries(self.labelled_sizes > 0)
 
     def scaled(self, scale: Array) -> QueryStatistics:
-        """Statistics of the features divided by `scale` (n_features,): D A_q D, D b_q."""
+        """Statistics of the features divided by `scale` (n_features,): D A_q D and D b_q."""
         return replace(
             self,
             rows=partial(_scaled_rows, self.rows, scale),
@@ -151,7 +152,7 @@ class QueryStatistics:
         )
 
     def digest(self) -> str:
-        """That of the block they were made of; of the statistics themselves if there is none."""
+        """`source`; if that is None, BLAKE2b digest of the statistics as 32 hex digits."""
         if self.source is not None:
             return self.source
         digest = hashlib.blake2b(digest_size=16)
@@ -166,12 +167,12 @@ class QueryStatistics:
 
     @property
     def features(self) -> Any:
-        """Not there.
+        """Statistics have no features, so that code that needs documents fails with this error.
 
         Raises
         ------
         DataError
-            Always: it is how whatever needs documents says so.
+            Always.
         """
         raise documents_needed()
 
@@ -179,7 +180,7 @@ class QueryStatistics:
 
 
 def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:
-    """The values of queries where `there` is true, zeros elsewhere; queries along `axis`."""
+    """Values of the queries where `there` is true, zeros elsewhere; queries lie along `axis`."""
     if there.all():
         return values
     shape = list(values.shape)

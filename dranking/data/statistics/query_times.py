@@ -1,4 +1,4 @@
-"""Times of queries: what they may be, and how they are written."""
+"""Times of queries, by which queries expire: whole numbers, or dates and timestamps."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ TIME_TYPES: Final[dict[TimeType, Any]] = {"int64": pa.int64(), "timestamp": pa.t
 
 
 def as_times(values: Any, n_queries: int) -> pa.Array:
-    """Times of queries as they are stored: int64, or timestamps of microseconds.
+    """Times of queries in the stored types: int64, or timestamps in microseconds.
 
     Parameters
     ----------
     values
-        One for each query, as numbers, dates or timestamps; or one for all, which may be the text
-        of any of these.
+        (n_queries,) whole numbers, dates or timestamps; or a single time for all queries, which
+        may be text.
+    n_queries
+        Number of queries.
 
     Raises
     ------
     DataError
-        If there is not one for each query, or one is missing or no time.
+        If the number of times is not `n_queries`, or a time is missing or cannot be read.
+    UsageError
+        If text is no time.
     """
     if isinstance(values, (str, int)):
         time = parse_time(str(values))
@@ -38,13 +42,19 @@ def as_times(values: Any, n_queries: int) -> pa.Array:
         raise DataError(f"the times of queries cannot be read ({error}).") from error
     if len(times) != n_queries or times.null_count:
         raise DataError(
-            f"{len(times) - times.null_count} times for {n_queries} queries; give each one."
+            f"{len(times) - times.null_count} times for {n_queries} queries; give every query one."
         )
     return pa.concat_arrays(times.chunks) if isinstance(times, pa.ChunkedArray) else times
 
 
 def parse_time(text: str) -> pa.Scalar:
-    """A whole number, else a date or timestamp."""
+    """Time written as a whole number, a date or a timestamp.
+
+    Raises
+    ------
+    UsageError
+        If the text is none of these.
+    """
     for kind in TIME_TYPES.values():
         try:
             return pa.scalar(text).cast(kind)
@@ -56,13 +66,13 @@ def parse_time(text: str) -> pa.Scalar:
 
 
 def time_type(times: pa.Array | None) -> TimeType | None:
-    """The type of times that `as_times` gave."""
+    """Type of times that `as_times` returned; None for None."""
     if times is None:
         return None
     return "int64" if pa.types.is_int64(times.type) else "timestamp"
 
 
 def time_in_words(kind: TimeType | None) -> str:
-    """How an error speaks of times of a type."""
+    """Description of times of a type, for errors."""
     words = {"int64": "times that are whole numbers", "timestamp": "times that are dates"}
     return words[kind] if kind else "no times"

@@ -1,9 +1,9 @@
-"""Statistics stores are written, appended to and thinned out, whole or not at all.
+"""Writing a statistics store, appending queries and expiring queries, whole or not at all.
 
-A store that changes keeps the folders of the blocks it keeps. New ones come beside them, the
-manifest is replaced, and then those go which it does not name any more. Whatever interrupts that
-leaves the old manifest or the new one, each with all its folders, and folders that count for
-nothing, which the next change removes.
+A change leaves the folders of unchanged blocks alone. New folders are moved beside them, the
+manifest is replaced, and folders that the new manifest does not name are deleted. Whatever
+interrupts a change therefore leaves the old or the new manifest with all of its folders. Folders
+without an entry in the manifest do not count, and the next change deletes them.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def write_statistics(
     Parameters
     ----------
     blocks
-        Taken one at a time; those without queries are left out.
+        Statistics of blocks, used one at a time; blocks without queries are left out.
     path
         Directory to write; missing parent directories are made.
     feature_names
         One unique name per feature.
     sparse
-        Whether the data is.
+        Whether the data is sparse.
     transforms
-        Scalings in the values that the statistics are of.
+        Scalings that the data's values already had.
     overwrite
         Replace a store that exists.
 
@@ -70,7 +70,7 @@ def write_statistics(
         If the path exists and `overwrite` is false, it is not a directory of the project, or the
         disk is full.
     DataError
-        If there are no queries, or blocks differ in features or in the type of their times.
+        If there are no queries, or if blocks differ in their features or in the type of times.
     TryAgainError
         If the store exists and another process is changing it.
     """
@@ -89,21 +89,22 @@ def write_statistics(
 def append_statistics(
     path: AnyPath, blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics]]
 ) -> StatisticsDataset:
-    """Add blocks to a statistics store, whole or not at all; those it has are not read.
+    """Append blocks to a statistics store, whole or not at all, without reading other blocks.
 
     Parameters
     ----------
     path
         The store.
     blocks
-        Called with the store, once it is locked, for the blocks to add.
+        Returns the blocks to append; called with the store once the store is locked.
 
     Raises
     ------
     DataError
-        If the store cannot be read, or the blocks are of another kind than its own.
+        If the store cannot be read, or if the blocks differ from the store's blocks in their
+        features or in the type of times.
     TryAgainError
-        If another process is changing it.
+        If another process is changing the store.
     """
     with _locked(path):
         store = StatisticsDataset(path)
@@ -113,26 +114,27 @@ def append_statistics(
 def expire_statistics(
     path: AnyPath, *, blocks: Collection[int] = (), before: str | int | None = None
 ) -> StatisticsDataset:
-    """Drop queries from a statistics store, whole or not at all.
+    """Remove queries from a statistics store, whole or not at all.
 
     Parameters
     ----------
     path
         The store.
     blocks
-        Blocks to drop, by number. Those behind move up.
+        Numbers of blocks to remove; the blocks that follow are renumbered.
     before
-        Drop the queries whose time is before this: a whole number, a date or a timestamp, as the
-        store's times are. A block whose queries all go, goes.
+        Remove the queries with an earlier time than this whole number, date or timestamp, which
+        must be of the store's type of times. Blocks that become empty are removed.
 
     Raises
     ------
     UsageError
-        If a block is not there, the store has no times or others, or nothing would be left.
+        If a block does not exist, if the store has no times or times of another type, or if no
+        query would be left.
     DataError
         If the store is damaged.
     TryAgainError
-        If another process is changing it.
+        If another process is changing the store.
     """
     with _locked(path):
         store = StatisticsDataset(path)
@@ -148,7 +150,7 @@ def expire_statistics(
         ]
         if not any(mask.any() for mask in masks):
             raise UsageError(
-                f"{store.path}: no query would be left; delete the directory if that is meant."
+                f"{store.path}: no query would be left; to remove all, delete the directory."
             )
         if all(mask.all() for mask in masks):
             return store
@@ -158,7 +160,7 @@ def expire_statistics(
 def _changed(
     store: StatisticsDataset, blocks: Iterable[QueryStatistics | StatisticsEntry]
 ) -> StatisticsDataset:
-    """The store with these blocks: entries that it has, and new ones."""
+    """Replace the blocks of a store, by blocks that it has (entries) and by new blocks."""
     _remove_unnamed(store)
     free = 1 + max(int(Path(entry.path).name) for entry in store.manifest.blocks)
     with scratch_directory(store.path) as temporary:
@@ -178,9 +180,9 @@ def _written(
     number: int,
     facts: dict[str, Any],
 ) -> StatisticsManifest:
-    """Write blocks that are not entries yet, from a number on; the manifest of all of them.
+    """Write the blocks that are not entries, numbered from `number`, and make the manifest.
 
-    `facts` are what else the manifest says; what is not among them is as the first block has it.
+    `facts` are the other entries of the manifest; the first block decides entries that are absent.
     """
     facts = dict(facts)
     entries: list[StatisticsEntry] = []
@@ -197,7 +199,7 @@ def _written(
 
 
 def _remove_unnamed(store: StatisticsDataset) -> None:
-    """Delete the folders that the manifest does not name: the locked store is not being changed."""
+    """Delete folders that the manifest does not name; the caller holds the store's lock."""
     named = {entry.path for entry in store.manifest.blocks}
     for folder in (store.path / "blocks").iterdir():
         if f"blocks/{folder.name}" not in named:
@@ -205,12 +207,12 @@ def _remove_unnamed(store: StatisticsDataset) -> None:
 
 
 def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
-    """Raise DataError unless a block is like those before; the first one says how they are."""
+    """Raise DataError unless a block fits the facts; the first block decides the type of times."""
     names = facts["feature_names"]
     if block.n_features != len(names):
         raise DataError(
-            f"query {block.query_ids[0]} and those behind it have {block.n_features} features, "
-            f"but {len(names)} feature names are given."
+            f"query {block.query_ids[0]} and the queries after it have {block.n_features} "
+            f"features, but {len(names)} feature names are given."
         )
     kind = time_type(block.times)
     if facts.setdefault("time_type", kind) != kind:
@@ -252,7 +254,7 @@ def _limit(store: StatisticsDataset, before: str | int) -> pa.Scalar:
     limit = parse_time(str(before))
     if limit.type != TIME_TYPES[kind]:
         raise UsageError(
-            f"{before!r} is no time such as the queries of {store.path} have: "
+            f"{before!r} is of another type than the times of {store.path}, which has "
             f"{time_in_words(kind)}."
         )
     return limit
@@ -260,7 +262,7 @@ def _limit(store: StatisticsDataset, before: str | int) -> pa.Scalar:
 
 @contextmanager
 def _locked(path: AnyPath) -> Iterator[None]:
-    """Keep other processes from changing a store; readers need no lock."""
+    """Hold the lock of a store against other processes that change it; readers need no lock."""
     from filelock import FileLock, Timeout
 
     target = Path(path).resolve()

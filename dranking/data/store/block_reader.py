@@ -30,12 +30,12 @@ from dranking.files.verified_folder import Value, VerifiedFolder
 def read_block(
     root: Path, manifest: DatasetManifest, index: int, columns: NDArray[np.intp] | None = None
 ) -> QueryBlock:
-    """Read one block; its arrays are read-only. See `Dataset.block`.
+    """Read one block with read-only arrays; see `Dataset.block`.
 
     Raises
     ------
     DataError
-        If a file is missing or damaged, naming the block, the file and what to do.
+        If a file is missing or damaged; the message names the block, the file and the remedy.
     """
     reader = _BlockReader(root, manifest, index)
     documents, queries = reader.documents(), reader.queries()
@@ -58,7 +58,7 @@ def read_block(
 
 
 def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Array:
-    """The ids of the queries of one block."""
+    """Ids of the queries of one block."""
     queries = _BlockReader(root, manifest, index).queries()
     return _ids(queries, "query_id", manifest.query_id_type)
 
@@ -80,7 +80,9 @@ class _BlockReader(VerifiedFolder):
         """Table with one row per document."""
         table = self._table(DOCUMENTS_FILE)
         if len(table) != self._entry.n_documents:
-            raise self.damaged(DOCUMENTS_FILE, f"has {len(table)} rows, unlike the manifest says")
+            raise self.damaged(
+                DOCUMENTS_FILE, f"has {len(table)} rows, other than the manifest says"
+            )
         self._check_numbers(DOCUMENTS_FILE, table, relevance=pa.float64())
         return table
 
@@ -88,7 +90,7 @@ class _BlockReader(VerifiedFolder):
         """Table with one row per query."""
         table = self._table(QUERIES_FILE)
         if len(table) != self._entry.n_queries:
-            raise self.damaged(QUERIES_FILE, f"has {len(table)} rows, unlike the manifest says")
+            raise self.damaged(QUERIES_FILE, f"has {len(table)} rows, other than the manifest says")
         has_weights = "weight" in table.schema.names
         types = {"n_documents": pa.int64(), **({"weight": pa.float64()} if has_weights else {})}
         self._check_numbers(QUERIES_FILE, table, **types)

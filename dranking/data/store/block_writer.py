@@ -1,4 +1,4 @@
-"""Writing the folder of one block: features as Zarr arrays, the rest as parquet files."""
+"""Writing the folder of one block: features as Zarr arrays, all else as parquet files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_SPARSE_FEATURES = 2**31 - 1
 
 
 class WrittenBlock(NamedTuple):
-    """A block on disk, and the types of its ids (None where its documents have none)."""
+    """A block on disk and the types of its ids; `doc_id_type` is None without document ids."""
 
     entry: BlockEntry
     query_id_type: IdType
@@ -43,18 +43,18 @@ def write_block(root: Path, index: int, block: QueryBlock, allow_null: bool) -> 
     Parameters
     ----------
     root
-        The directory; the block's folder is made in it.
+        The directory, in which the block's folder is made.
     index
         Number of the block.
     block
-        At least one query. Integer ids may have any width.
+        A block of at least one query. Integer ids may have any width.
     allow_null
-        Whether NaN stands for a missing value; else it is an error.
+        Whether NaN stands for a missing value; otherwise NaN is an error.
 
     Raises
     ------
     DataError
-        If a feature value is not finite or a query has no id, naming the query.
+        If a feature value is not finite (the message names the query), or a query has no id.
     """
     block = _canonical(block)
     n_null = _count_null(block, allow_null)
@@ -81,12 +81,12 @@ def write_block(root: Path, index: int, block: QueryBlock, allow_null: bool) -> 
 
 
 def _canonical(block: QueryBlock) -> QueryBlock:
-    """The block in the types and memory layout in which it will be read."""
+    """The block in the dtypes and memory layout in which it will be read."""
     features = block.features
     if block.is_sparse:
         if block.n_features > MAX_SPARSE_FEATURES:
             raise DataError(
-                f"{block.n_features} features; sparse data can have {MAX_SPARSE_FEATURES}."
+                f"{block.n_features} features; sparse data can have at most {MAX_SPARSE_FEATURES}."
             )
         features = sparse.csr_array(features, dtype=np.float32)
         if not features.has_canonical_format:
@@ -112,7 +112,7 @@ def _canonical(block: QueryBlock) -> QueryBlock:
 
 
 def _plain_ids(ids: pa.Array) -> pa.Array:
-    """Ids as int64 where they are integers that fit, else as strings."""
+    """Ids as int64 if they are integers that fit, otherwise as strings."""
     if pa.types.is_integer(ids.type):
         try:
             return ids.cast(pa.int64())
@@ -126,11 +126,13 @@ def _id_type(ids: pa.Array) -> IdType:
 
 
 def _count_null(block: QueryBlock, allow_null: bool) -> int:
-    """How many values are NaN; refuse infinite ones, and NaN unless allowed."""
+    """Number of NaN values; infinite values are an error, and NaN too unless allowed."""
     values = block.features.data if block.is_sparse else block.features.T
     finite = np.isfinite(values)
     if block.query_ids.null_count:
-        raise DataError(f"{block.query_ids.null_count} queries have no id (null); give each one.")
+        raise DataError(
+            f"{block.query_ids.null_count} queries have no id (null); give each query an id."
+        )
     if finite.all():
         return 0
     null = np.isnan(values)

@@ -1,4 +1,4 @@
-"""The data set directory: a manifest, and a folder for every block of whole queries."""
+"""The data set directory as a data set, and writing one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory, restore
 class StoredDataset(Dataset):
     """A data set directory.
 
-    Pickled, it is a path: it opens again where it is used, and refuses a directory that was
-    replaced in between.
+    Pickled, a data set is its path: it opens again where it is used, and refuses a directory that
+    was replaced in between.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class StoredDataset(Dataset):
     Raises
     ------
     DataError
-        If there is no manifest, or it is damaged, of a newer schema or wrong.
+        If there is no manifest, or if it is damaged, of another schema or of another kind.
     """
 
     def __init__(self, path: AnyPath) -> None:
@@ -56,7 +56,7 @@ class StoredDataset(Dataset):
 
     @cached_property
     def _manifest(self) -> DatasetManifest:
-        """Loaded on first use behind a pickle; `__init__` sets it."""
+        """Manifest of the directory; a pickled data set loads it on first use."""
         manifest, digest = load_manifest(self.path)
         if digest != self._manifest_digest:
             raise DataError(
@@ -76,7 +76,7 @@ class StoredDataset(Dataset):
 
     @property
     def transforms(self) -> tuple[QueryMinMax | Standard, ...]:  # type: ignore[override]
-        """Scalings already in the values."""
+        """Scalings already applied to the values."""
         return self._manifest.transforms
 
     @property
@@ -90,7 +90,7 @@ class StoredDataset(Dataset):
         Raises
         ------
         DataError
-            If a file is missing or damaged, naming the block, the file and what to do.
+            If a file is missing or damaged; the message names the block, the file and the remedy.
         """
         return read_block(self.path, self._manifest, index, columns)
 
@@ -116,36 +116,36 @@ def write_dataset(
 ) -> StoredDataset:
     """Write a data set directory, whole or not at all.
 
-    Blocks are taken one at a time; one is compressed while the next is made. Those without
+    Blocks are used one at a time; a block is compressed while the next one is made. Blocks without
     documents are left out.
 
     Parameters
     ----------
     blocks
-        All dense or all sparse. A block may have fewer features than the data set: those absent
-        at its end are zeros. What a block holds must not change after it is handed over.
+        Blocks, all dense or all sparse. A block may have fewer features than the data set; the
+        missing last features read as zeros. The arrays of a block must not change afterwards.
     path
         Directory to write; missing parent directories are made.
     feature_names
         One unique name per feature; ``f1``, ``f2``, ... for the widest block if None.
     transforms
-        Scalings already in the values.
+        Scalings already applied to the values.
     fill
-        Called behind the last block for the (n_features,) finite values that missing ones, NaN in
-        the blocks, read as. Without it NaN is an error.
+        Called after the last block; returns (n_features,) finite values that replace missing
+        values (NaN in the blocks) when blocks are read. Without `fill`, NaN is an error.
     overwrite
         Replace a data set that exists.
 
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, it is not a directory of the project, or the
-        disk is full.
+        If the path exists and `overwrite` is false, if the directory there is not the project's,
+        or if the disk is full.
     DataError
         If there are no documents, a name is empty or repeated, a block has more features than
-        names, some blocks are sparse and some not, or a value is not finite.
+        there are names, some blocks are sparse and others dense, or a value is not finite.
     ValueError
-        If `fill` gives another number of values, or some that are not finite.
+        If `fill` returns another number of values, or values that are not finite.
     """
     names = None if feature_names is None else check_feature_names(feature_names)
     with new_directory(path, overwrite=overwrite) as temporary:
@@ -170,7 +170,7 @@ def write_dataset(
 def _write_blocks(
     blocks: Iterable[QueryBlock], root: Path, names: tuple[str, ...] | None, allow_null: bool
 ) -> tuple[list[WrittenBlock], bool]:
-    """Write the blocks that have documents; also returns whether they are sparse."""
+    """Write the blocks that have documents, and find whether they are sparse."""
     written: list[WrittenBlock] = []
     pending: Future[WrittenBlock] | None = None
     is_sparse: bool | None = None
@@ -180,11 +180,13 @@ def _write_blocks(
                 continue
             if names is not None and block.n_features > len(names):
                 raise DataError(
-                    f"query {block.query_ids[0]} and those behind it have {block.n_features} "
+                    f"query {block.query_ids[0]} and the queries after it have {block.n_features} "
                     f"features, but {len(names)} feature names are given."
                 )
             if is_sparse is not None and block.is_sparse != is_sparse:
-                raise DataError("some blocks are sparse and some dense; a data set is one of them.")
+                raise DataError(
+                    "some blocks are sparse and some dense; make all blocks sparse or all dense."
+                )
             is_sparse = block.is_sparse
             if pending is not None:
                 written.append(pending.result())
@@ -197,10 +199,11 @@ def _write_blocks(
 
 
 def _with_digests_as_read(root: Path, manifest: DatasetManifest) -> DatasetManifest:
-    """Digest again the blocks that read otherwise than they were written.
+    """The manifest with the digests of blocks as they are read.
 
-    A narrow block gets columns of zeros and missing values are filled in, which was not known
-    before the last block. Equal data has equal digests, however it was streamed.
+    Columns of zeros for narrow blocks and replacements of missing values are known only after the
+    last block. With new digests for such blocks, equal data has equal digests however it was
+    streamed.
     """
     n_features = len(manifest.feature_names)
 
@@ -226,7 +229,7 @@ def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
 
 
 def _common_type(types: set[IdType | None]) -> IdType | None:
-    """The type in which ids of blocks of these types read: string unless all are integers."""
+    """Type in which ids are read if blocks have these types: string unless all are integers."""
     found = types - {None}
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The manifest of a data set directory: what is in it, and how to know that it is all there."""
+"""The manifest of a data set directory: content, and the files that every block needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEATURES_PER_CHUNK = 32
 VALUES_PER_CHUNK = 262_144
 
 MAX_CHUNK_BYTES = 2**31 - 1
-"""What the compressor takes; a manifest that says more is not one of ours."""
+"""Largest chunk that the compressor takes; a manifest with larger chunks is refused."""
 
 IdType: TypeAlias = Literal["int64", "string"]
 
@@ -45,25 +45,25 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class BlockEntry(BaseModel):
-    """What the manifest says of one block.
+    """The manifest's entry of one block.
 
     Attributes
     ----------
     path
-        Its folder inside the data set.
+        The block's folder inside the data set.
     n_documents, n_queries, n_unlabelled
         Documents, queries, documents without relevance.
     n_features
-        Features stored, at most those of the data set; the rest are zeros. Text is stored as it
-        is read, while the largest index may still grow.
+        Number of stored features. The data set may have more; these read as zeros. (Blocks of
+        text are stored while later text may still have larger feature indices.)
     n_values
-        Feature values stored.
+        Number of stored feature values.
     n_null
-        How many of them are NaN and read as the data set's `null_fill`.
+        Number of stored values that are NaN and read as the data set's `null_fill`.
     digest
-        `QueryBlock.digest()` of the block as it reads.
+        `QueryBlock.digest()` of the block as it is read.
     checksums
-        CRC-32C of every file that reading needs, by its name inside the folder.
+        CRC-32C of every file that reading the block needs, by the file's name in the folder.
     """
 
     model_config = _STRICT
@@ -84,22 +84,23 @@ class DatasetManifest(BaseModel):
     Attributes
     ----------
     format, schema_version
-        What this is; a reader refuses what is newer than itself.
+        Kind and version of the directory; a reader refuses any other version.
     feature_names
         One unique name per feature.
     sparse
         Whether blocks hold CSR arrays.
     transforms
-        Scalings already in the values.
+        Scalings already applied to the values.
     null_fill
-        What a missing (NULL) value of each feature reads as, or None where none is missing.
+        Values, one per feature, that replace missing (NULL) values when blocks are read; None if
+        no value is missing.
     query_id_type, doc_id_type
-        Type of the ids as read; a block of integers in a data set of strings reads as strings.
-        None if no document has an id.
+        Type of the ids when they are read; integers of one block read as strings if another block
+        has strings. None if no document has an id.
     features_per_chunk, values_per_chunk
-        Features in a chunk of a dense block; entries in a chunk of a sparse one.
+        Features per chunk of a dense block; entries per chunk of a sparse block's arrays.
     blocks
-        In order.
+        One entry per block, in order.
     """
 
     model_config = _STRICT
@@ -133,14 +134,14 @@ class DatasetManifest(BaseModel):
                 raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
             if self._chunk_bytes(entry) > MAX_CHUNK_BYTES:
                 raise ValueError(f"blocks.{index}: chunks of more than {MAX_CHUNK_BYTES:,} bytes")
-            # Counted first: a few digits may ask for more names than memory holds.
+            # Count first: a manifest of a few bytes could ask for more names than memory holds.
             n_files = len(entry.checksums)
             if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
                 raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
         return self
 
     def info(self, entry: BlockEntry) -> BlockInfo:
-        """Sizes of a block as it reads."""
+        """Sizes of a block as it is read."""
         dense = entry.n_documents * len(self.feature_names)
         return BlockInfo(
             n_documents=entry.n_documents,
@@ -150,20 +151,20 @@ class DatasetManifest(BaseModel):
         )
 
     def _n_files(self, entry: BlockEntry) -> int:
-        """How many names `files` yields."""
+        """Number of names that `files` yields."""
         if self.sparse:
             pointers = n_chunks(entry.n_documents + 1, self.values_per_chunk)
             return 2 + pointers + 2 * n_chunks(entry.n_values, self.values_per_chunk)
         return 2 + n_chunks(entry.n_features, self.features_per_chunk)
 
     def _chunk_bytes(self, entry: BlockEntry) -> int:
-        """Bytes of the largest chunk of a block, decoded."""
+        """Bytes of the largest chunk of a block, uncompressed."""
         if self.sparse:
             return 8 * min(self.values_per_chunk, max(entry.n_documents + 1, entry.n_values))
         return 4 * min(self.features_per_chunk, entry.n_features) * entry.n_documents
 
     def files(self, entry: BlockEntry) -> Iterator[str]:
-        """Names, inside the folder of a block, of the files that reading it needs."""
+        """Names of the files that reading a block needs, inside the block's folder."""
         yield from (DOCUMENTS_FILE, QUERIES_FILE)
         if self.sparse:
             lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
@@ -181,7 +182,7 @@ def block_path(index: int) -> str:
 
 
 def manifest_json(manifest: BaseModel) -> str:
-    """Text of ``manifest.json``: an entry on a line, a block on a line."""
+    """Text of ``manifest.json`` with one line per entry and one line per block."""
     content = manifest.model_dump(mode="json")
     blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
     entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]

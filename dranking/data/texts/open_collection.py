@@ -44,7 +44,7 @@ def open_collection(
     source = Path(path)
     is_table = source.suffix == ".parquet"
     if options and not is_table:
-        raise UsageError(f"{', '.join(options)}: this is for text, but {source} holds vectors.")
+        raise UsageError(f"{', '.join(options)}: only for text, but {source} holds vectors.")
     if not source.exists():
         raise DataError(f"{source}: there is no such file or directory.")
     if is_table:

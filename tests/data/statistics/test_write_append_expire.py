@@ -88,7 +88,7 @@ def test_nothing_to_expire_changes_nothing(tmp_path):
         ({"blocks": [2]}, "no block 2; there are 0 to 1"),
         ({"blocks": [-1]}, "no block -1"),
         ({"before": "yesterday"}, "'yesterday' is no time; write"),
-        ({"before": "2026-01-31"}, "is no time such as .*whole numbers"),
+        ({"before": "2026-01-31"}, "is of another type than the times .*whole numbers"),
     ],
 )
 def test_what_cannot_expire(tmp_path, options, message):
