@@ -16,8 +16,8 @@ A data set (`dataset.Dataset`) is a sequence of blocks that are read on demand. 
 
 A block has at most `blocks.MAX_BLOCK_DOCUMENTS` documents, unless a single query has more. The data
 set fixes the borders of blocks, and all sums run over blocks in order, so that results do not
-depend on the number of workers. Equal data has equal fingerprints in whatever form it is stored,
-except for parquet, whose fingerprint is of the bytes of the files.
+depend on the number of workers. Equal data in equal blocks has equal fingerprints however stored,
+except in parquet, where the bytes of the files count.
 
 On disk
 -------

@@ -117,23 +117,6 @@ class StatisticsDataset(Dataset):
             raise documents_needed()
         return _ScaledStatistics(self, standard) if standard else self
 
-    def check_made_of(self, dataset: Dataset) -> None:
-        """Raise DataError unless the store was built from exactly the blocks of this data set."""
-        if dataset.fingerprint == self.fingerprint:
-            return
-        if dataset.feature_names != self.feature_names:
-            what = "other features"
-        elif dataset.transforms != self.transforms:
-            what = "another scaling"
-        elif dataset.n_blocks != self.n_blocks:
-            what = f"{dataset.n_blocks} blocks, not {self.n_blocks}"
-        else:
-            what = "other content"
-        raise DataError(
-            f"{self.path} is not of this data, which has {what}: give the statistics store that "
-            "was built from this data, or build one (dranking stats build)."
-        )
-
     def queries(self) -> Iterator[QueryStatistics]:
         """Statistics of each block without features: ids, sizes, weights and times."""
         for index in range(self.n_blocks):

@@ -1,7 +1,6 @@
 """A statistics store in the place of its data set, and what is refused."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -35,25 +34,8 @@ def test_a_store_stands_for_its_data(tmp_path, is_sparse):
     assert store.query_ids().equals(dataset.query_ids().cast(pa.string()))
     assert store.manifest.n_bytes == 9 * 8 * (16 + 8)
     assert store.manifest.n_data_bytes == 27 * 4 * (8 if is_sparse else 4)
-    store.check_made_of(dataset)
     assert isinstance(open_dataset(tmp_path / "store"), StatisticsDataset)
     assert pickle.loads(pickle.dumps(store)).block(1).n_queries == 3
-
-
-def test_a_store_of_other_data_is_refused(tmp_path):
-    store = written(blocks_of(3), tmp_path / "store")
-    names = default_feature_names(4)
-    scaling = Standard(mean=(0.0,) * 4, scale=(2.0,) * 4)
-    *first, last = blocks_of(3)
-    others = {
-        "other content": MemoryDataset([*first, replace(last, relevance=np.zeros(9))], names),
-        "2 blocks, not 3": MemoryDataset(first, names),
-        "other features": MemoryDataset([*first, last], ("a", "b", "c", "d")),
-        "another scaling": MemoryDataset([*first, last], names).transformed([scaling]),
-    }
-    for what, data in others.items():
-        with pytest.raises(DataError, match=rf"store is not of this data, which has {what}"):
-            store.check_made_of(data)
 
 
 def test_queries_selected_are_those_of_the_data(tmp_path):
