@@ -1,8 +1,8 @@
-"""Files made to do harm: every reader takes what it can use and refuses the rest, clearly.
+"""Hostile files: every reader uses what it can and refuses the rest with a clear error.
 
-A valid file of each kind is changed in one place at a time. Whatever the change, reading and then
-using the file ends well or in one of the project's own errors: nothing else is raised, nothing is
-run, nothing outside of the file's own folder is touched.
+A valid file of every kind is changed in one place at a time. After any change, reading and using
+the file succeeds or raises one of the project's errors: no other error is raised, nothing is
+executed, and nothing outside the file's folder is touched.
 """
 
 import copy
@@ -48,7 +48,7 @@ DOCUMENTS = [
 
 
 def places(document, place=()):
-    """The places of all entries of a document."""
+    """Paths of all entries of a document."""
     if place:
         yield place
     entries = document.items() if isinstance(document, dict) else ()
@@ -59,7 +59,7 @@ def places(document, place=()):
 
 
 def changed(document, without=()):
-    """Copies of a document with one entry changed, left out, or one too many."""
+    """Copies of a document with one entry changed, removed or added."""
     for place in places(document):
         if place[0] in without:
             continue
@@ -78,7 +78,7 @@ def changed(document, without=()):
 
 
 def refused(use):
-    """Whether a use ends in one of the project's errors; any other error fails the test."""
+    """Whether a use raises one of the project's errors; any other error fails the test."""
     try:
         use()
     except DrankingError:
@@ -87,7 +87,7 @@ def refused(use):
 
 
 def check(file, use, empty=False):
-    """Use a JSON file after every change; `empty` says whether it may be an empty object."""
+    """Use a JSON file after every change; `empty` says whether the file may be an empty object."""
     good = file.read_bytes()
     use()
     document = json.loads(good)
@@ -109,7 +109,7 @@ def check(file, use, empty=False):
 
 @pytest.fixture(scope="module")
 def problem():
-    """X, y, qid of a few queries."""
+    """X, y and qid of a few queries."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     return X, (X[:, 0] > 0).astype(float) + (X[:, 2] > 1), np.repeat(np.arange(10), 6)
@@ -186,7 +186,7 @@ def use_collection(path):
 
 
 def rewrite(folder, name, array):
-    """Replace an array of a directory, with the checksum that belongs to it."""
+    """Replace an array of an array folder, and its checksum in the manifest."""
     np.save(folder / name, array, allow_pickle=True)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][name] = file_checksum(folder / name)
@@ -194,7 +194,7 @@ def rewrite(folder, name, array):
 
 
 class Bomb:
-    """Writes a file when it is unpickled."""
+    """Writes a file when unpickled."""
 
     def __init__(self, trace):
         self.trace = trace
@@ -405,7 +405,7 @@ def test_profiles(dense):
 
 
 def test_what_a_run_leaves(tmp_path):
-    """Markers and the note of an unfinished run: damaged ones are named, and lead nowhere."""
+    """Damaged markers and notes of an unfinished run are named in errors and not followed."""
     stream = Stream(tmp_path)
     stream.night(1)
     config = load_config(stream.config(), (), {})
@@ -464,7 +464,7 @@ def test_scheduler_files(tmp_path):
 def test_nothing_larger_than_a_model_is_read(tmp_path):
     for name in ("model.json", "manifest.json"):
         with (tmp_path / name).open("wb") as file:
-            file.truncate(3 * 2**30)  # a hole: it takes no room
+            file.truncate(3 * 2**30)  # a sparse file takes no disk space
     with pytest.raises(DataError, match="larger than"):
         dr.load_model(tmp_path / "model.json")
     with pytest.raises(DataError, match="larger than"):

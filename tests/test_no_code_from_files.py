@@ -1,4 +1,4 @@
-"""Files are data: nothing in the project unpickles, evaluates or runs what it reads."""
+"""Nothing in the project unpickles, evaluates or executes what it reads from files."""
 
 import ast
 from pathlib import Path
@@ -19,7 +19,7 @@ ALLOWED = {("dranking/engine/cluster/connect.py", "exec_module")}
 
 
 def offences(source):
-    """What in a file may run what is read."""
+    """Calls in a source file that could execute what is read."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.partition(".")[0] in MODULES)

@@ -7,11 +7,11 @@ from dranking.data.digits_ranking import digits_ranking
 
 IMAGES, DIGITS = load_digits(return_X_y=True)
 SQUARES = (IMAGES**2).sum(axis=1)
-DISTANCES = SQUARES[:, None] + SQUARES - 2 * IMAGES @ IMAGES.T  # whole numbers, so exact
+DISTANCES = SQUARES[:, None] + SQUARES - 2 * IMAGES @ IMAGES.T  # exact, since all are whole numbers
 
 
 def images_behind(features):
-    """Indices of the one image, and of the others, whose squared differences the rows are."""
+    """Indices of the query's image and of the documents' images, found by their differences."""
     of_rows = features.sum(axis=1)
     for query in range(len(IMAGES)):
         found = [np.flatnonzero(DISTANCES[query] == distance) for distance in of_rows[:3]]

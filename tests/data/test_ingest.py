@@ -1,4 +1,4 @@
-"""From files of every form to a dataset directory."""
+"""Ingest stores every form of data as a dataset directory."""
 
 import subprocess
 import sys
@@ -139,7 +139,7 @@ def test_an_interrupt_leaves_the_old_state(text, tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_state(text, tmp_path):
-    """The limit on a file's size stands for the disk: writing fails in the middle."""
+    """A limit on the size of files stands in for a full disk: writing fails in the middle."""
     text.write_text("".join(f"{i % 2} qid:{i // 8} 1:{i}.25 2:{i**2}\n" for i in range(20_000)))
     (tmp_path / "old.parquet").write_text("old")
     program = """

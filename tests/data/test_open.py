@@ -1,4 +1,4 @@
-"""Opening ranking data, whatever form it is in."""
+"""Opening ranking data of every form."""
 
 import gzip
 import subprocess

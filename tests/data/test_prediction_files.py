@@ -1,3 +1,5 @@
+"""Predictions written as TREC runs and parquet, against trec_eval."""
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +50,7 @@ def test_trec_run__format_order_and_blocks(tmp_path):
 def test_trec_run__ties_by_descending_id_in_bytes(tmp_path):
     path = tmp_path / "test.run"
     ids = ["d1", "é", "d10", "D2", "d9", "ab", "a"]
-    # The last but one is above the others only in float64; trec_eval reads float32.
+    # The last score but one exceeds the others only in float64; trec_eval reads float32.
     write_trec_run(path, [(make_block([7], [1], ids), [1, 1, 1, 1, 1, 1 + 1e-12, 2])])
     expected = ["a", *sorted(ids[:-1], key=lambda i: i.encode(), reverse=True)]
     assert [line[2] for line in lines_of(path)] == expected

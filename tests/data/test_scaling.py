@@ -1,4 +1,4 @@
-"""Fitted scalings against plain NumPy on the whole data, whatever the blocks."""
+"""Fitted scalings against NumPy on the whole data, for any division into blocks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scalings of one block against plain loops, and what data and models record of them."""
+"""Scalings of one block against plain loops, and their records in data and models."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The commit protocol: all of an output, or what was there before."""
+"""The commit protocol: after a write, all of the output or the old state is there."""
 
 import errno
 import json
@@ -378,7 +378,7 @@ def test_a_replacement_in_progress_is_not_undone(tmp_path):
 
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
 def test_kill_at_any_moment_of_the_swap(tmp_path, moment):
-    """Killed before, between or after the renames; the next write finds a whole directory."""
+    """After a kill before, between or after the renames, the next write finds a whole directory."""
     path = tmp_path / "out"
     make_directory(path, "old")
     program = """

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of LETOR text."""
+"""Hypothesis strategies that draw LETOR text."""
 
 from hypothesis import strategies as st
 

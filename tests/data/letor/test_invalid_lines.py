@@ -1,4 +1,4 @@
-"""Every kind of bad LETOR text: the message says where, what is wrong and what to do."""
+"""Invalid LETOR text of every kind: the error says where, what is wrong, and what to do."""
 
 import gzip
 import lzma
@@ -18,11 +18,11 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-GOOD = b"1 qid:1 1:0.5 2:1\n# a comment\n"  # the line that follows is the third
+GOOD = b"1 qid:1 1:0.5 2:1\n# a comment\n"  # the next line is line 3
 
 
 def error_of(*paths, **options):
-    """What reading says, without the folders."""
+    """Message of the error that reading raises, without the folders in paths."""
     with pytest.raises(DataError) as caught:
         list(read_letor(paths, **options))
     return str(caught.value).replace(f"{paths[0].parent}/", "")
@@ -101,7 +101,7 @@ class TestLines:
         assert error.startswith("train.txt:3: expected the relevance")
 
     def test_the_first_error_is_the_one_that_is_told(self, tmp_path):
-        # Found in another order: while reading, and after, for lines of the chunk as a whole.
+        # Some errors are found while a line is read, others later for all lines of a chunk.
         error = error_in(tmp_path, b"1 qid:1 9:1\n1 qid:\xff 1:1\n1 qid:1 1:x", n_features=3)
         assert error.startswith("train.txt:3: feature index 9")
 
@@ -198,7 +198,7 @@ class TestFiles:
         with pytest.raises(DataError) as caught:
             list(read_letor(path))
         if "the compressed data is damaged" not in str(caught.value):
-            # Where the stream has no checksum in between, the text shows it first.
+            # Without a checksum in between, the damaged text fails before the checksum does.
             assert re.search(r"train\.txt\.\w+:\d+: ", str(caught.value))
 
     def test_no_room_to_regroup(self, tmp_path, monkeypatch):

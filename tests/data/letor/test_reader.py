@@ -1,3 +1,5 @@
+"""Reading LETOR text, against a plain reader, scikit-learn, and by hand."""
+
 import gzip
 import itertools
 import lzma
@@ -46,7 +48,7 @@ def folder(tmp_path_factory):
 
 
 def written(folder, *contents):
-    """Files a.txt, b.txt, ... with some contents; their paths."""
+    """Write the contents to files a.txt, b.txt, ... and return their paths."""
     paths = [folder / f"{chr(ord('a') + at)}.txt" for at in range(len(contents))]
     for path, content in zip(paths, contents, strict=True):
         path.write_bytes(content)
@@ -80,7 +82,10 @@ def assert_same_blocks(actual, expected):
 
 
 def assert_block_equals(block, queries, rows_so_far, n_features):
-    """Compare with a list of queries, each a list of rows; `n_features` None: the widest so far."""
+    """Compare a block with lists of rows, one list per query.
+
+    `n_features` None stands for the largest feature index so far.
+    """
     rows = [row for query in queries for row in query]
     width = n_features or max(row.width for row in rows_so_far)
     if block.is_sparse:
@@ -102,7 +107,7 @@ def assert_block_equals(block, queries, rows_so_far, n_features):
 
 
 def assert_reads_as_reference(paths, max_documents, chunk_bytes, sparse, options):
-    """Same blocks, or an error at the same place about the same thing."""
+    """Both readers give the same blocks, or errors of the same kind at the same place."""
     reader = read_letor(
         paths, max_documents=max_documents, chunk_bytes=chunk_bytes, sparse=sparse, **options
     )
@@ -170,7 +175,7 @@ class TestAgainstReference:
             damaged[position % len(damaged)] = byte
         paths = written(folder, bytes(damaged))
         options = {"n_features": None, "null": "error", **options}
-        # Sparse, because a damaged index may be in the millions.
+        # Sparse blocks, because a damaged index may be in the millions.
         assert_reads_as_reference(paths, 3, chunk_bytes, True, options)
 
 
@@ -197,7 +202,7 @@ class TestAgainstSklearn:
         dump_svmlight_file(X, y, str(path), query_id=qid, zero_based=False)
         blocks = list(read_letor(path, n_features=30, sparse=is_sparse, max_documents=40))
         read = np.concatenate([dense(block) for block in blocks])
-        # 16 digits, which is what is written, do not always give the same float64 again.
+        # scikit-learn writes 16 digits, which do not always identify a float64.
         np.testing.assert_array_equal(
             read, load_svmlight_file(str(path), n_features=30)[0].toarray().astype(np.float32)
         )
@@ -236,7 +241,7 @@ class TestByHand:
     def test_compressed_files(self, folder, ending):
         expected = list(read_letor(written(folder, SMALL)))
         path = folder / f"a.txt{ending}"
-        # Two pieces, one behind the other, as appending to a compressed file leaves them.
+        # Two compressed streams in one file, as appending leaves them.
         path.write_bytes(b"".join(map(COMPRESSORS[ending], (SMALL[:50], SMALL[50:]))))
         assert_same_blocks(read_letor(path, chunk_bytes=10), expected)
 
@@ -280,7 +285,7 @@ class TestByHand:
 
 
 def peak_of_reading(path):
-    """Bytes allocated at most while a file is read, block by block."""
+    """Peak of the bytes allocated while a file is read block by block."""
     tracemalloc.start()
     try:
         for _ in read_letor(path, max_documents=200, chunk_bytes=10_000):
@@ -325,9 +330,9 @@ class TestStream:
             with files[-1].open("w") as file:
                 for row in range(10 * n_queries):
                     file.write(f"1 qid:{row // 10} {words} #docid = {row}\n")
-        # What other threads of the tests' process allocate would count as well.
+        # Allocations of other threads would count too.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            # The first reading allocates what is there once.
+            # The first reading makes allocations that stay, such as compiled code.
             _, short, long = alone.map(peak_of_reading, [files[0], *files])
-        # Some 200 bytes for each query, so that one that appears again is found.
+        # About 200 bytes per query find queries that appear again.
         assert long < short + 200 * 900

@@ -18,7 +18,7 @@ from tests.data.tables.flat_tables import frame_of, written
 
 
 def assert_holds(dataset, frame, features):
-    """The blocks, joined, are the rows of the frame, and no query is in two blocks."""
+    """The blocks together are the rows of the frame, and no query is in two blocks."""
     start = 0
     seen = []
     for b in range(dataset.n_blocks):
@@ -144,7 +144,7 @@ def test_document_ids_of_which_one_is_beyond_int64(tmp_path):
     frame.loc[9, "docid"] = np.uint64(2**64 - 1)
     dataset = ParquetDataset(written(tmp_path / "a.parquet", frame), max_documents=3)
     ids = [i for b in range(dataset.n_blocks) for i in dataset.block(b).doc_ids.to_pylist()]
-    assert ids == [str(i) for i in frame["docid"]]  # of one type in all blocks
+    assert ids == [str(i) for i in frame["docid"]]  # the same type in all blocks
 
 
 def test_what_pandas_keeps_to_restore_an_index_is_no_feature(tmp_path):
@@ -178,7 +178,7 @@ def test_features_by_name(tmp_path):
 
 
 def test_the_fingerprint_sees_each_value(tmp_path):
-    """Also one that changes neither sizes nor extremes, with the metadata of the file before."""
+    """A changed value that leaves sizes, extremes and metadata alone changes the fingerprint."""
     path = tmp_path / "a.parquet"
     write_parquet(from_arrays(np.ones((6, 1)), [0, 2, 1, 1, 0, 2], [1] * 6), path)
     before = ParquetDataset(path).fingerprint

@@ -1,4 +1,4 @@
-"""Parquet that is no ranking data, or damaged: what is wrong and where."""
+"""Parquet files that are damaged or no ranking data: the error says what is wrong and where."""
 
 import numpy as np
 import pandas as pd
@@ -124,7 +124,7 @@ def test_what_is_not_there(tmp_path):
 
 
 def test_no_damage_is_read_as_values(tmp_path):
-    """Each byte of the file inverted in turn, but for those of the footer's column names."""
+    """Every byte of the file is inverted in turn, except the column names in the footer."""
     rng = np.random.default_rng(0)
     dataset = from_arrays(rng.normal(size=(12, 2)), [0, 1, 2] * 4, [3] * 5 + [4] * 7)
     path, damaged = tmp_path / "a.parquet", tmp_path / "b.parquet"

@@ -1,4 +1,4 @@
-"""Parquet written, against what was to be written."""
+"""Data sets written as parquet, against their content."""
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ def test_written_and_read_again(tmp_path_factory, blocks, max_documents):
 
 
 def texts_of(blocks):
-    """Document ids as text; None where there is none."""
+    """Document ids as text; None without an id."""
     ids = [b.doc_ids.to_pylist() if b.doc_ids is not None else [None] * b.n_documents
            for b in blocks]  # fmt: skip
     return [None if i is None else str(i) for part in ids for i in part]
@@ -122,7 +122,7 @@ def test_what_is_not_written(tmp_path):
 
 
 class _Interrupted(Dataset):
-    """A data set at whose first features the user presses Ctrl-C."""
+    """A data set that is interrupted by Ctrl-C when its features are read first."""
 
     def __init__(self, source):
         self._source = source

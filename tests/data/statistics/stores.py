@@ -63,7 +63,7 @@ def assert_same_statistics(actual, expected):
 
 
 def everything_of(store):
-    """Content of the files by path inside the store."""
+    """Content of all files by their path inside the store."""
     return {file.relative_to(store.path): text for file, text in everything_in(store.path).items()}
 
 

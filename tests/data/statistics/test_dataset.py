@@ -1,4 +1,4 @@
-"""A statistics store in the place of its data set, and what is refused."""
+"""A statistics store in the place of its data set; computations that need documents fail."""
 
 import pickle
 
@@ -50,7 +50,7 @@ def test_queries_selected_are_those_of_the_data(tmp_path):
 
 def test_standard_scaling_is_a_scaling_of_the_statistics(tmp_path):
     dataset = MemoryDataset(list(blocks_of(2)), default_feature_names(4))
-    halves = Standard(mean=(0.0,) * 4, scale=(2.0, 0.5, 4.0, 1.0))  # no bit is lost by these
+    halves = Standard(mean=(0.0,) * 4, scale=(2.0, 0.5, 4.0, 1.0))  # division by these is exact
     view = written(blocks_of(2), tmp_path / "raw").transformed([halves])
     transformed = dataset.transformed([halves])
     expected = write_statistics(

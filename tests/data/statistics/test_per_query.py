@@ -31,7 +31,7 @@ def test_statistics_are_those_of_the_definition(tmp_path_factory, is_sparse, dat
     found = store.block(0)
     kept = matrices(found)
     for q, (gram, products, norm, n_labelled) in enumerate(by_definition(block)):
-        # What rounding a mean costs follows the size of the values, not of their spread.
+        # The rounding error of a mean follows the size of the values, not their spread.
         bound = 1e-13 * max(1.0, float(np.abs(values).max(initial=0.0))) ** 2 * block.n_documents
         np.testing.assert_allclose(kept[q], gram, rtol=1e-9, atol=bound)
         np.testing.assert_allclose(found.diagonal[q], np.diag(gram), rtol=1e-9, atol=bound)

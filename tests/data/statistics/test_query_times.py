@@ -1,4 +1,4 @@
-"""Times of queries: which are taken, and what errors say."""
+"""Times of queries: accepted forms, and errors for others."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Statistics stores are appended to and thinned out, whole or not at all."""
+"""Appending to a statistics store and expiring queries, whole or not at all."""
 
 import datetime
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_expiring_blocks_equals_a_build_from_the_rest(tmp_path, dropped):
 
 @pytest.mark.parametrize("before", [3, 4, 10, 12])
 def test_expiring_queries_equals_a_build_from_the_rest(tmp_path, before):
-    """Times in and out of step with blocks; a block whose queries all go, goes."""
+    """Times at and between borders of blocks; an emptied block is removed."""
     times = [[1, 9, 3], [2, 2, 2], [12, 4, 11]]
     blocks = list(blocks_of(3))
     written(blocks, tmp_path / "store", times)

@@ -1,4 +1,4 @@
-"""Query blocks drawn for tests of storage, and what it means that two are equal."""
+"""Query blocks and data sets for tests of storage, drawn by Hypothesis or simple."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def query_blocks(draw, is_sparse=False, n_features=None, string_ids=None):
 
 
 def simple_block(n_features=3, sizes=(2, 1), first_id=10, is_sparse=False, **fields):
-    """Features 1, 2, 3, ...; `fields` replace those of the block."""
+    """A block with features 1, 2, 3, ...; `fields` replace fields of the block."""
     n = sum(sizes)
     features = np.arange(1, n * n_features + 1, dtype=np.float32).reshape(n, n_features)
     block = QueryBlock(
@@ -54,7 +54,7 @@ def simple_block(n_features=3, sizes=(2, 1), first_id=10, is_sparse=False, **fie
 
 
 def everything_in(folder):
-    """Content of all files by path."""
+    """Content of all files by their path in the folder."""
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
@@ -70,7 +70,7 @@ def data_sets(is_sparse=False):
 
 
 def assert_same(block, expected):
-    """The blocks hold the same, bit for bit."""
+    """Two blocks are equal, bit for bit."""
     assert block.is_sparse == expected.is_sparse
     dense, wanted = map(as_dense, (block, expected))
     assert dense.dtype == np.float32
@@ -89,7 +89,7 @@ def assert_same(block, expected):
 
 
 def as_dense(block):
-    """C-ordered features; a stored zero of sparse data is a zero."""
+    """Features as a C-ordered dense array."""
     features = block.features.toarray() if block.is_sparse else block.features
     return np.ascontiguousarray(features)
 
@@ -103,7 +103,7 @@ def _dense(n_documents, n_features):
 
 
 def _csr(n_documents, n_features):
-    # + 0.0: to sparse arrays a negative zero is a zero.
+    # + 0.0 makes negative zeros positive, since sparse arrays do not store them.
     return npst.arrays(
         np.float32,
         (n_documents, n_features),
@@ -130,7 +130,7 @@ def edit_manifest(path, change):
 
 
 def replayed_fingerprint(dataset):
-    """The fingerprint from the data itself, not from the manifest."""
+    """The fingerprint computed from the blocks instead of the manifest."""
     copy = StoredDataset(dataset.path)
     copy.block_digests = lambda: Dataset.block_digests(copy)
     return copy.fingerprint

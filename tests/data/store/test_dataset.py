@@ -288,7 +288,7 @@ def test_overwriting_a_data_set_with_itself(written):
 
 
 def test_kill_in_the_middle_of_a_write(tmp_path):
-    """The old data set stays, and the next write removes what the killed one left."""
+    """The old data set stays, and the next write removes what the killed process left."""
     path = tmp_path / "data"
     write_dataset([simple_block()], path)
     before = everything_in(path)
@@ -307,7 +307,7 @@ def test_kill_in_the_middle_of_a_write(tmp_path):
     arguments = [sys.executable, "-c", textwrap.dedent(program), str(path)]
     with subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"twenty\n"
-        write_dataset([simple_block()], tmp_path / "other")  # the live one is left alone
+        write_dataset([simple_block()], tmp_path / "other")  # a live writer's files stay
         process.send_signal(signal.SIGKILL)
     (left,) = [name for name in os.listdir(tmp_path) if name.startswith(".data.tmp-")]
     assert list((tmp_path / left / "blocks").iterdir())

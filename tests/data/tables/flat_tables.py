@@ -1,4 +1,4 @@
-"""Flat tables of ranking data, and parquet files of them."""
+"""Flat tables of ranking data, and parquet files with them."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Data in memory: every form that users have gives the same blocks."""
+"""Data in memory: every form of input gives the same blocks."""
 
 import numpy as np
 import pandas as pd
@@ -234,7 +234,7 @@ def test_blocks_that_do_not_fit_together():
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_blocks_count_with_the_bytes_of_what_they_hold(is_sparse):
-    """Dask asks for it, to know what a worker holds and what moving a block takes."""
+    """Dask measures the memory of workers and the cost of moving blocks by `sys.getsizeof`."""
     X = np.arange(1, 601, dtype=np.float32).reshape(100, 6)
     qid = np.repeat(np.arange(20), 5)
     features = sparse.csr_array(X) if is_sparse else X
