@@ -7,8 +7,6 @@ every ``<name>.npy``) and the facts of the caller. Nothing is pickled.
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -30,21 +28,6 @@ from dranking.files.commit import (
 from dranking.files.manifests import DirectoryKind, read_manifest
 
 SCHEMA_VERSION: Final = 1
-
-ARCHIVE_ERRORS = (
-    OSError,
-    EOFError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    MemoryError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What reading an .npz file raises if the file is damaged, hostile, or no such file at all."""
 
 
 class _ArrayFolderManifest(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,25 @@ from dranking.data.texts.collection import (
 )
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
-from dranking.files.array_folder import ARCHIVE_ERRORS, is_array_folder
+from dranking.files.array_folder import is_array_folder
 from dranking.files.commit import AnyPath
 
 COLUMNS = ("id", "text", "label")
+
+_ARCHIVE_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading an .npz file raises if the file is damaged, hostile, or no such file at all."""
 
 
 def open_collection(
@@ -54,7 +71,7 @@ def open_collection(
 
         try:
             return collection(sparse.load_npz(source))
-        except ARCHIVE_ERRORS as error:
+        except _ARCHIVE_ERRORS as error:
             raise DataError(f"{source}: no sparse matrix of SciPy ({error}).") from error
     if is_array_folder(source, KIND):
         return load_collection(source)
