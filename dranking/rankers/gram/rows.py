@@ -1,4 +1,4 @@
-"""What RankRLS-type rankers read of the data: moments and Gram rows, summed over all queries."""
+"""Moments and Gram rows of every query, and their sums over all queries."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Array = NDArray[np.float64]
 
 
 class BlockRows(NamedTuple):
-    """Gram rows kept of a block.
+    """The Gram rows that are kept for a block.
 
     Attributes
     ----------
     fetch
-        (1,) number of the fetch that wrote last, counted from 1. It goes to another worker before
-        the rows, so that it is never ahead of them there.
+        (1,) number of the fetch that wrote last, counted from 1. When a `BlockRows` is sent to
+        another worker, this number is sent before the rows, so it is never newer than the rows.
     rows
-        (capacity, n_queries, n_features), by slot.
+        (capacity, n_queries, n_features) rows A_q[i, :] by slot.
     totals
         (J, n_features) sums over the queries of the rows fetched last.
     """
@@ -44,16 +44,16 @@ class BlockRows(NamedTuple):
 
 
 class TotalMoments:
-    """What is known of A and b before any Gram row, from one pass over X.
+    """The diagonal of A, b and y.y, from one pass over X.
 
     Attributes
     ----------
     diagonal, products
         (n_features,) diag A and b.
     label_norm
-        y.y, the error of ranking at random.
+        y.y, the leave-query-out error with no feature.
     sample
-        What guesses Gram rows, where there is one.
+        A sample of the documents that guesses Gram rows; None if there is no sample.
     """
 
     sample: Sample | None = None
@@ -65,12 +65,12 @@ class TotalMoments:
 
 
 class QueryMoments(TotalMoments):
-    """The same with what is known of every A_q and b_q.
+    """Like `TotalMoments`, with the moments of every query.
 
     Attributes
     ----------
     blocks
-        The moments of every block, where the data is.
+        Tasks with the moments of every block, which stay where the data is.
     """
 
     def __init__(self, tiles: Tiles) -> None:
@@ -82,7 +82,7 @@ class QueryMoments(TotalMoments):
 
     @cached_property
     def sample(self) -> Sample | None:  # type: ignore[override]
-        """Taken when it is asked for."""
+        """The sample, taken at the first access."""
         return sample_of(self._tiles)
 
 
@@ -94,14 +94,14 @@ class TotalRows(ABC):
     tiles, moments
         The data.
     capacity
-        Rows that can be there at the same time.
+        Largest number of rows held at the same time.
 
     Attributes
     ----------
-    moments
-        The moments.
-    capacity, n_features
-        Rows that can be there at the same time, and all there are.
+    moments, capacity
+        The parameters.
+    n_features
+        Number of features of the data.
     totals
         Feature -> A[i, :] (n_features,), for the features ever fetched.
     n_passes
@@ -118,62 +118,65 @@ class TotalRows(ABC):
         self._slots: dict[int, int] = {}
 
     def drop(self, features: Sequence[int]) -> None:
-        """Let go of the rows of features that no path has selected; their sums stay."""
+        """Free the slots of features that no path has selected; the sums of their rows stay."""
         for feature in features:
             del self._slots[feature]
 
     def holds(self, feature: int) -> bool:
-        """Whether the row of a feature is there."""
+        """Whether the row of a feature was fetched and not dropped."""
         return feature in self._slots
 
     @property
     def n_free(self) -> int:
-        """Rows that can be fetched before others are dropped."""
+        """Number of rows that can be fetched before other rows are dropped."""
         return self.capacity - len(self._slots)
 
     def fetch(self, features: Sequence[int]) -> None:
-        """Compute the rows of features that are not there yet, in one pass over X."""
+        """Compute the rows of features that are not held, in one pass over X."""
         totals = self._sum_rows(features)
         self.totals.update(zip(features, totals, strict=True))
         self._slots.update(zip(features, self._free_slots(len(features)), strict=True))
         self.n_passes += 1
 
     def rows_of(self, features: Sequence[int]) -> Array:
-        """(t, n_features) A[S, :] of features S that were fetched at some time."""
+        """(t, n_features) A[S, :] for features S that were ever fetched."""
         rows = [self.totals[i] for i in features]
         return np.array(rows).reshape(len(rows), self.n_features)
 
     def between(self, features: Sequence[int]) -> Array:
-        """(t, t) A[S, S] of such features, symmetric in every bit."""
+        """(t, t) A[S, S] for features S that were ever fetched, symmetric in every bit."""
         t, columns = len(features), np.array(features, dtype=np.int64)
         rows = np.array([self.totals[i][columns] for i in features]).reshape(t, t)
         between: Array = (rows + rows.T) / 2
         return between
 
     def _free_slots(self, number: int) -> list[int]:
-        """Where so many rows go that are fetched next."""
+        """Slots for the `number` rows that are fetched next."""
         used = set(self._slots.values())
         return [slot for slot in range(self.capacity) if slot not in used][:number]
 
     @abstractmethod
     def _sum_rows(self, features: Sequence[int]) -> Array:
-        """(J, n_features) rows that are not there yet, from one pass over X."""
+        """(J, n_features) rows A[i, :] of features that are not held, from one pass over X."""
 
 
 class GramRows(TotalRows):
-    """The Gram rows A_q[i, :] of every query as well.
+    """The Gram rows A[i, :], and the rows A_q[i, :] of every query.
 
-    Rows stay where the data is, or are computed anew where they are needed; only their sums
-    travel.
+    The rows of queries stay where the data is, or are computed again where they are needed; only
+    the sums are sent to the driver.
 
     Parameters
     ----------
-    tiles, moments
-        The data.
-    capacity
-        Rows that can be there at the same time.
+    tiles, moments, capacity
+        As in `TotalRows`.
     keep
-        Whether rows are kept; else each use of them is one more pass.
+        Whether the rows of queries are kept; else each use of them is one more pass.
+
+    Attributes
+    ----------
+    kept
+        Tasks with the `BlockRows` of every block; empty if rows are not kept.
     """
 
     moments: QueryMoments
@@ -214,7 +217,7 @@ class GramRows(TotalRows):
         return totals
 
     def slots_of(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(t,) slots of features whose rows are there: `kept.rows[slots[j], q, :]` is A_q[i, :]."""
+        """(t,) slots of features whose rows are held; see `BlockRows`."""
         return np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
 
 
@@ -238,7 +241,7 @@ def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any
 
 
 def room_for_rows(moments: Moments, capacity: int) -> BlockRows:
-    """Room for the Gram rows of a block; memory is taken as they are written."""
+    """Slots for the Gram rows of a block; the system provides memory as rows are written."""
     return _no_rows(np.empty((capacity, *moments.diagonal.shape)))
 
 
@@ -251,11 +254,13 @@ def fetch_rows(
     slots: NDArray[np.int64],
     fetch: int,
 ) -> BlockRows:
-    """Write more rows into slots that are free; `columns` are of features that are not all here.
+    """Compute the rows of the features `wanted` and write them into free slots.
 
-    A slot is written again only when no state is made of the row in it. So a task that runs once
-    more, because a worker was lost, writes nothing where later ones have written: it might undo
-    that, and all rows that are still used are there.
+    `columns` (J, n_documents) are these features; None if the block holds all features.
+
+    A slot is written again only when no state depends on the row in it. A task that runs again,
+    because a worker was lost, may find slots that a later fetch has overwritten. It then writes
+    nothing there, since it would undo the later fetch, and all rows still in use are there already.
     """
     rows = kept.rows
     if kept.fetch[0] >= fetch:
@@ -289,14 +294,14 @@ def fresh_totals(
     moments: Moments,
     wanted: NDArray[np.int64],
 ) -> Array:
-    """(J, n_features) sums of rows that are not kept."""
+    """(J, n_features) sums over the queries of rows that are not kept."""
     return _fresh_rows(block, columns, moments, wanted).totals
 
 
 def with_kept_rows(
     function: Callable[..., Any], state: Any, kept: BlockRows, slots: Any, *values: Any
 ) -> Any:
-    """Run `function(state, rows, slots, *values)` on rows that were kept."""
+    """Run `function(state, rows, slots, *values)` on rows that are kept."""
     return function(state, kept.rows, slots, *values)
 
 
@@ -309,7 +314,7 @@ def with_fresh_rows(
     features: NDArray[np.int64],
     *values: Any,
 ) -> Any:
-    """Run `function(state, rows, slots, *values)` on rows computed for it."""
+    """Run `function(state, rows, slots, *values)` on rows computed for this call."""
     rows = _fresh_rows(block, columns, moments, features).rows
     return function(state, rows, np.arange(len(features)), *values)
 
@@ -325,15 +330,15 @@ def _fresh_rows(
 
 
 def _no_rows(rows: Array) -> BlockRows:
-    """Room for rows, none of which is there."""
+    """Slots without any row."""
     return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, rows.shape[2])))
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
     """(A + lambda I)^-1 b, for features of any scales.
 
-    Where lambda is lost in the rounding of A, features that copy each other leave directions that
-    are nothing but rounding; those get no weight.
+    If lambda is lost in the rounding of A, features that copy each other leave directions that
+    are nothing but rounding. Such directions get no weight.
 
     Parameters
     ----------
@@ -346,7 +351,7 @@ def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:
     """
     shifted = gram.copy()
     shifted.flat[:: len(gram) + 1] += regularization
-    # A unit diagonal: what is lost then does not depend on the features' units.
+    # With a unit diagonal, the digits lost do not depend on the units of the features.
     scale = 1.0 / np.sqrt(shifted.diagonal())
     shifted *= scale
     shifted *= scale[:, None]

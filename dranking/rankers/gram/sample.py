@@ -1,4 +1,4 @@
-"""A sample of the documents, which guesses Gram rows before any pass over X fetches them."""
+"""A sample of the documents, which guesses Gram rows before a pass over X fetches them."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from dranking.kernels.machine.compile import frozen
 Array = NDArray[np.float64]
 
 MOST_PRODUCTS = 2**23
-"""Products of all features with each other, from every tile, that a sample may consist of."""
+"""Largest number of products of features with each other, over all tiles, in a sample."""
 
 MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
-"""Documents of a sample at most, and numbers in them: what correlations within some hundredths take
-is little beside a pass over X."""
+"""Largest number of documents in a sample, and of feature values in them. They give correlations to
+some hundredths, and cost little beside a pass over X."""
 
 LEAST_DOCUMENTS = 32
-"""Of a block: a few would be of one query, or say nothing once they are centred."""
+"""Smallest number of documents from a block: a few documents might belong to one query, or say
+nothing once they are centred."""
 
 MOST_WITHIN_STATISTICS = 2**15
-"""Documents whose statistics are a sample at most."""
+"""Largest number of documents whose statistics are a sample."""
 
 
 class Products(NamedTuple):
-    """The features in a sample, centred within queries.
+    """Products of the features in a sample, centred within queries.
 
     Attributes
     ----------
     norms
-        (n_features,).
+        (n_features,) norms of the features.
     row
-        From a feature to its (n_features,) products with all features there.
+        From a feature to its (n_features,) products with all features.
     """
 
     norms: Array
@@ -50,12 +51,13 @@ class Products(NamedTuple):
 
 
 class Sample:
-    """Some documents, evenly from all blocks, that guess Gram rows.
+    """Some documents, evenly from all blocks, from which Gram rows are guessed.
 
     Parameters
     ----------
     taken
-        Waits for what they give; called where a row is asked for first.
+        Returns the products in the sample, and waits for the tasks that compute the products;
+        called when the first row is asked for.
     """
 
     def __init__(self, taken: Callable[[], Products]) -> None:
@@ -67,12 +69,12 @@ class Sample:
         return self._taken()
 
     def row(self, feature: int, diagonal: Array) -> Array:
-        """(n_features,) A[i, :] of a feature i by its correlations; `diagonal` is that of A."""
+        """(n_features,) guess of A[i, :] for feature i, from correlations and the diagonal of A."""
         if feature not in self._correlations:
             norms = self._products.norms * self._products.norms[feature]
             with np.errstate(divide="ignore", invalid="ignore"):
                 correlations = self._products.row(feature) / norms
-            # Of features without any norm, and where products of huge values have overflown.
+            # A feature may have norm zero, and products of huge values may overflow.
             correlations[~np.isfinite(correlations)] = 0.0
             self._correlations[feature] = np.minimum(np.maximum(correlations, -1.0), 1.0)
         scale = np.sqrt(diagonal * diagonal[feature])
@@ -81,10 +83,11 @@ class Sample:
 
 
 def sample_of(tiles: Tiles) -> Sample | None:
-    """A sample of dense documents that are in memory, or of statistics; None of others.
+    """A sample of dense documents in memory, or of statistics; None for other data.
 
-    Of documents in this process some are kept. Of others only sums travel: their products. Rows of
-    statistics are read as they are asked for, by this process.
+    If tasks share this process's memory, the sampled documents are kept. Workers send only the
+    products of the features in their documents, summed. Rows of statistics are read by this process
+    when they are asked for.
     """
     dataset = tiles.dataset
     if dataset.is_sparse or tiles.n_feature_blocks > 1:
@@ -105,12 +108,12 @@ def sample_of(tiles: Tiles) -> Sample | None:
 
 
 def summed_products(products: Array) -> Products:
-    """Those of all features with each other."""
+    """The products as a (n_features, n_features) matrix gives them."""
     return Products(np.sqrt(np.diagonal(products)), products.__getitem__)
 
 
 def products_of_documents(parts: Sequence[RoundedDocuments]) -> Products:
-    """Those of documents, in parts."""
+    """The products in documents, which come in parts."""
     numbers, units, squares = (np.concatenate(each) for each in zip(*parts, strict=True))
     ends = np.cumsum([len(part.numbers) for part in parts])
 
@@ -123,7 +126,7 @@ def products_of_documents(parts: Sequence[RoundedDocuments]) -> Products:
 
 
 def some_statistics(tiles: Tiles) -> Callable[[], list[QueryStatistics]]:
-    """What gives some blocks of a statistics store, evenly: those that are there, or read anew."""
+    """A function that returns evenly chosen blocks of a statistics store."""
     dataset = tiles.dataset
     number = max(1, MOST_WITHIN_STATISTICS * dataset.n_blocks // dataset.n_documents)
     chosen = slice(0, dataset.n_blocks, -(-dataset.n_blocks // number))
@@ -135,19 +138,19 @@ def some_statistics(tiles: Tiles) -> Callable[[], list[QueryStatistics]]:
 
 
 def itself(block: QueryStatistics) -> QueryStatistics:
-    """The block, which stays where it is."""
+    """The block itself: the task keeps the block where it is."""
     return block
 
 
 def products_of_statistics(given: Callable[[], list[QueryStatistics]]) -> Products:
-    """Those of some blocks."""
+    """The products in some blocks of statistics."""
     blocks = given()
     squares = sum(block.weights @ block.diagonal for block in blocks)
     return Products(np.sqrt(squares), partial(products_in, blocks))
 
 
 def products_in(blocks: Sequence[QueryStatistics], feature: int) -> Array:
-    """(n_features,) row of a feature of A, summed over the queries of some blocks."""
+    """(n_features,) row A[i, :] of a feature i, summed over the queries of some blocks."""
     total = np.zeros(blocks[0].n_features)
     for block in blocks:
         [row] = block.rows([feature])

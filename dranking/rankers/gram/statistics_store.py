@@ -1,7 +1,8 @@
-"""Statistics stores and rankers: how a store is built, and what it gives in the place of blocks.
+"""Statistics stores for RankRLS and greedy RankRLS: building a store, and computing from it.
 
-A block of statistics answers whatever RankRLS-type rankers ask of a block of documents: moments,
-Gram rows, whole Gram matrices, leave-query-out errors. The first two are the same in every bit.
+A block of statistics gives all that these rankers compute from a block of documents: moments, Gram
+rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows are the same in every
+bit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from dranking.rankers.linear.estimator import check_training_data
 
 Array = NDArray[np.float64]
 
-BLOCKS_PER_SLOT = 2  # whose statistics wait to be written
+BLOCKS_PER_SLOT = 2
+"""Blocks per slot whose statistics may wait in memory to be written."""
 
 
 def build_statistics(
@@ -54,8 +56,8 @@ def build_statistics(
     path
         Directory to write.
     times
-        (n_queries,) time of each query, to expire them by: whole numbers, dates or timestamps; or
-        one for all. None means they have none.
+        (n_queries,) time of each query, by which queries expire: whole numbers, dates or
+        timestamps; or one time for all queries. None means that queries have no time.
     overwrite
         Replace a store that exists.
     executor
@@ -64,8 +66,8 @@ def build_statistics(
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, or the statistics of the blocks that are
-        worked on at a time exceed the memory.
+        If the path exists and `overwrite` is false, or the statistics of the blocks in memory at
+        the same time exceed the memory.
     DataError
         If the data is wrong.
     """
@@ -88,9 +90,9 @@ def append_queries(
     times: Any = None,
     executor: Any = None,
 ) -> StatisticsDataset:
-    """Add the queries of a data set to a statistics store, behind those it has.
+    """Add the queries of a data set to a statistics store, after the queries of the store.
 
-    The data of those is not needed.
+    The data of the queries in the store is not needed.
 
     Parameters
     ----------
@@ -99,8 +101,8 @@ def append_queries(
     data
         New queries, with the features and scalings of the store.
     repeated
-        Accept ids that the store has: the same query with the documents of another night. If
-        false, they are taken for data that was appended before.
+        Accept query ids that the store has: the same query with the documents of another night. If
+        false, such ids are taken for data that was appended before.
     times, executor
         As in `build_statistics`.
 
@@ -156,16 +158,16 @@ def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
     if data.feature_names != store.feature_names:
         raise DataError(
             f"{store.path} has statistics of {store.n_features} features, and the data has "
-            f"{data.n_features}; names and order must be the same."
+            f"{data.n_features} features; names and order must be the same."
         )
     if data.is_sparse != store.manifest.sparse:
         kinds = ("dense", "sparse")
         raise DataError(
             f"{store.path} is of {kinds[store.manifest.sparse]} data, and the new data is "
-            f"{kinds[data.is_sparse]}; read it as the other was read."
+            f"{kinds[data.is_sparse]}; read the new data as the data of the store was read."
         )
     if data.transforms != store.transforms:
-        raise DataError(f"{store.path} is of data with another scaling than the new data has.")
+        raise DataError(f"{store.path} is of data whose scaling differs from that of the new data.")
 
 
 def _check_new(store: StatisticsDataset, data: Dataset) -> None:
@@ -180,7 +182,7 @@ def _check_new(store: StatisticsDataset, data: Dataset) -> None:
 
 
 def statistics_moments(block: QueryStatistics) -> Moments:
-    """What `dranking.kernels.gram.per_query.moments` finds in the documents."""
+    """Moments, as `dranking.kernels.gram.per_query.moments` computes them from documents."""
     n, weights = block.n_features, block.query_weights
     diagonal, products, norms = block.diagonal, block.products, block.label_norms
     if weights is not None:
@@ -194,7 +196,7 @@ def statistics_moments(block: QueryStatistics) -> Moments:
 def statistics_rows(
     block: QueryStatistics, wanted: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
 ) -> Array:
-    """What `dranking.kernels.gram.per_query.gram_rows` finds in the documents."""
+    """Gram rows, as `dranking.kernels.gram.per_query.gram_rows` computes them from documents."""
     totals = np.zeros((len(wanted), block.n_features))
     weights = frozen(block.weights)
     for slot, kept, total in zip(slots, block.rows(wanted.tolist()), totals, strict=True):
@@ -221,8 +223,10 @@ def statistics_errors(
     ----------
     block
         The queries to hold out, each in turn.
-    vectors, spectrum
-        Eigenvectors of A over all queries; its eigenvalues, b in their basis, and the lambdas.
+    vectors
+        Eigenvectors of A.
+    spectrum
+        Eigenvalues of A, b in the basis of the eigenvectors, and the lambdas.
     """
     values, products, regularizations = spectrum
     errors = np.zeros(len(regularizations))
@@ -234,13 +238,13 @@ def statistics_errors(
         gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
         own = vectors.T @ moments.products[q]
         for k, regularization in enumerate(regularizations):
-            left_out = np.diag(values + regularization) - gram
-            weights = np.linalg.solve(left_out, products - own)
+            others = np.diag(values + regularization) - gram
+            weights = np.linalg.solve(others, products - own)
             error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
             errors[k] += max(error, 0.0)
     return errors
 
 
 def _symmetric(matrix: Array) -> Array:
-    """Without what rounding told apart (sparse features are centred on one side alone)."""
+    """The symmetric part: sparse features are centred on one side, so rounding differs."""
     return (matrix + matrix.T) / 2

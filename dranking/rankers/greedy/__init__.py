@@ -17,8 +17,9 @@ One round of forward selection over dense data on Dask reads in this order:
 9. `leave_query_out.dense`, `DenseState.add`: update the state for the pick and the upcoming picks.
 10. `kernels.lqo.state`, `update`: the update of every query of a block, and its scores.
 11. `kernels.lqo.pivots`: the t numbers for each query that the update takes.
-12. `engine.tree`: the sums of rows and scores over all blocks, in a fixed tree.
+12. `engine.tree_sum`: the sums of rows and scores over all blocks, in a fixed tree.
 
-Helpers on the way: `gram.sample` guesses rows for step 4, `greedy.path` holds rules and results.
-`greedy.checkpoint` saves each round if that is asked for.
+Helpers on the way: `greedy.path` holds rules and results, `gram.sample` guesses rows for step 4,
+and `greedy.checkpoint` saves the rounds. `leave_query_out.criterion` says what a search may ask in
+step 9, where sparse data and refits have states of their own.
 """

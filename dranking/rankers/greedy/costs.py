@@ -1,4 +1,4 @@
-"""What features cost: picks by gain per cost, within a budget."""
+"""Feature costs: picks by gain per cost, within a budget."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Costs: TypeAlias = Mapping[str, float] | Sequence[float] | Array
 Groups: TypeAlias = Mapping[str, str] | Sequence[str | None]
 
 ROUNDING = 1e-9
-"""Share of a budget by which costs may exceed it: ten features of cost 0.1 fit into 1."""
+"""Share of the budget by which costs may exceed it, so that ten features of cost 0.1 fit into 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureCosts:
-    """The cost of each feature, and what may be spent.
+    """The cost of each feature, and the budget.
 
     Attributes
     ----------
     costs
         (n_features,) at least 0.
     groups
-        (n_features,) features of the same number share one cost, which the first of them pays:
-        one service computes them all.
+        (n_features,) group numbers. Features of one group share one cost, which the first selected
+        feature pays, as one service computes all features of the group.
     budget
-        Costs of the features selected at most.
+        Largest cost of the selected features together.
     """
 
     costs: Array
@@ -46,39 +46,43 @@ class FeatureCosts:
 
     @property
     def digest(self) -> str:
-        """Hex digest that names all of it."""
+        """Hex digest of costs, groups and budget."""
         parts = (self.costs.tobytes(), self.groups.tobytes(), float(self.budget).hex().encode())
         return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
     def spent(self, selected: Sequence[int]) -> float:
-        """What features cost together."""
+        """Cost of the selected features together."""
         first_of_group = {self.groups[i]: i for i in reversed(selected)}
         return fsum(self.costs[i] for i in first_of_group.values())
 
     def added(self, selected: Sequence[int]) -> Array:
-        """(n_features,) what each feature costs beside those selected: nothing in their groups."""
+        """(n_features,) cost that each feature adds; 0 if its group is paid already."""
         paid = np.isin(self.groups, self.groups[list(selected)])
         return np.where(paid, 0.0, self.costs)
 
     def affordable(self, selected: Sequence[int], candidates: Indices) -> Indices:
-        """The candidates that the budget still buys."""
+        """The candidates whose added cost fits into the rest of the budget."""
         limit = self.budget * (1.0 + ROUNDING) - self.spent(selected)
         return candidates[self.added(selected)[candidates] <= limit]
 
     def best_first(
         self, selected: Sequence[int], candidates: Indices, scores: Array, error: float
     ) -> Indices:
-        """Candidates by what they lower the error per cost.
+        """Candidates in the order of their gain per cost; a gain is a drop of the error.
 
-        Those that cost nothing and gain come first; those without gain come last, by their error.
-        Ties go to the smaller error, then to the smaller cost, then to the lower index.
+        Candidates with a gain and no cost come first. Candidates without gain come last, by their
+        error. Ties go to the smaller error, then to the smaller cost, then to the lower index.
 
         Parameters
         ----------
+        selected
+            Features selected so far.
+        candidates
+            (n_candidates,) features that were scored.
         scores
-            (n_candidates,) error with each.
+            (n_candidates,) error with each candidate.
         error
-            The error without.
+            Error without any candidate.
         """
         added = self.added(selected)[candidates]
         gains = error - scores
@@ -88,7 +92,7 @@ class FeatureCosts:
         return order
 
     def check_budget(self, start: Sequence[int], allowed: Indices) -> None:
-        """Raise UsageError if the budget does not buy the start, or anything at all."""
+        """Raise UsageError if the budget does not pay for `start`, or for any feature at all."""
         spent = self.spent(start)
         if spent > self.budget * (1.0 + ROUNDING):
             raise UsageError(
@@ -104,17 +108,19 @@ class FeatureCosts:
 def feature_costs(
     dataset: Dataset, costs: Costs | None, groups: Groups | None, budget: float | None
 ) -> FeatureCosts | None:
-    """Costs as users give them; None without costs.
+    """Checked `FeatureCosts` from the forms that users give; None without costs.
 
     Parameters
     ----------
+    dataset
+        The data, whose feature names count.
     costs
-        One for each feature in order, or by name.
+        A cost for each feature, in order or by name.
     groups
-        Labels, one for each feature in order with None for a feature on its own; or by name, those
-        that are not named being on their own.
+        Labels of groups: a label for each feature in order, None for a feature without a group; or
+        by name, where features that are not named have no group.
     budget
-        None means there is none.
+        Largest cost of the selected features together; None means no limit.
 
     Raises
     ------
@@ -135,8 +141,8 @@ def feature_costs(
     if missing:
         raise UsageError(
             f"feature_costs lacks {len(missing)} of the {len(names)} features: "
-            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give each a cost, "
-            "0 if it has none."
+            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give each feature a "
+            "cost; 0 is a cost too."
         )
     checked = np.array(
         [_checked_cost(name, value) for name, value in zip(names, values, strict=True)]
@@ -147,7 +153,7 @@ def feature_costs(
 
 
 def _in_order(what: str, given: Any, names: Sequence[str]) -> list[Any]:
-    """One value for each feature, None where a mapping has none."""
+    """One value for each feature; None for features that a mapping does not name."""
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in set(names)]
         if unknown:
@@ -169,7 +175,7 @@ def _checked_cost(name: str, value: Any) -> float:
 
 
 def _group_numbers(groups: Groups | None, names: Sequence[str]) -> NDArray[np.int64]:
-    """The same number for features of one group, another for each feature on its own."""
+    """(n_features,) the index of the first feature of each feature's group."""
     if groups is None:
         return np.arange(len(names))
     labels = _in_order("feature_groups", groups, names)

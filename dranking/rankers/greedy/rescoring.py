@@ -1,7 +1,7 @@
-"""The best candidates of a round, scored again by a measure of the ranking itself.
+"""Rescoring: the best candidates of a round are scored again by a ranking measure.
 
-The measure is that of the leave-query-out predictions: each query is ranked by the model that was
-fitted to all others, with the candidate among its features.
+The measure is computed from leave-query-out predictions: each query is ranked by the model that was
+fitted to all other queries, with the candidate among its features.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rescoring:
-    """What the best candidates are scored again by.
+    """The measure by which the best candidates are scored again.
 
     Attributes
     ----------
     measure
         Name of the measure, such as ``ndcg@10``.
     convention
-        How it is computed.
+        Convention of the measure.
     candidates
-        How many candidates a round are scored again.
+        Number of candidates that each round scores again.
     """
 
     measure: str
@@ -45,12 +45,12 @@ class Rescoring:
 
     @classmethod
     def of(cls, measure: str | None, candidates: int, convention: str) -> Rescoring | None:
-        """None without a measure.
+        """A checked `Rescoring`; None without a measure.
 
         Raises
         ------
         UsageError
-            If there is no such measure or convention, or fewer than one candidate.
+            If there is no such measure or convention, or `candidates` is below 1.
         """
         if measure is None:
             return None
@@ -61,7 +61,7 @@ class Rescoring:
 
     @property
     def name(self) -> str:
-        """All of it in a word."""
+        """Measure, convention and number of candidates as text."""
         return f"{self.measure} {self.convention.name} {self.candidates}"
 
     def sums(self, block: QueryBlock, scores: Array) -> Array:
@@ -76,29 +76,43 @@ class Rescoring:
 
 
 def rescored(
-    ranked: Sequence[int],
+    candidates: Sequence[int],
     selected: Sequence[int],
     rescoring: Rescoring,
     tiles: Tiles,
     gram: TotalRows,
     regularization: float,
 ) -> list[int]:
-    """Candidates with the best of them in the order of the measure; ties keep their order.
+    """The candidates, the best of which are in the order of the measure; ties keep their order.
 
     Takes one pass over the documents.
+
+    Parameters
+    ----------
+    candidates
+        Candidates, best first by the squared error.
+    selected
+        Features selected so far.
+    rescoring
+        The measure, and how many of the candidates are scored by it.
+    tiles, gram
+        The data, and the Gram rows fetched so far, with the rows of the selected features.
+    regularization
+        lambda.
 
     Raises
     ------
     DataError
         If no query counts for the measure.
     """
-    best, others = ranked[: rescoring.candidates], ranked[rescoring.candidates :]
+    best, others = candidates[: rescoring.candidates], candidates[rescoring.candidates :]
     sets = sets_with_each(selected, best, gram, regularization)
     values, weights = measure_sets(tiles, sets, rescoring.sums)
     if not weights.min() > 0:
         raise DataError(
             f"no query counts for {rescoring.measure} under the convention "
-            f"{rescoring.convention.name}: none has documents of the relevance that it needs."
+            f"{rescoring.convention.name}: no query has documents of the relevance that the "
+            "measure needs."
         )
     means = values / weights
     order = np.argsort(-means if higher_is_better(rescoring.measure) else means, kind="stable")

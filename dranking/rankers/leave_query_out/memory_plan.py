@@ -1,4 +1,4 @@
-"""How a selection fits into memory: what is kept, what is read or computed again."""
+"""The memory plan of a selection: what is kept in memory, and what is read or computed again."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ MOST_PICKS = 16
 the time of the update."""
 
 SURPLUS_ROWS = 4
-"""Gram rows kept beyond those of the selected features: what a pass may fetch besides, even for the
-last pick."""
+"""Gram rows kept beside the rows of the selected features, so that a pass may fetch more than one
+row even for the last pick."""
 
 BLOCKS_IN_FLIGHT = 6
-"""Blocks that the memory of a streaming task amounts to (measured): the one in use, the next one,
-what decoding takes, and what the allocator keeps of those before."""
+"""Memory of a streaming task in blocks (measured): the block in use, the next block, the buffers of
+decoding, and what the allocator keeps of earlier blocks."""
 
 
 class MemoryPlan(NamedTuple):
-    """What a selection keeps.
+    """What a selection keeps in memory.
 
     Attributes
     ----------
     resident
-        X stays in memory; else each pass reads it from storage.
+        Whether X stays in memory; else each pass reads X from storage.
     keep_rows
-        Gram rows of every query stay; else each round computes those it needs again.
+        Whether the Gram rows of every query stay in memory; else each update computes the rows that
+        it needs again.
     n_lockstep
-        Paths (lambdas) run at the same time.
+        Number of paths (lambdas) that run at the same time.
     n_states
-        States per query and feature that a path has at a time: 2, of which one is there to go back
-        to; 1 where that is always the one of no feature; 0 where each round computes it again from
-        sparse data. Of no account where scores come from the rows of the features kept.
+        Number of states per query and feature that a path has at the same time. 2: the present
+        state, and the state to which a wrong prediction returns. 1: every update starts from the
+        state of no feature. 0: each round computes scores from sparse data. Refits ignore it.
     n_rows
-        Gram rows kept at most.
+        Largest number of Gram rows held at the same time.
     n_feature_blocks
-        Into how many parts the features are split.
+        Number of parts into which the features are split.
     n_bytes
-        Memory that takes, beyond data that is in this process's memory already.
+        Memory in bytes, without data that is in this process's memory already.
     """
 
     resident: bool
@@ -59,33 +60,34 @@ class MemoryPlan(NamedTuple):
 
 
 class Needs:
-    """Bytes that the parts of a selection take, over all workers, where a state is kept.
+    """Bytes that the parts of a selection with a dense state take, over all workers.
 
     Parameters
     ----------
     dataset
         Labelled queries.
     size
-        Features to select.
+        Largest number of features selected at the same time.
     executor
         Where tasks run.
     n_feature_blocks
-        Into how many parts the features are split.
+        Number of parts into which the features are split.
 
     Attributes
     ----------
     n_states
-        What a plan may have for its `n_states`: one state where there is no other way.
+        Possible values of `MemoryPlan.n_states`, the faster first.
     """
 
     def __init__(
         self, dataset: Dataset, size: int, executor: Executor, n_feature_blocks: int = 1
     ) -> None:
-        # An update goes through so many picks at most, and is of one alone between feature blocks.
-        begins_anew = size <= MOST_PICKS and n_feature_blocks == 1
-        self.n_states: Sequence[int] = (2, 1) if begins_anew else (2,)
+        # With one state, one update must be able to go through all picks. With several feature
+        # blocks, an update is of one pick.
+        one_is_enough = size <= MOST_PICKS and n_feature_blocks == 1
+        self.n_states: Sequence[int] = (2, 1) if one_is_enough else (2,)
         n, queries = dataset.n_features, dataset.n_queries
-        # Data in this process is used as it is, but some columns of it are a copy.
+        # Data in this process is used as it is, but some columns of the data are a copy.
         there = dataset.in_memory and executor.in_process and n_feature_blocks == 1
         value = 8 if dataset.is_sparse else 4
         largest = max(dataset.blocks, key=lambda block: block.n_values)
@@ -95,14 +97,14 @@ class Needs:
         streamed = BLOCKS_IN_FLIGHT * value * largest.n_values
         self.stream = executor.n_slots * streamed // n_feature_blocks
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
-        # What is of queries alone, every feature block has.
+        # Every feature block has A_q[S, S], its Cholesky factors and the errors of all queries.
         of_queries = 8 * queries * (size * (size + 1) + 1) * n_feature_blocks
-        # A[S, :] for every block, what it scores after each pick of an update, and `Foresight`.
+        # A[S, :] and the scores after each pick of an update, per block; and the `PickPredictor`.
         of_blocks = (size + min(size, MOST_PICKS)) * dataset.n_blocks
         sums = 8 * (of_blocks + size + SURPLUS_ROWS) * n
         self._state = 8 * 4 * queries * n
         self.one_state = self._state + of_queries + sums
-        # Where tasks do not share what an update adds to, one that goes through picks again copies.
+        # On workers, an update that goes through picks again copies what picks append to.
         added_to = of_queries + 8 * size * n * dataset.n_blocks
         self._copies = 0 if executor.in_process else added_to
         self.row = 8 * queries * n
@@ -110,22 +112,22 @@ class Needs:
         self.scratch = executor.n_slots * fresh // n_feature_blocks
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
-        """Gram rows that a number of paths may keep."""
+        """Largest number of Gram rows that `n_lockstep` paths hold."""
         return min(self._n, n_lockstep * self._size + SURPLUS_ROWS) if keep_rows else self._n
 
     def path(self, n_states: int) -> int:
-        """What a path keeps beside Gram rows."""
+        """Bytes that a path keeps beside Gram rows."""
         return self.one_state + (n_states - 1) * self._state + self._copies
 
     def total(self, resident: bool, keep_rows: bool, n_lockstep: int, n_states: int = 2) -> int:
-        """All of it."""
+        """Bytes of the whole selection."""
         data = self.data if resident else self.stream
         rows = self.n_rows(n_lockstep) * self.row if keep_rows else self.scratch
         return data + self.moments + n_lockstep * self.path(n_states) + rows
 
 
 class SparseNeeds(Needs):
-    """The same where nothing is kept of a query: multiples of n_features alone."""
+    """Like `Needs` for the criterion of sparse data: nothing is kept for a query."""
 
     def __init__(self, dataset: Dataset, size: int, executor: Executor) -> None:
         super().__init__(dataset, size, executor)
@@ -135,28 +137,29 @@ class SparseNeeds(Needs):
         copies = 1 if executor.in_process else executor.n_slots
         self.moments = 2 * n
         self.row = n
-        # A[S, i] and what S explains of every candidate; the sums of the tiles; `Foresight`.
+        # A[S, i] and what S explains of every candidate; the sums of tiles; the `PickPredictor`.
         self._path = (2 * size + 8) * n * copies + (n_tiles + 1) * n + (size + SURPLUS_ROWS) * n
         self.scratch = executor.n_slots * (2 * size + 20) * n
 
     def n_rows(self, n_lockstep: int, keep_rows: bool = True) -> int:
-        """Gram rows that a number of paths may fetch."""
+        """Largest number of Gram rows that `n_lockstep` paths hold."""
         return super().n_rows(n_lockstep)
 
     def path(self, n_states: int) -> int:
-        """What a path keeps beside Gram rows."""
+        """Bytes that a path keeps beside Gram rows."""
         return self._path
 
     def total(self, resident: bool, keep_rows: bool, n_lockstep: int, n_states: int = 2) -> int:
-        """All of it."""
+        """Bytes of the whole selection."""
         return super().total(resident, True, n_lockstep, n_states) + self.scratch
 
 
 def needs_of(dataset: Dataset, size: int, executor: Executor) -> Needs:
-    """What a selection needs, with the state kept unless the data is sparser than that.
+    """What a selection needs: with a dense state, unless sparse data is smaller than the state.
 
-    A state that is smaller than the data is faster to update than to compute from the data. Where
-    tasks run has no say: scores with and without a state differ by rounding.
+    A state that is smaller than the data is faster to update than to compute from the data. The
+    choice does not depend on the executor, because scores with and without a state differ by
+    rounding.
     """
     needs = Needs(dataset, size, executor)
     kept = needs.moments + needs.one_state + needs.n_rows(1) * needs.row
@@ -178,24 +181,24 @@ def plan_memory(
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
-    A single state is the last resort. Rows are kept before X is: without X each pass reads storage,
-    and there are fewer passes than rounds; without rows each round computes all rows of the
-    features selected so far.
+    A single state is the last resort. Keeping Gram rows goes before keeping X: without X in memory
+    each pass reads storage, and there are fewer passes than rounds; without rows each update
+    computes the rows of all selected features again.
 
     Parameters
     ----------
     dataset, size, executor
         As in `Needs`.
     n_paths
-        Paths to run.
+        Number of paths to run.
     limit
-        Bytes, or text such as "8GB"; None means what the executor says.
+        Bytes, or text such as "8GB"; None means the memory of the executor.
     feature_blocks
-        Into how many parts the features are split; None means as many as the workers need.
+        Number of parts into which the features are split; None means as many as the workers need.
     refits
-        Whether scores come from the Gram rows of every query, however sparse the data is.
+        Whether the criterion refits, which takes the Gram rows of every query also of sparse data.
     whole_queries
-        Whether all features of a query are needed together, so that they are not split.
+        Whether tasks need all features of a query together, so that the features are not split.
 
     Raises
     ------
@@ -223,7 +226,7 @@ def plan_memory(
             )
         least = min(least, n_bytes)
     if is_free and feature_blocks > 1 and executor.in_process:
-        # A single state may fit, which there is not between feature blocks.
+        # A single state may fit, which is possible only with one feature block.
         return plan_memory(dataset, n_paths, size, executor, limit, 1, refits=refits)
     of_state = needs.path(needs.n_states[-1])
     raise UsageError(
@@ -237,13 +240,13 @@ def plan_memory(
 def needed_feature_blocks(
     dataset: Dataset, needs: Needs, executor: Executor, available: int
 ) -> int:
-    """Feature blocks with which the tile of the largest block of queries is no burden.
+    """Smallest number of feature blocks with which every tile of one block of queries fits.
 
-    Its part of X is no more than tiles are meant to have; with all that is kept beside it, it fits
-    into the share of memory that a worker has for each of its tasks.
+    The part of X in the tile is at most `MAX_TILE_BYTES`. The tile, with all that is kept beside
+    it, fits into the share of memory that a worker has for each of its tasks.
     """
     if dataset.in_memory and executor.in_process:
-        return 1  # splitting would copy it
+        return 1  # splitting would copy the data
     largest = max(dataset.blocks, key=lambda block: block.n_values)
     kept = needs.moments + needs.path(max(needs.n_states)) + needs.n_rows(1) * needs.row
     tile = 4 * largest.n_values + kept * largest.n_queries // dataset.n_queries
@@ -253,7 +256,7 @@ def needed_feature_blocks(
 
 
 def why_not_split(dataset: Dataset, whole_queries: bool) -> str | None:
-    """Why there can be only one feature block; None where there can be more."""
+    """Why there can be only one feature block; None if there can be more."""
     if not dataset.has_documents:
         return "statistics of queries are not split by features"
     if dataset.is_sparse:
@@ -264,7 +267,7 @@ def why_not_split(dataset: Dataset, whole_queries: bool) -> str | None:
 
 
 def check_feature_blocks(feature_blocks: int, n_features: int, whole: str | None) -> None:
-    """Raise UsageError unless the features can be split into so many parts."""
+    """Raise UsageError unless the features can be split into `feature_blocks` parts."""
     check_whole("feature_blocks", feature_blocks)
     if not 1 <= feature_blocks <= n_features:
         raise UsageError(
