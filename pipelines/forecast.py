@@ -1,11 +1,11 @@
 """What a greedy selection takes on a cluster, before it runs: the formulas of cluster/COSTS.md.
 
-Dense data, forward search, one lambda, features not split. How many passes fetch rows and how many
-updates of the state there are depends on which picks are foretold right; a selection that ran says
-how many there were. Given these, messages and tasks are exact. Bytes are not, but where a pass
-fetches one row: the picks of a pass, and of an update, are taken to be even, and what was sent for
-picks that were foretold wrong is left out. What is kept is what `plan_memory` counts; times follow
-from the rates of a machine.
+The formulas hold for dense data, forward search, one lambda and one feature block. The number of
+passes that fetch rows and the number of updates of the state depend on which upcoming picks are
+predicted right; a selection that ran says how many there were. Given these numbers, messages and
+tasks are exact. Bytes are exact only if a pass fetches one row: otherwise all passes, and all
+updates, are taken to have the same number of picks, and bytes sent for wrong predictions are left
+out. Memory is what `plan_memory` counts; times follow from the rates of a machine.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from dranking.rankers.greedy.prefetch import MOST_ROWS, PICKS_EXPONENT, ROWS
 from dranking.rankers.leave_query_out.memory_plan import Needs
 
 STATE_ROWS = 12
-"""An update reads and writes the state, and where it must not change in place copies it: as much as
-so many Gram rows."""
+"""Size of the state that an update reads, writes and copies, in Gram rows."""
 
 PROCESS_BYTES = 300 * 10**6
-"""Memory of a worker that has loaded the package, and no data."""
+"""Memory of a worker that has loaded the package and no data."""
 
 
 class Rates(NamedTuple):
-    """What a worker of one thread does, and how long Dask takes.
+    """Rates of a worker with one thread, and times of Dask.
 
     The defaults were measured on a core of a busy virtual machine with an Intel Xeon, and rounded:
-    orders of magnitude. ``python -m pipelines.cluster_costs --measure`` takes those of a machine.
+    they are orders of magnitude. ``python -m pipelines.cluster_costs --measure`` measures the rates
+    of a machine.
 
     Attributes
     ----------
     read
-        Bytes of X a second from storage, decoded.
+        Bytes of X read from storage per second, decoded.
     products
-        Multiplications a second in Gram rows.
+        Multiplications in Gram rows per second.
     memory
-        Bytes a second while the state is updated.
+        Bytes per second during updates of the state.
     task_seconds
-        Of the scheduler for every task, one after the other.
+        Time of the scheduler for every task; tasks are scheduled one after the other.
     step_seconds
-        Until the driver has the answer of a step of a round, whatever its tasks do.
+        Time until the driver has the answer of a step of a round, without the time of its tasks.
     """
 
     read: float = 5.5e8
@@ -68,12 +68,12 @@ class Rates(NamedTuple):
 
 @dataclass
 class Cluster:
-    """Workers of one thread each, for `Needs`; nothing runs on them.
+    """Workers of one thread each, as an executor for `Needs`; nothing runs on the workers.
 
     Attributes
     ----------
     n_slots
-        How many.
+        Number of workers.
     """
 
     n_slots: int
@@ -82,7 +82,7 @@ class Cluster:
 
     @property
     def memory_bytes(self) -> int:
-        """Not known."""
+        """The memory of the workers is not known."""
         raise NotImplementedError
 
     def submit(self, function: Any, /, *args: Any, name: str, slot: int | None = None) -> Task:
@@ -99,12 +99,12 @@ class Cluster:
 
 
 class Sketch(Dataset):
-    """The sizes of a data set that is not there: queries of one size, blocks as ingest makes them.
+    """The sizes of a data set without the data: equal queries, in blocks as `ingest` makes them.
 
     Parameters
     ----------
     n_documents, n_features, n_queries
-        At least one document per query.
+        Sizes; at least one document per query.
     """
 
     def __init__(self, n_documents: int, n_features: int, n_queries: int) -> None:
@@ -112,7 +112,7 @@ class Sketch(Dataset):
         self.blocks = tuple(_blocks(n_documents, n_features, n_queries))
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """There are none."""
+        """A sketch has no data."""
         raise NotImplementedError
 
 
@@ -123,21 +123,22 @@ class SelectionForecast:
     Attributes
     ----------
     dataset
-        The data, or a `Sketch` of it; dense: m documents x n features, q queries.
+        The data, or a `Sketch` of the data; dense: m documents x n features, q queries.
     n_selected
-        Features to select, k.
+        Number of features to select, k.
     n_workers
-        Workers of one thread each, w.
+        Number of workers, w, with one thread each.
     prefetch
-        Rows that a pass fetches at most, J; None means as many as a selection does by itself.
+        Largest number of rows that a pass fetches, J; None means the number that a selection
+        chooses.
     n_row_passes
-        Passes that fetch rows; None means that J rows serve J^0.6 picks.
+        Number of passes that fetch rows; None means that J rows serve J^0.6 picks.
     n_updates
-        Updates of the state; None means one for each pass that fetches rows.
+        Number of updates of the state; None means one for each pass that fetches rows.
     resident, keep_rows
         Whether X, and the Gram rows of every query, stay in memory: see `MemoryPlan`.
     rates
-        Of a machine.
+        Rates of the machines.
     """
 
     dataset: Dataset
@@ -152,20 +153,17 @@ class SelectionForecast:
 
     @cached_property
     def n_tiles(self) -> int:
-        """T."""
+        """Number of tiles, T."""
         return len(tile_ranges(self.dataset, self.n_workers))
 
     @property
     def has_sample(self) -> bool:
-        """Whether a sample foretells rows."""
+        """Whether a sample of the documents guesses Gram rows."""
         return self.resident and is_summed(self.n_tiles, self.dataset.n_features)
 
     @cached_property
     def rows_fetched(self) -> list[int]:
-        """How many rows each pass fetches, one pass after the other.
-
-        Never more than there are picks left.
-        """
+        """Number of rows that each pass fetches: never more than the picks that are left."""
         most = self.prefetch or (MOST_ROWS if self.has_sample else ROWS)
         n_picks = max(1.0, most**PICKS_EXPONENT)
         if self.n_row_passes is not None:
@@ -176,9 +174,9 @@ class SelectionForecast:
 
     @property
     def updates(self) -> list[tuple[int, int]]:
-        """By how many picks each update of the state goes on, and how many there are then.
+        """For each update of the state, its number of picks, and the number of picks so far.
 
-        As long as picks are foretold right there is an update for each pass that fetches rows.
+        While predictions are right there is one update for each pass that fetches rows.
         """
         n_updates = self.n_updates or len(self.rows_fetched)
         ends = [round(p * self.n_selected / n_updates) for p in range(n_updates + 1)]
@@ -186,17 +184,17 @@ class SelectionForecast:
 
     @property
     def n_passes(self) -> int:
-        """P: one for the moments, those that fetch rows, and each update where none are kept."""
+        """P: one pass for the moments, passes that fetch rows, and updates if rows are not kept."""
         return 1 + len(self.rows_fetched) + (0 if self.keep_rows else len(self.updates))
 
     @property
     def bytes_read(self) -> int:
-        """From storage, decoded, by all workers: 4 m n, or 4 m n P where X does not stay."""
+        """Bytes read from storage by all workers, decoded: 4 m n, or 4 m n P if X does not stay."""
         return self._x_bytes * (1 if self.resident else self.n_passes)
 
     @cached_property
     def traffic(self) -> dict[str, Traffic]:
-        """What tiles and the driver send each other, by its purpose as in `Tiles.traffic`."""
+        """Messages between tiles and driver, by purpose as in `Tiles.traffic`."""
         n = self.dataset.n_features
         numbers = {
             "moments": [0],
@@ -219,7 +217,7 @@ class SelectionForecast:
 
     @property
     def n_messages(self) -> int:
-        """One to or from every tile for every operation."""
+        """Number of messages: one to or from every tile for every operation."""
         return sum(each.n_messages for each in self.traffic.values())
 
     @property
@@ -229,16 +227,16 @@ class SelectionForecast:
 
     @property
     def worker_bytes(self) -> int:
-        """Memory of each worker: its share of what `plan_memory` counts, and its process."""
+        """Memory of each worker: a share of what `plan_memory` counts, and the process."""
         needs = Needs(self.dataset, self.n_selected, Cluster(self.n_workers))
         total = needs.total(self.resident, self.keep_rows, 1)
         return PROCESS_BYTES + ceil(total / self.n_workers)
 
     @property
     def work_seconds(self) -> float:
-        """Seconds of one worker that all of it takes, were it alone.
+        """Seconds that the whole work takes on one worker.
 
-        Less where an update is of several picks, which share what is read.
+        Updates of several picks take less, as the picks share what is read.
         """
         k, rates = self.n_selected, self.rates
         n_rows = 1 + sum(self.rows_fetched)
@@ -253,20 +251,20 @@ class SelectionForecast:
 
     @property
     def n_tasks(self) -> int:
-        """One for every message, those that combine sums, and those that load X where it stays."""
+        """Number of tasks: for every message, to combine sums, and to load X if X stays."""
         sums = sum(t.n_operations for name, t in self.traffic.items() if name.startswith("sum-"))
         a_sum = sum(sums_by_tasks(self.n_tiles, self.dataset.n_features))
         return self.n_messages + sums * a_sum + (self.n_tiles if self.resident else 0)
 
     @property
     def dask_seconds(self) -> float:
-        """Seconds that Dask takes: its scheduler for the tasks, the driver for its answers."""
+        """Seconds that Dask takes: the scheduler for tasks, and the driver to get answers."""
         rounds = sum(each.n_operations for each in self.traffic.values())
         return self.n_tasks * self.rates.task_seconds + rounds * self.rates.step_seconds
 
     @property
     def seconds_per_round(self) -> float:
-        """Mean over the rounds."""
+        """Mean seconds of a round."""
         n_busy = min(self.n_workers, self.n_tiles)
         return (self.work_seconds / n_busy + self.dask_seconds) / self.n_selected
 
@@ -276,12 +274,12 @@ class SelectionForecast:
 
 
 def n_state_rows(k: int) -> int:
-    """Gram rows whose size is moved in memory by k updates of the state."""
+    """Memory traffic of k updates of the state, in Gram rows."""
     return sum(t + STATE_ROWS for t in range(1, k + 1))
 
 
 def _blocks(n_documents: int, n_features: int, n_queries: int) -> Iterator[BlockInfo]:
-    """Whole queries, as many as a block may hold."""
+    """Blocks of whole queries, each with as many queries as it may hold."""
     size = n_documents / n_queries
     per_block = max(1, int(MAX_BLOCK_DOCUMENTS / size))
     for first in range(0, n_queries, per_block):

@@ -89,4 +89,4 @@ def test_rates_are_work_over_the_time_of_its_tasks(monkeypatch):
         n_tiles = len(tile_ranges(data, 1))
     assert found["read"] == read / n_tiles
     moved = sum(t + STATE_ROWS for t in range(1, 5)) * 8 * data.n_queries * data.n_features
-    assert found["memory"] == moved / n_tiles  # one update selects all that was foretold
+    assert found["memory"] == moved / n_tiles  # one update goes through all upcoming picks

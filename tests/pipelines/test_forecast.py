@@ -1,4 +1,4 @@
-"""The cost model against what the engine counts, and its page against the model."""
+"""The forecast against what the engine counts, and cluster/COSTS.md against the forecast."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
-from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tree_sum import FAN_IN
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
@@ -14,6 +13,7 @@ from dranking.rankers.leave_query_out.memory_plan import Needs
 from pipelines.benchmarks.clusters import rates
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
+from tests.rankers.executors import Remote
 from tests.rankers.problems import random_problem
 
 K = 7
@@ -26,10 +26,9 @@ def stored(tmp_path_factory):
     return dr.write_dataset((data.block(b) for b in range(data.n_blocks)), path)
 
 
-class Far(ThreadExecutor):
-    """Threads to which only sums are sent, as to workers; counts tasks."""
+class Counting(Remote):
+    """Threads that are treated like workers, and count their tasks."""
 
-    in_process = False
     n_tasks = 0
 
     def submit(self, function, /, *args, name, slot=None):
@@ -45,34 +44,34 @@ def selected(data, executor, prefetch, resident, keep_rows, k=K):
 
 @pytest.mark.parametrize(("resident", "keep_rows"), [(True, True), (False, True), (False, False)])
 @pytest.mark.parametrize("n_workers", [1, 3])
-def test_what_is_counted_is_what_is_told(stored, n_workers, resident, keep_rows):
-    """With a row a pass all of it is known beforehand."""
-    executor = Far(n_workers)
+def test_the_engine_counts_what_the_forecast_says(stored, n_workers, resident, keep_rows):
+    """If every pass fetches one row, all numbers are known beforehand."""
+    executor = Counting(n_workers)
     found = selected(stored, executor, 1, resident, keep_rows)
-    told = SelectionForecast(
+    forecast = SelectionForecast(
         stored, K, n_workers, prefetch=1, resident=resident, keep_rows=keep_rows
     )
-    assert found.traffic == told.traffic
-    assert found.n_passes == told.n_passes
-    assert found.bytes_read == told.bytes_read
-    assert executor.n_tasks == told.n_tasks
+    assert found.traffic == forecast.traffic
+    assert found.n_passes == forecast.n_passes
+    assert found.bytes_read == forecast.bytes_read
+    assert executor.n_tasks == forecast.n_tasks
 
 
 @pytest.mark.parametrize("wide", [1, 10**6])
 def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
     monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", 1)
     monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
-    executor = Far(2)
+    executor = Counting(2)
     selected(stored, executor, 1, True, True)
-    told = SelectionForecast(stored, K, 2, prefetch=1)
-    assert told.n_tiles == stored.n_blocks
-    assert told.n_tiles > FAN_IN
-    assert told.n_tiles % FAN_IN
-    assert executor.n_tasks == told.n_tasks
+    forecast = SelectionForecast(stored, K, 2, prefetch=1)
+    assert forecast.n_tiles == stored.n_blocks
+    assert forecast.n_tiles > FAN_IN
+    assert forecast.n_tiles % FAN_IN
+    assert executor.n_tasks == forecast.n_tasks
 
 
 def given_the_passes(data, found, prefetch, k):
-    """The model, told the passes and updates of a selection."""
+    """The forecast, given the passes and updates of a selection."""
     n_updates = found.traffic["update"].n_operations
     n_passes = found.n_passes - 1
     return SelectionForecast(
@@ -81,24 +80,24 @@ def given_the_passes(data, found, prefetch, k):
 
 
 def test_given_the_passes_the_rest_is_close(stored):
-    """How many rows the last passes fetch follows from the picks they serve."""
-    found = selected(stored, Far(2), 4, True, True)
-    told = given_the_passes(stored, found, 4, K)
+    """The numbers of rows of the last passes follow from the picks that the passes serve."""
+    found = selected(stored, Counting(2), 4, True, True)
+    forecast = given_the_passes(stored, found, 4, K)
     sent = sum(each.n_bytes for each in found.traffic.values())
-    assert told.bytes_sent == pytest.approx(sent, rel=0.1)
+    assert forecast.bytes_sent == pytest.approx(sent, rel=0.1)
 
 
 @pytest.mark.parametrize("prefetch", [4, None])
 def test_given_wrong_guesses_too_messages_and_tasks_are_exact(stored, prefetch):
-    executor, k = Far(2), 15
+    executor, k = Counting(2), 15
     found = selected(stored, executor, prefetch, True, True, k)
-    told = given_the_passes(stored, found, prefetch, k)
-    assert told.n_updates > told.n_row_passes
-    assert told.n_messages == sum(each.n_messages for each in found.traffic.values())
-    assert {n: t.n_operations for n, t in told.traffic.items()} == {
+    forecast = given_the_passes(stored, found, prefetch, k)
+    assert forecast.n_updates > forecast.n_row_passes
+    assert forecast.n_messages == sum(each.n_messages for each in found.traffic.values())
+    assert {n: t.n_operations for n, t in forecast.traffic.items()} == {
         n: t.n_operations for n, t in found.traffic.items()
     }
-    assert executor.n_tasks == told.n_tasks
+    assert executor.n_tasks == forecast.n_tasks
 
 
 def test_a_sketch_has_the_sizes_of_the_data():
@@ -137,7 +136,7 @@ def test_the_page_has_the_table_of_its_command(capsys):
 
 
 def test_rates_may_be_those_of_the_machine(capsys, monkeypatch):
-    """Twice as fast in everything, in half the time."""
+    """Workers that are twice as fast in everything take half the time."""
     options = "--documents 10^6 --features 100 --queries 10^4 --select 10 --workers 2".split()
     main(options)
     slow = capsys.readouterr().out.splitlines()[2].split("|")

@@ -1,4 +1,7 @@
-"""The rounds of greedy selections for many lambdas, which share every pass over the data."""
+"""The rounds of greedy selections for many lambdas, which share every pass over the data.
+
+The package docstring lists the files that one round reads, in order.
+"""
 
 from __future__ import annotations
 

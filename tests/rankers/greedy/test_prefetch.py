@@ -7,8 +7,7 @@ import pytest
 
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
-from dranking.kernels.gram import per_query as gram
-from dranking.rankers.gram.rows import GramRows, block_moments, fetch_rows, room_for_rows
+from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.greedy import prefetch
 from dranking.rankers.greedy.path import SelectionRules
@@ -189,39 +188,3 @@ class TestPassCosts:
         for n_rows, seconds in ((8, 9.0), (8, 1.8), (8, 5.0), (4, 1.4)):
             costs.note(n_rows, seconds)
         assert costs.best_rows == 15  # 1 + 0.1 J
-
-
-def test_a_fetch_that_runs_again_undoes_no_later_one(dataset):
-    """As after the loss of a worker, on rows that have gone on meanwhile."""
-    block = dataset.block(0)
-    moments = block_moments(block)
-    start = room_for_rows(moments, 3)
-    first = fetch_rows(block, None, moments, start, np.array([4, 5]), np.array([0, 1]), 1)
-    totals = first.totals.copy()
-    second = fetch_rows(block, None, moments, first, np.array([6, 7]), np.array([1, 2]), 2)
-    rows = second.rows.copy()
-    again = fetch_rows(block, None, moments, start, np.array([4, 5]), np.array([0, 1]), 1)
-    np.testing.assert_array_equal(again.totals, totals)
-    np.testing.assert_array_equal(second.rows, rows)
-    np.testing.assert_array_equal(again.rows[0], rows[0])
-
-
-def test_a_fetch_that_broke_off_runs_again(dataset, monkeypatch):
-    block = dataset.block(0)
-    moments = block_moments(block)
-    start, wanted = room_for_rows(moments, 2), (np.array([4, 5]), np.array([0, 1]))
-    whole = fetch_rows(block, None, moments, room_for_rows(moments, 2), *wanted, 1)
-    compute = gram.gram_rows
-
-    def break_off(*arguments):
-        compute(*arguments)
-        start.rows[:] = -1.0
-        raise MemoryError
-
-    monkeypatch.setattr(gram, "gram_rows", break_off)
-    with pytest.raises(MemoryError):
-        fetch_rows(block, None, moments, start, *wanted, 1)
-    monkeypatch.setattr(gram, "gram_rows", compute)
-    again = fetch_rows(block, None, moments, start, *wanted, 1)
-    np.testing.assert_array_equal(again.rows, whole.rows)
-    np.testing.assert_array_equal(again.totals, whole.totals)

@@ -1,0 +1,89 @@
+"""Checkpoints of a selection: a killed run continues to the identical result."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.rankers.greedy import selection
+from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.rescoring import Rescoring
+from dranking.rankers.greedy.selection import select_paths
+from tests.rankers.problems import random_problem
+
+LAMBDAS = [0.01, 1.0, 30.0]
+
+
+SIZE = 6
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A dataset directory of several blocks, and the same data in memory."""
+    dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
+    blocks = (dataset.block(b) for b in range(dataset.n_blocks))
+    return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
+
+
+def assert_same_paths(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
+        assert a.selected == b.selected
+        assert a.lqo_error == b.lqo_error
+        assert a.initial_error == b.initial_error
+        for x, y in zip(a.weights, b.weights, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("killed_after", [1, 4])
+def test_a_killed_run_goes_on_to_the_identical_result(stored, tmp_path, monkeypatch, killed_after):
+    dataset, file = stored[0], tmp_path / "picks.json"
+    expected = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
+    rounds = []
+
+    def killed(gram, searches, rules):
+        if len(rounds) == killed_after:
+            raise KeyboardInterrupt
+        rounds.append(1)
+        advance(gram, searches, rules)
+
+    advance = selection._advance
+    monkeypatch.setattr(selection, "_advance", killed)
+    with pytest.raises(KeyboardInterrupt):
+        select_paths(dataset, LAMBDAS, SelectionRules(SIZE), checkpoint=file)
+    monkeypatch.undo()
+    assert len(json.loads(file.read_text())["rounds"][0]["kept"]) == killed_after
+    found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), checkpoint=file)
+    assert_same_paths(found.paths, expected)
+
+
+def test_a_checkpoint_of_another_selection_is_refused(stored, tmp_path):
+    file = tmp_path / "picks.json"
+    select_paths(stored[0], [1.0], SelectionRules(2), checkpoint=file)
+    with pytest.raises(dr.UsageError, match="other regularizations"):
+        select_paths(stored[0], [2.0], SelectionRules(2), checkpoint=file)
+    for name, rule in {
+        "start": {"start": [3]},
+        "forbidden": {"forbidden": [3]},
+        "candidates": {"candidates": 4},
+        "random_state": {"random_state": 1},
+        "fitting": {"fitting": "back"},
+        "rescoring": {"rescoring": Rescoring.of("map", 3, "standard")},
+    }.items():
+        with pytest.raises(dr.UsageError, match=f"with other {name};"):
+            select_paths(stored[0], [1.0], SelectionRules(2, **rule), checkpoint=file)
+    other = random_problem(4).dataset()
+    with pytest.raises(dr.UsageError, match="other data"):
+        select_paths(other, [1.0], SelectionRules(2), checkpoint=file)
+    file.write_text("{}")
+    with pytest.raises(dr.DataError, match="no checkpoint"):
+        select_paths(stored[0], [1.0], SelectionRules(2), checkpoint=file)
+
+
+def test_a_checkpoint_begins_a_longer_selection(stored, tmp_path):
+    file = tmp_path / "picks.json"
+    select_paths(stored[0], LAMBDAS, SelectionRules(2), checkpoint=file)
+    longer = select_paths(stored[0], LAMBDAS, SelectionRules(5), checkpoint=file).paths
+    assert_same_paths(longer, select_paths(stored[0], LAMBDAS, SelectionRules(5)).paths)
+    shorter = select_paths(stored[0], LAMBDAS, SelectionRules(3), checkpoint=file).paths
+    assert_same_paths(shorter, [path.first(3) for path in longer])
