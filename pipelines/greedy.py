@@ -24,7 +24,7 @@ from dranking.cli.output import print_json, progress_shown
 from dranking.data.dataset import Dataset
 from dranking.data.ingest import ingest
 from dranking.data.open import data_form, open_dataset
-from dranking.engine.cluster.connect import open_executor
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.progress import report
 from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import write_per_query

@@ -18,7 +18,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.store.dataset import StoredDataset
-from dranking.engine.cluster.connect import _address_in
+from dranking.engine.cluster.scheduler_address import address_in_file
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
@@ -458,7 +458,7 @@ def test_scheduler_files(tmp_path):
     file = tmp_path / "scheduler.json"
     for content in DOCUMENTS:
         file.write_bytes(content)
-        assert refused(lambda: _address_in(file, 0.01)), content[:80]
+        assert refused(lambda: address_in_file(file, 0.01)), content[:80]
 
 
 def test_nothing_larger_than_a_model_is_read(tmp_path):

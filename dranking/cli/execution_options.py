@@ -64,9 +64,9 @@ class ExecutionOptions:
         overwrite
             Replace the performance report if it exists.
         memory_limit
-            As in `dranking.engine.cluster.connect.open_executor`.
+            As in `dranking.engine.cluster.open_executor.open_executor`.
         """
-        from dranking.engine.cluster.connect import open_executor
+        from dranking.engine.cluster.open_executor import open_executor
         from dranking.engine.cluster.performance_report import performance_report
 
         with (

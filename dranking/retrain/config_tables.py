@@ -264,7 +264,7 @@ class ClusterConfig(BaseModel):
     Attributes
     ----------
     scheduler
-        Scheduler of `dranking.engine.cluster.connect.open_executor`.
+        Scheduler of `dranking.engine.cluster.open_executor.open_executor`.
 
     All other keys are options of `open_executor`, such as ``timeout``, ``min_workers`` and
     ``tls_ca_file``, and options of the chosen kind of cluster.

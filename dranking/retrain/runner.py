@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from dranking.engine.cluster.connect import open_executor
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished

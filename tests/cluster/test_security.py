@@ -13,9 +13,9 @@ from distributed import Client, Scheduler, Security, SpecCluster, Worker
 
 import dranking as dr
 from dranking.cli.app import run as run_command
-from dranking.engine.cluster.connect import open_executor
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deploy import local_cluster
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.cluster.tls import take_security
 from dranking.errors import SelectionWarning, TryAgainError, UsageError
 
@@ -134,7 +134,7 @@ def test_exit_codes_of_the_command(locked, tmp_path, capsys):
         ({"tls_ca_file": "x"}, "tls_cert is missing"),
         ({"tls_ca_file": 3, "tls_cert": "x"}, "tls_ca_file is no path"),
         ({"tls_ca_file": "/nowhere.pem", "tls_cert": "x"}, r"/nowhere\.pem: No such file"),
-        ({"tls_ca_file": "x", "tls_cert": "x", "security": True}, "give files, or let security"),
+        ({"tls_ca_file": "x", "tls_cert": "x", "security": True}, "name files, or let security"),
         ({"security": "yes"}, "security is 'yes'; write true"),
     ],
 )
@@ -145,7 +145,7 @@ def test_what_is_no_certificate(options, message):
 
 def test_a_file_that_is_no_certificate(certificates, tmp_path):
     (tmp_path / "no.pem").write_text("-----BEGIN CERTIFICATE-----\nno\n")
-    with pytest.raises(UsageError, match=r"TLS: .*no\.pem.*Wanted are PEM files"):
+    with pytest.raises(UsageError, match=r"TLS: .*no\.pem.*Give PEM files"):
         take_security({**certificates, "tls_cert": str(tmp_path / "no.pem")})
 
 

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from dranking.cli.app import run as run_command
-from dranking.engine.cluster.connect import open_executor
 from dranking.engine.cluster.deploy import batch_options
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.errors import TryAgainError, UsageError
 from tests.cluster.conftest import FOLDER, scheduler_file
 
@@ -52,7 +52,7 @@ def test_job_queues_start_in_a_process_that_has_not_imported_them(name):
     pytest.importorskip("dask_jobqueue")
     code = (
         "import signal, sys\n"
-        "from dranking.engine.cluster.connect import open_executor\n"
+        "from dranking.engine.cluster.open_executor import open_executor\n"
         "from dranking.errors import UsageError\n"
         "numbers = signal.SIGINT, signal.SIGTERM\n"
         "before = [signal.getsignal(number) for number in numbers]\n"
@@ -104,7 +104,7 @@ def test_an_address(address, monkeypatch):
         assert run("cluster/address.py", {}) == [15]
     with pytest.raises(UsageError, match="the address of the scheduler is 'host'; give address"):
         run("cluster/address.py", {"address": "host"})
-    with pytest.raises(UsageError, match="n_workers: an address has none of these"):
+    with pytest.raises(UsageError, match="n_workers: an address takes no such options"):
         run("cluster/address.py", {"address": address, "n_workers": 3})
 
 
@@ -130,7 +130,7 @@ def test_a_scheduler_file_is_waited_for(address, tmp_path):
 
 @pytest.mark.cluster
 def test_workers_are_waited_for_and_counted(address):
-    message = "has had 1 of 2 workers after 0.5 s.*set timeout and min_workers"
+    message = "has had 1 of 2 workers after 0.5 s.*change timeout and min_workers"
     with pytest.raises(TryAgainError, match=message):
         run(address, {"min_workers": 2, "timeout": 0.5})
 
@@ -144,7 +144,7 @@ def test_workers_are_waited_for_and_counted(address):
         ({"timeout": True}, "timeout is True"),
         ({"min_workers": 0}, "min_workers is 0"),
         ({"min_workers": "two"}, "min_workers is 'two'"),
-        ({"n_workers": 3}, "n_workers: clusters that are there already take none of these"),
+        ({"n_workers": 3}, "n_workers: running clusters take no such options"),
     ],
 )
 def test_options_that_are_none(options, message):
@@ -153,7 +153,7 @@ def test_options_that_are_none(options, message):
 
 
 def test_threads_take_no_options():
-    with pytest.raises(UsageError, match="n_workers: threads of this process take none of these"):
+    with pytest.raises(UsageError, match="n_workers: threads of this process take no such options"):
         run("threads", {"n_workers": 3})
 
 

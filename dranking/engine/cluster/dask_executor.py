@@ -15,18 +15,17 @@ from dranking.engine.traffic import n_bytes_of
 from dranking.errors import TryAgainError
 
 CLOSED = ("closing", "closed")
-"""States of a client from which it does not come back."""
+"""States of a client that is closed for good."""
 
 OUT_OF_MEMORY = "worker-restart-memory"
-"""Under this Dask's scheduler notes that a worker was killed for the memory it took."""
-
+"""Topic under which Dask's scheduler logs workers that were killed for their use of memory."""
 
 LARGE = 2**24
-"""Bytes of arguments that are not kept back for a message with more tasks."""
+"""Bytes of arguments in the queue from which on the queue is sent without waiting for more tasks."""
 
 
 class Call(NamedTuple):
-    """A task that the scheduler does not know yet."""
+    """A task in the queue, which the scheduler does not know yet."""
 
     task: Any
     function: Callable[..., Any]
@@ -53,7 +52,7 @@ class DaskExecutor:
         self._n_queued_bytes = 0
         self._gathered: Sequence[Any] = ()
         self._numbers = itertools.count()
-        # Unique over the clients of a scheduler; task names stay readable on the dashboard.
+        # Keys are unique among all clients of a scheduler, and begin with the name of the task.
         self._run = f"{client.id[-8:]}{id(self):x}"
         self._supervisor = Supervisor(client, f"-{self._run}-")
         self._deaths: dict[str, int] = {}
@@ -65,24 +64,24 @@ class DaskExecutor:
 
     @property
     def client(self) -> Any:
-        """The client."""
+        """The `distributed.Client`."""
         return self._client
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What an asynchronous method of the client or its scheduler returns: `Supervisor.ask`."""
+        """Call an asynchronous method of the client or its scheduler, as `Supervisor.ask` does."""
         return self._supervisor.ask(method, *args, **kwargs)
 
     @property
     def memory_bytes(self) -> int:
-        """The limit, or most of those of the workers, taken together.
+        """`memory_limit`, or most of the sum of the workers' limits.
 
-        Workers without a limit count with what their machine has available now.
+        A machine with workers without a limit counts with the memory that it has available now.
         """
         if self.memory_limit is not None:
             return self.memory_limit
         while True:
-            if not (workers := self._supervisor.workers()):  # all of them are being started again
-                self._wait_for_one()
+            if not (workers := self._supervisor.workers()):  # all workers are starting again
+                self._wait_for_a_worker()
                 continue
             limits = sum(worker["memory_limit"] or 0 for worker in workers.values())
             unlimited = {
@@ -92,16 +91,16 @@ class DaskExecutor:
             }
             try:
                 return int(MEMORY_SHARE * (limits + self._available_memory([*unlimited.values()])))
-            except OSError:  # one of them was lost, or given up, before it answered
+            except OSError:  # a worker was lost, or given up, before it answered
                 if self._client.status != "running":
                     raise self._supervisor.lost() from None
 
-    def _wait_for_one(self) -> None:
+    def _wait_for_a_worker(self) -> None:
         name = "no-workers-seconds"
         self._supervisor.wait_for_workers(1, setting(name), f"raise dranking.{name}")
 
     def _available_memory(self, workers: list[str]) -> int:
-        """What the machines of some workers have available, one of each machine."""
+        """Sum of the available memory of the machines on which these workers run, one on each."""
         if not workers:
             return 0
         answers: dict[str, int] = self._supervisor.wait(
@@ -116,11 +115,11 @@ class DaskExecutor:
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Any:
-        """Queue a task under a key that begins with `name`; it starts before the next wait.
+        """Queue a task under a key that begins with `name`. The task starts before the next wait.
 
-        Tasks start together because a message takes the scheduler longer than a task. Where there
-        is a slot, on its worker if that is still there: a task that was pinned to it would wait for
-        a lost one forever.
+        Tasks start together because a message takes the scheduler longer than a task. A task with a
+        slot runs on the worker of the slot if that worker is still there. The slot is a preference:
+        a task that is restricted to a lost worker would wait forever.
 
         Raises
         ------
@@ -140,14 +139,14 @@ class DaskExecutor:
         return task
 
     def start(self) -> None:
-        """Start the tasks that are queued."""
+        """Start the tasks in the queue."""
         queue, self._queue, self._n_queued_bytes = self._queue, [], 0
         for slot, calls in itertools.groupby(queue, key=attrgetter("slot")):
             self._send(list(calls), slot)
         self._gathered = ()
 
     def _send(self, calls: Sequence[Call], slot: int | None) -> None:
-        """Start tasks with one message, those first that others of them wait for."""
+        """Send tasks to the scheduler in one message."""
         import dask
         from dask._task_spec import Task, TaskRef
         from distributed import Future
@@ -156,8 +155,8 @@ class DaskExecutor:
         for task, function, args, _ in calls:
             inputs = (TaskRef(arg.key) if isinstance(arg, Future) else arg for arg in args)
             graph[task.key] = Task(task.key, function, *inputs)
-        # Blocks of this process's memory travel with their task on purpose: unlike scattered data,
-        # they can be sent again when a worker is lost.
+        # Blocks in the memory of this process are arguments of their task on purpose: unlike
+        # scattered data, they can be sent again when a worker is lost.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
             self._client.get(
                 graph,
@@ -168,16 +167,16 @@ class DaskExecutor:
             )
 
     def gather(self, tasks: Sequence[Any]) -> list[Any]:
-        """Wait for tasks and return their results in order; after an error none is started.
+        """Wait for tasks and return their results in order; after an error no task starts any more.
 
-        Workers may be lost meanwhile, and join. What was computed on a lost one is computed again;
-        one that neither dies nor answers is given up after a while, see `deadlines`.
+        Workers may be lost meanwhile, and others may join. Results of a lost worker are computed
+        again. A worker that neither dies nor answers is given up, see `Supervisor.wait`.
 
         Raises
         ------
         TryAgainError
-            If the scheduler is lost, there are no workers, none makes any progress, or they die of
-            a task.
+            If the scheduler is lost, if there are no workers, if no task finishes in time, or if
+            too many workers die of a task.
         """
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
@@ -192,8 +191,8 @@ class DaskExecutor:
                     asynchronous=True,
                     n_left=lambda: len(self._dependencies.unfinished(tasks)),
                 )
-                # Let go of now, they would be told to the scheduler before the tasks that are
-                # queued next: a client waits between messages.
+                # The futures live until the next tasks are sent. A client waits between messages,
+                # so releasing futures now would delay these tasks by one message.
                 self._gathered = tasks
                 return results
             except KilledWorker as error:
@@ -207,9 +206,12 @@ class DaskExecutor:
                 raise
 
     def _retry(self, tasks: Sequence[Any], error: Any) -> None:
-        """Run once more what its workers died of, unless for lack of memory, or too often.
+        """Run a task again on which several workers died, and on which Dask has given up.
 
-        Dask gives a task up after a few workers, whatever they died of.
+        Raises
+        ------
+        TryAgainError
+            If the last worker ran out of memory, or if more than ``dranking.lost-workers`` died.
         """
         key, worker = str(error.task), error.last_worker.address
         self._deaths[key] = 1 + self._deaths.get(key, error.allowed_failures)
@@ -218,13 +220,14 @@ class DaskExecutor:
             if self._ran_out_of_memory(worker):
                 raise TryAgainError(
                     f"{died}, the last for lack of memory: its limit is "
-                    f"{format_bytes(error.last_worker.memory_limit)}. Give the workers more of it, "
-                    "or the job a smaller memory limit, and run again."
+                    f"{format_bytes(error.last_worker.memory_limit)}. Give the workers more "
+                    "memory, or the job a smaller memory limit, and run again."
                 )
             if self._deaths[key] > setting("lost-workers"):
                 raise TryAgainError(
-                    f"{died} (dranking.lost-workers); their logs say of what. Most often it is "
-                    "memory: give the workers more, or the job a smaller memory limit."
+                    f"{died} (dranking.lost-workers); the logs of the workers say why. The most "
+                    "frequent reason is memory: give the workers more memory, or the job a smaller "
+                    "memory limit."
                 )
             failed = [task for task in tasks if task.status == "error"]
             self._supervisor.ask(self._client.retry, failed, asynchronous=True)
@@ -233,12 +236,12 @@ class DaskExecutor:
             raise
 
     def _ran_out_of_memory(self, worker: str) -> bool:
-        """Whether a worker was stopped because of the memory that it took."""
+        """Whether a worker was stopped because its memory was full."""
         events = self._supervisor.ask(self._client.scheduler.events, topic=OUT_OF_MEMORY)
         return worker in self._supervisor.full or worker in {event["worker"] for _, event in events}
 
     def cancel(self, tasks: Sequence[Any]) -> None:
-        """Give up on tasks and on those that they wait for; what is running comes to nothing."""
+        """Cancel tasks and the tasks that they wait for; results of running tasks are dropped."""
         given_up = set(self._dependencies.unfinished(tasks))
         self._queue = [call for call in self._queue if call.task not in given_up]
         if given_up and self._client.status not in CLOSED:

@@ -1,28 +1,33 @@
-"""How long a Dask cluster is waited for: settings, and what stays as it is for too long.
+"""Deadlines: their settings, and functions and context managers that end in time.
 
-Settings are Dask's own (its YAML files, `dask.config.set`, or the environment, where the first is
-`DASK_DRANKING__WORKER_SECONDS`):
+Settings are part of Dask's configuration: its YAML files, `dask.config.set`, or variables of the
+environment such as `DASK_DRANKING__WORKER_SECONDS`.
 
-| setting | default | what ends then |
+| setting | default | what ends at the deadline |
 |---|---|---|
-| `dranking.worker-seconds` | 30 | a worker that neither dies, answers nor works; its work moves |
-| `dranking.no-workers-seconds` | 300 | a job that has no worker at all |
+| `dranking.worker-seconds` | 30 | a worker that neither answers nor works; its work moves |
+| `dranking.no-workers-seconds` | 300 | a job without any worker |
 | `dranking.scheduler-seconds` | 30 | a job whose scheduler does not answer |
-| `dranking.task-seconds` | 3600 | a job of which no task has finished for so long |
-| `dranking.lost-workers` | 20 | a job of which one task was on so many workers as they died |
-| `dranking.start-seconds` | 300 | a job whose cluster is started for it and does not come up |
-| `dranking.stop-seconds` | 60 | the wait for a cluster that was started for a job to stop |
+| `dranking.task-seconds` | 3600 | a job none of whose tasks has finished for so long |
+| `dranking.lost-workers` | 20 | a job with a task that more workers than this died of |
+| `dranking.start-seconds` | 300 | a job whose own cluster does not come up |
+| `dranking.stop-seconds` | 60 | the wait until the cluster of a finished job has stopped |
 """
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from dranking.errors import UsageError
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,12 +43,12 @@ DEFAULTS = {
 
 
 def setting(name: str) -> float:
-    """The value of a setting: a number above 0, or a time such as "5 minutes".
+    """The value of ``dranking.NAME``, a number above 0; times may be text such as "5 minutes".
 
     Raises
     ------
     UsageError
-        If it is something else.
+        If the value is something else.
     """
     import dask
     from dask.utils import parse_timedelta
@@ -59,25 +64,26 @@ def setting(name: str) -> float:
 
 
 class DeadlineError(Exception):
-    """Something has not ended by its deadline."""
+    """A function has not returned by its deadline."""
 
 
 def within(seconds: float, function: Callable[[], T], late: Callable[[T], Any] | None = None) -> T:
-    """What a function returns that may never do so: it runs in a thread of its own.
+    """Call a function that may never return, in a thread of its own, and return its result.
 
     Parameters
     ----------
     seconds
-        To wait for it at most.
+        The deadline.
     function
-        What it raises is raised here.
+        The errors of this function are raised here.
     late
-        Called with what the function returns when nobody waits for it any more.
+        Called with the result if the function returns after the wait has ended.
 
     Raises
     ------
     DeadlineError
-        If the function has not returned. It goes on; its thread does not keep this process alive.
+        If the function has not returned in time. Its thread goes on, but does not keep this process
+        alive.
     """
     outcome: Future[T] = Future()
 
@@ -103,14 +109,43 @@ def within(seconds: float, function: Callable[[], T], late: Callable[[T], Any] |
     return outcome.result()
 
 
+@contextmanager
+def exit_in_time(manager: Any, entered: Any, name: str) -> Iterator[Any]:
+    """The context of a client or a cluster, whose end takes ``dranking.stop-seconds`` at most.
+
+    Parameters
+    ----------
+    manager
+        A context manager that was entered already.
+    entered
+        The value that entering it returned.
+    name
+        The name by which the warning calls a client or a cluster that has not stopped in time.
+    """
+    limit = setting("stop-seconds")
+    try:
+        yield entered
+    finally:
+        exception = sys.exc_info()
+        try:
+            within(limit, lambda: manager.__exit__(*exception))
+        except DeadlineError:
+            _LOG.warning(
+                "%s has not stopped within %g s (dranking.stop-seconds) and is left behind: check "
+                "whether its processes still run",
+                name,
+                limit,
+            )
+
+
 class Unchanged:
-    """How long things have been as they are, by when this was told of them."""
+    """For how long things have been in their state, by the times at which states were reported."""
 
     def __init__(self) -> None:
         self._since: dict[Any, tuple[Any, float]] = {}
 
     def seconds(self, thing: Any, state: Any) -> float:
-        """For how long a thing has been in the state that it is in now."""
+        """Report the state of a thing; return for how many seconds it has been in this state."""
         now = time.monotonic()
         last, since = self._since.get(thing, (state, now))
         if last != state:

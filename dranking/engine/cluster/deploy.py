@@ -1,4 +1,4 @@
-"""What the ways to start a cluster (the files of ``cluster/``) have in common."""
+"""Starting Dask clusters with the settings of the engine; used by the files of ``cluster/``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from dranking.errors import UsageError
 LOOPBACK = "127.0.0.1"
 
 SETTINGS: dict[str, Any] = {
-    # A task that is stolen takes its tile along: hundreds of megabytes, for milliseconds of work.
+    # Stealing a task moves its tile: hundreds of megabytes, for milliseconds of work.
     "distributed.scheduler.work-stealing": False,
-    # States share arrays with those that they came from. By the sizes of both, workers would write
-    # to disk what there is room for; by the memory of their process they still do.
+    # A state shares arrays with the state that it was made from. Workers that go by the sizes of
+    # results count shared arrays twice, and would write to disk what fits into memory. Workers
+    # still write to disk by the memory of their process.
     "distributed.worker.memory.target": False,
 }
-"""Of Dask, for clusters that are started for the engine."""
+"""Dask's settings for clusters that are started for the engine."""
 
 REUSE_MEMORY: dict[str, Any] = {
-    # By itself Dask has workers give every large array back to the system at once. What takes its
-    # place comes page by page, each cleared first: a third of the time of a selection.
+    # By default, Dask's workers give every large array back to the system when it is freed. The
+    # system clears each page of the next array: a third of the time of a selection.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
-"""Of Dask, for workers that give memory back themselves before they have too much of it."""
+"""Dask's settings for workers that give memory back themselves, near their limit."""
 
 
 def start(
@@ -35,16 +36,16 @@ def start(
     options: Mapping[str, Any],
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Start a cluster with the engine's settings.
+    """Start a cluster with the settings of the engine.
 
     Parameters
     ----------
     cluster
-        A cluster of Dask's, as a class or function.
+        A cluster class of Dask, or a function that returns a cluster.
     options
-        Its keyword arguments.
+        Keyword arguments of the class or function.
     settings
-        More of Dask's configuration, for the processes that inherit it.
+        More settings of Dask, for the processes that inherit the configuration.
     """
     import dask
 
@@ -53,10 +54,10 @@ def start(
 
 
 def patience() -> AbstractContextManager[Any]:
-    """Settings of Dask in this process for as long as a cluster is used.
+    """Dask's settings in this process for the time that a cluster is used, as a context.
 
-    By itself a cluster stops the nanny of a worker that is not back after 15 seconds, for good. On
-    a busy machine a nanny may take longer to start a worker again.
+    By default, a Dask cluster stops the nanny of a lost worker after 15 seconds, for good. On a
+    busy machine a nanny may take longer to start another worker.
     """
     import dask
 
@@ -66,19 +67,19 @@ def patience() -> AbstractContextManager[Any]:
 
 
 def optional(module: str, extra: str) -> Any:
-    """A module of a package that is not needed otherwise.
+    """Import a module of an optional package.
 
     Parameters
     ----------
     module
-        Its name.
+        Name of the module.
     extra
-        The extra of this project that brings it.
+        The extra of this project that brings the package.
 
     Raises
     ------
     UsageError
-        If it cannot be imported.
+        If the module cannot be imported.
     """
     try:
         return import_module(module)
@@ -116,32 +117,32 @@ def job_queues(extra: str) -> Any:
 
 
 def check_options(options: Mapping[str, Any], known: Collection[str], what: str) -> None:
-    """Raise UsageError if there are options that something does not have."""
+    """Raise UsageError if there are unknown options."""
     unknown = sorted(set(options) - {*known, "security"})
     if unknown:
-        raise UsageError(f"cluster options {', '.join(unknown)}: {what} has none of these.")
+        raise UsageError(f"cluster options {', '.join(unknown)}: {what} takes no such options.")
 
 
 def refuse_security(options: Mapping[str, Any], why: str) -> None:
-    """Raise UsageError with the reason if there are certificates, for what cannot use them."""
+    """Raise UsageError, with the reason, if there are certificates; for clusters without TLS."""
     if options.get("security") is not None:
         raise UsageError(f"security, tls_ca_file, tls_cert, tls_key: {why}")
 
 
 def local_cluster(options: Mapping[str, Any]) -> Any:
-    """Worker processes on this machine, reachable from it alone.
+    """Start worker processes on this machine, which only this machine can reach.
 
     Parameters
     ----------
     options
-        n_workers, threads_per_worker, memory_limit (of each worker), security, and what else
-        `distributed.LocalCluster` takes.
+        n_workers, threads_per_worker, memory_limit (of each worker), security, and other keyword
+        arguments of `distributed.LocalCluster`.
     """
     from distributed import LocalCluster
 
     from dranking.engine.cluster.local_workers import QuickNanny
 
-    # Loopback only, the dashboard too, which by itself would listen on every interface.
+    # By default, the dashboard would listen on every interface.
     defaults: dict[str, Any] = {
         "host": LOOPBACK,
         "dashboard_address": f"{LOOPBACK}:0",
@@ -154,18 +155,18 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
 
 
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """Keyword arguments of a cluster of dask-jobqueue, with what suits the engine.
+    """Keyword arguments of a dask-jobqueue cluster, with the defaults of the engine.
 
-    Workers of one thread each, as many as a job has cores, with the engine's settings of Dask; the
-    scheduler's dashboard on the loopback interface, and none of workers.
+    A job runs one worker of one thread for each core, with the engine's settings of Dask. The
+    dashboard of the scheduler listens on the loopback interface; workers have none.
 
     Parameters
     ----------
     options
-        As given: cores and memory of a job, n_workers, queue, walltime, and what else the cluster
-        takes.
+        Options of the user: cores and memory of a job, n_workers, queue, walltime, and other
+        keyword arguments of the cluster.
     section
-        Where Dask's configuration has the rest, behind ``jobqueue.``.
+        The part of Dask's configuration, below ``jobqueue``, that holds the user's other options.
     """
     import dask
 
@@ -174,21 +175,21 @@ def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
         found.setdefault("processes", found["cores"])
 
     def given(name: str) -> Any:
-        """An option; else what the configuration has, if anything."""
+        """An option of the user; else of the configuration; else None."""
         value = found.pop(name, None)
         in_file = f"jobqueue.{section}.{name.replace('_', '-')}"
         return dask.config.get(in_file, None) if value is None else value
 
     dashboard = ["--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]  # metrics are there too
     found["worker_extra_args"] = [*dashboard, *(given("worker_extra_args") or [])]
-    at_home = {"dashboard_address": f"{LOOPBACK}:0"}
-    found["scheduler_options"] = {**at_home, **(given("scheduler_options") or {})}
+    loopback = {"dashboard_address": f"{LOOPBACK}:0"}
+    found["scheduler_options"] = {**loopback, **(given("scheduler_options") or {})}
     exports = [f"export {name}={value}" for name, value in settings_variables().items()]
     found["job_script_prologue"] = [*exports, *(given("job_script_prologue") or [])]
     return found
 
 
 def settings_variables() -> dict[str, str]:
-    """The engine's settings as variables, which Dask reads on machines that inherit nothing."""
+    """`SETTINGS` as variables of the environment, for processes on other machines."""
     names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
     return {f"DASK_{name}": str(value) for name, value in names.items()}

@@ -1,6 +1,7 @@
-"""Nannies and workers of the processes on this machine.
+"""Nannies and workers of `local_cluster`, the worker processes on this machine.
 
-Nannies do not let the end of a job wait; workers use freed memory again, and give it back in time.
+Nannies stop without a wait at the end of a job. Workers reuse freed memory, and give it back to the
+system before they reach their limit.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from tornado.ioloop import PeriodicCallback
 from dranking.engine.memory import release_memory
 
 HELD_SHARE = 0.6
-"""Of a worker's limit: with less than that, freed memory is kept. Above 0.7 Dask writes to disk."""
+"""Share of a worker's limit up to which freed memory is kept. Above 0.7, Dask writes to disk."""
 
 HELD_MILLISECONDS = 100
-"""Between looks, as Dask's own."""
+"""Time between two looks at the memory of the process; Dask's own looks have the same period."""
 
 
 class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
-    """Kills its worker process when the cluster closes, whatever that is doing.
+    """A nanny that kills its worker process when the cluster closes, whatever the worker does.
 
-    Dask waits until a worker that is starting has started, and then asks it to stop; of one that is
-    in a task or stopped (SIGSTOP) it waits four seconds for the answer. But when the cluster closes
-    the job is over, and workers have nothing that is still wanted.
+    Dask would wait until a starting worker has started before it asks the worker to stop, and would
+    wait four seconds for the answer of a worker that is in a task or stopped (SIGSTOP). When the
+    cluster closes, the job is over, and nobody needs the results on workers.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"worker_class": FrugalWorker, **kwargs})
 
     async def kill(self, timeout: float = 5, reason: str = "nanny-kill") -> None:
-        """End the worker process: at once if this nanny is closing, else as Dask does."""
+        """End the worker process: at once if this nanny is closing, otherwise as Dask does."""
         if self.status == Status.closing and self.process is not None:
             process = self.process.process  # None once it has ended
             if process is not None:
@@ -41,9 +42,9 @@ class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
 
 
 class FrugalWorker(Worker):  # type: ignore[misc]
-    """Gives freed memory back to the system when the process comes near its limit.
+    """A worker that gives freed memory back to the system when its process comes near its limit.
 
-    Dask judges by the memory of the process: what is freed and kept would count as in use.
+    Dask measures the memory of the process, in which freed memory that is kept counts as used.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -52,7 +53,7 @@ class FrugalWorker(Worker):  # type: ignore[misc]
         self.periodic_callbacks["give-back"] = look
 
     def give_back(self) -> None:
-        """Give freed memory back if there is a limit, and it is near."""
+        """Give freed memory back if the worker has a limit and is near it."""
         limit = self.memory_manager.memory_limit
         if limit and self.monitor.get_process_memory() > HELD_SHARE * limit:
             release_memory()

@@ -1,4 +1,4 @@
-"""Dask's own report of how a job went on a cluster: task stream, transfers, workers, as a page."""
+"""Dask's performance report of a job on a cluster: task stream, transfers and workers, as HTML."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from dranking.files.commit import AnyPath, atomic_write, check_output_file
 def performance_report(
     executor: Executor, path: AnyPath | None, overwrite: bool = False
 ) -> Iterator[None]:
-    """Write a report of what runs inside, when it has ended well.
+    """Write a report of the tasks that run inside the context, unless the context ends by an error.
 
     Parameters
     ----------
     executor
-        Where it runs.
+        Runs the tasks.
     path
-        HTML file to write, readable without a network; None means there is no report.
+        HTML file to write, which a browser shows without a network; None means no report.
     overwrite
-        Replace a file that exists.
+        Whether to replace an existing file.
 
     Raises
     ------
     UsageError
-        If the executor is of threads, or the cluster's scheduler lacks bokeh.
+        If the executor has no cluster, if bokeh is missing where the scheduler runs, or if the file
+        exists.
     """
     if path is None:
         yield
         return
     if not isinstance(executor, DaskExecutor):
         raise UsageError(
-            "a performance report is Dask's, of a cluster, and this runs on threads; name a "
-            "--scheduler (local starts one here), or leave it out."
+            "Dask reports on clusters only, and this runs on threads; name a --scheduler (local "
+            "starts a cluster on this machine), or leave the performance report out."
         )
     check_output_file(path, overwrite)
     ready, last_count = executor.ask(executor.client.run_on_scheduler, _state(), asynchronous=True)
@@ -61,10 +62,13 @@ def performance_report(
 
 
 def _state() -> Callable[..., Any]:
-    """A function for the scheduler, whose machine may not have this package."""
+    """A function that runs on the scheduler.
+
+    The function travels as code because it is nested: the scheduler may not have this package.
+    """
 
     def state(dask_scheduler: Any) -> tuple[bool, int]:
-        """Whether there can be reports, and how far the scheduler's measurements are."""
+        """Whether bokeh is there, and the number of measurements that the scheduler has made."""
         from importlib.util import find_spec
 
         return find_spec("bokeh") is not None, dask_scheduler.monitor.count

@@ -1,4 +1,4 @@
-"""TLS between client, scheduler and workers: what is asked for, made into Dask's `Security`."""
+"""TLS between client, scheduler and workers: options of clusters as Dask's `Security`."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ ROLES = ("client", "scheduler", "worker")
 
 
 def take_security(options: MutableMapping[str, Any]) -> Any:
-    """Take what is said of TLS out of the options of a cluster.
+    """Take the options about TLS out of the options of a cluster.
 
     Parameters
     ----------
     options
-        tls_ca_file, tls_cert and tls_key name PEM files, the same for every part of the cluster;
-        the key may stand in the file of the certificate. Or ``security = true``: certificates
-        that exist in memory and last as long as the cluster that is started with them.
+        ``tls_ca_file``, ``tls_cert`` and ``tls_key`` name PEM files, which all parts of the cluster
+        use; the key may be in the file of the certificate. ``security = true`` instead makes
+        certificates that exist in memory only, and last as long as the cluster.
 
     Returns
     -------
-    A `distributed.Security`, or None: then Dask's configuration (``distributed.comm.tls``) decides.
+    A `distributed.Security`; None means that Dask's configuration (``distributed.comm.tls``)
+    decides.
 
     Raises
     ------
     UsageError
-        If both are given, something is missing, or a file is not what it should be.
+        If files and ``security = true`` are given together, if a file is missing, or if a file
+        cannot be used.
     """
     files = {name: options.pop(name) for name in FILE_OPTIONS if name in options}
     wanted = options.pop("security", None)
     if files and wanted:
         raise UsageError(
-            f"security and {', '.join(files)}: give files, or let security = true make "
+            f"security and {', '.join(files)}: name files, or let security = true make "
             "certificates that last as long as the cluster."
         )
     if files:
@@ -51,12 +53,12 @@ def take_security(options: MutableMapping[str, Any]) -> Any:
 
 
 def is_temporary(security: Any) -> bool:
-    """Whether certificates exist in memory alone."""
+    """Whether the certificates exist in memory only."""
     return security is not None and "\n" in (security.tls_ca_file or "")
 
 
 def has_certificates(security: Any) -> bool:
-    """Whether a client can speak TLS; None means with what Dask's configuration names."""
+    """Whether a client can speak TLS; None means with the files of Dask's configuration."""
     from distributed import Security
 
     arguments = (security or Security()).get_connection_args("client")
@@ -64,18 +66,18 @@ def has_certificates(security: Any) -> bool:
 
 
 def tls_settings(security: Any) -> dict[str, Any]:
-    """The files of a `Security` as Dask's configuration has them, for processes that inherit it.
+    """The files of a `Security` as Dask's configuration, for processes on other hosts.
 
     Raises
     ------
     UsageError
-        If the certificates exist in memory alone.
+        If the certificates exist in memory only.
     """
     if security is None:
         return {}
     if is_temporary(security):
         raise UsageError(
-            "security = true makes certificates that other hosts do not have; give files that are "
+            "security = true makes certificates that other hosts do not have; name files that are "
             f"at the same path on every host: {', '.join(FILE_OPTIONS)}."
         )
     root = "distributed.comm"
@@ -87,7 +89,7 @@ def tls_settings(security: Any) -> dict[str, Any]:
 
 
 def check_certificates(security: Any) -> None:
-    """Raise UsageError unless the client's certificates, if there are any, can be read."""
+    """Raise UsageError if the client has certificates that cannot be read."""
     from distributed import Security
 
     try:
@@ -103,8 +105,8 @@ def check_certificates(security: Any) -> None:
         )
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"TLS: {where}: {why}. Wanted are PEM files: of the authority, of a certificate it "
-            "signed, and of its key."
+            f"TLS: {where}: {why}. Give PEM files of the authority, of a certificate that the "
+            "authority signed, and of the key of this certificate."
         ) from error
 
 

@@ -9,8 +9,8 @@ import time
 import dask
 import pytest
 
-from dranking.engine.cluster.connect import open_executor
 from dranking.engine.cluster.deadlines import DeadlineError, setting, within
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.errors import TryAgainError, UsageError
 from pipelines.benchmarks.clusters.faults import started, wait_for_workers
 from tests.engine.faults import kill, pids

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.engine.cluster.connect import open_executor
+from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import TryAgainError
 from dranking.rankers.gram.rows import GramRows

@@ -1,0 +1,75 @@
+"""From the name of a scheduler to an executor."""
+
+import json
+import socket
+
+import pytest
+
+from dranking.engine.cluster.open_executor import open_executor
+from dranking.errors import TryAgainError, UsageError
+
+
+def triple(x):
+    return 3 * x
+
+
+def run(scheduler, options=None):
+    with open_executor(scheduler, options) as executor:
+        return executor.gather([executor.submit(triple, 5, name="triple")])
+
+
+def test_threads():
+    assert run("threads") == [15]
+
+
+@pytest.mark.cluster
+def test_an_address_and_a_scheduler_file(client, tmp_path):
+    address = client.scheduler.address
+    assert run(address) == [15]
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": address}))
+    assert run(str(file)) == [15]
+
+
+@pytest.mark.cluster
+def test_a_python_file(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "from distributed import LocalCluster\n"
+        "def make_cluster(options):\n"
+        "    return LocalCluster(processes=False, dashboard_address='127.0.0.1:0', **options)\n"
+    )
+    assert run(str(script), {"n_workers": 1}) == [15]
+
+
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setattr("dranking.engine.cluster.open_executor.CONNECT_SECONDS", 0.2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(TryAgainError, match="no Dask scheduler answered"):
+        run(f"tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "message"),
+    [
+        ("nowhere", None, UsageError, "is not threads, local, an address"),
+        ("scheduler.json", None, TryAgainError, "has not written this file within 0.2 s"),
+        ("mine.py", None, UsageError, "there is no such file"),
+        ("mine.py", "x = 1", UsageError, "has no function make_cluster"),
+    ],
+)
+def test_what_is_no_scheduler(tmp_path, name, text, error, message):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(error, match=message):
+        run(str(path) if "." in name else name, {"timeout": 0.2})
+
+
+def test_a_memory_limit_is_the_executors():
+    with open_executor("threads", memory_limit="2kB") as executor:
+        assert executor.memory_bytes == 2_000
+    with pytest.raises(UsageError, match="memory_limit"), open_executor(memory_limit="much"):
+        pass
