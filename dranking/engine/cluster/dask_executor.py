@@ -21,7 +21,7 @@ OUT_OF_MEMORY = "worker-restart-memory"
 """Topic under which Dask's scheduler logs workers that were killed for their use of memory."""
 
 LARGE = 2**24
-"""Bytes of arguments in the queue from which on the queue is sent without waiting for more tasks."""
+"""The queue is sent at once, without waiting for more tasks, if its arguments have more bytes."""
 
 
 class Call(NamedTuple):
