@@ -39,10 +39,10 @@ class Solver:
     """The solver and its stopping rule."""
 
     solver: Annotated[
-        Literal["auto", "bundle", "newton", "sgd"] | None,
+        Literal["auto", "cutting-planes", "newton", "sgd"] | None,
         typer.Option(
-            help="bundle: cutting planes to a duality gap; newton: for pairs only; sgd: steps on "
-            "sampled pairs or lists; auto: newton for pairs, otherwise bundle. Default: auto."
+            help="cutting-planes: to a duality gap; newton: for pairs only; sgd: steps on sampled "
+            "pairs or lists; auto: newton for pairs, otherwise cutting-planes. Default: auto."
         ),
     ] = None
     tol: Annotated[

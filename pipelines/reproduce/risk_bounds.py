@@ -214,7 +214,7 @@ def train(dataset: Dataset, setup: Setup, *, ranked: bool) -> tuple[LinearModel,
     """A max-margin ranker whose weights are projected onto the ball of radius B."""
     margins = "ranks" if ranked else "levels"
     loss = "pairwise" if ranked else "ap"
-    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", margins=margins, tol=1e-2)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", margins=margins, tol=1e-2)
     weights = ranker.fit(dataset).coef_
     weights = weights * min(1.0, setup.norm / float(np.linalg.norm(weights)))
     names = dataset.feature_names

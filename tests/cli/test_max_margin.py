@@ -18,6 +18,7 @@ from dranking.cli.app import app
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
 
+PAIRS = ("--loss", "pairwise")
 SHORT = ("--epochs", 2, "--steps-per-epoch", 50)
 STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
 
@@ -28,11 +29,11 @@ STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
         ((), {}),
         (("--loss", "ndcg", "--convention", "letor4"), {"loss": "ndcg", "convention": "letor4"}),
         (
-            ("--loss", "pairwise", "--margins", "ranks", "--solver", "bundle", "--tol", "1e-3"),
-            {"loss": "pairwise", "margins": "ranks", "solver": "bundle", "tol": 1e-3},
+            (*PAIRS, "--margins", "ranks", "--solver", "cutting-planes", "--tol", "1e-3"),
+            {"loss": "pairwise", "margins": "ranks", "solver": "cutting-planes", "tol": 1e-3},
         ),
         (
-            ("--loss", "pairwise", "--levels", 5, "--regularization", "2^-6"),
+            (*PAIRS, "--levels", 5, "--regularization", "2^-6"),
             {"loss": "pairwise", "n_levels": 5, "regularization": 2.0**-6},
         ),
         (
@@ -78,7 +79,7 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
     assert checkpoint.exists()
     for more, message in (
         (("--regularization", 1), "checkpoint is of a training with other regularization"),
-        (("--solver", "bundle"), "takes --solver sgd|only --solver sgd has"),
+        (("--solver", "cutting-planes"), "takes --solver sgd|only --solver sgd has"),
     ):
         code, _, err = dranking("train", "max-margin", data, *options, *files, "--overwrite", *more)
         assert code == 2

@@ -89,8 +89,8 @@ def test_rankrls(dataset, client):
 @pytest.mark.parametrize(
     ("loss", "solver", "dataset"),
     [
-        ("ap", "bundle", "memory"),
-        ("ndcg", "bundle", "sparse stored"),
+        ("ap", "cutting-planes", "memory"),
+        ("ndcg", "cutting-planes", "sparse stored"),
         ("pairwise", "newton", "stored"),
         ("ndcg", "sgd", "memory"),
         ("pairwise", "sgd", "sparse stored"),

@@ -1,10 +1,10 @@
-"""Regularised risk minimisation by cutting planes, with a gap that proves how good the result is.
+"""Regularised risk minimisation by cutting planes, with a duality gap.
 
-The risk R(w) is convex, and lies above every plane that touches it. With the planes found so far,
-``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective; its minimum, found in
-the dual over one weight for each plane, is where the next plane is taken. Where that point is worse
-than the best one so far, a plane is also taken near the best one, a tenth of the way: without it
-the points jump to and fro.
+The risk R(w) is convex and lies above every plane that touches it. With the planes found so far,
+``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective. The minimum of the
+bound is computed in the dual, over one weight for each plane, and the next plane touches the risk
+at that minimum. Where that point is worse than the best point so far, one more plane touches the
+risk a tenth of the way from the best point to it; without that plane, the points jump to and fro.
 
 Teo, Vishwanathan, Smola, Le: Bundle methods for regularized risk minimization, 2010, algorithm 1.
 Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machines, 2008.
@@ -35,36 +35,36 @@ from dranking.rankers.training.checkpoint import (
 Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
 
-NEAR = 0.1
-"""How far from the best point, towards a worse one, the second plane of a round is taken."""
+SHARE_OF_WAY = 0.1
+"""Where the second plane of a round touches, on the way from the best point to a worse point."""
 
 MAX_IDLE = 50
 """Rounds after which a plane that carries no weight is dropped."""
 
 DUAL_ACCURACY = 0.05
-"""The dual is solved to this share of the gap wanted, or of a hundredth of the gap there is."""
+"""Accuracy of the dual, over the target gap or a hundredth of the present gap."""
 
-OF_PLANES = ("slopes", "heights", "gram", "weights", "idle")
+PLANE_ARRAYS = ("slopes", "heights", "gram", "weights", "idle")
 
 NO_CHECKPOINT = TrainingCheckpoint(None, {})
 
 MAX_STEPS = 100_000
-"""Of the dual, in a round; whatever it reaches is a lower bound."""
+"""Most steps of the dual in a round; the dual value is a lower bound after any number of steps."""
 
 
 class Minimum(NamedTuple):
-    """What the cutting planes found.
+    """The result of a minimisation.
 
     Attributes
     ----------
     weights
-        (n,) the best point.
+        (n,) best point.
     objective
-        Its risk plus lambda / 2 |w|^2.
+        Risk plus lambda / 2 |w|^2 at the best point.
     gap
-        The minimum is at most so much lower.
+        Duality gap: the minimum is at most this much lower than `objective`.
     n_iter
-        Rounds.
+        Number of rounds.
     """
 
     weights: Array
@@ -74,27 +74,27 @@ class Minimum(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Where a minimisation stands after a round, its planes aside.
+    """The state of a minimisation after a round, without the planes.
 
     Attributes
     ----------
     best, objective
-        As in `Minimum`, so far.
+        Best point so far (n,), and the objective there.
     lower
-        The minimum is not below.
+        Greatest lower bound of the minimum so far.
     gap
-        Before the last point was tried.
-    wanted
-        Gap that ends it.
+        Duality gap before the round's points were evaluated.
+    target_gap
+        Gap at which the minimisation ends.
     n_iter
-        Rounds.
+        Number of rounds.
     """
 
     best: Array
     objective: float
     lower: float
     gap: float
-    wanted: float
+    target_gap: float
     n_iter: int
 
 
@@ -111,22 +111,22 @@ def minimise(
     Parameters
     ----------
     risk
-        From w (n,) to R(w) and a subgradient (n,); convex.
+        Convex function from w (n,) to R(w) and a subgradient (n,).
     n
         Length of w.
     regularization
         lambda > 0.
     tol
-        Ends where the gap is at most `tol` times the objective of zero weights.
+        The minimisation ends when the gap is at most `tol` times the objective of zero weights.
     max_iter
-        Rounds at most, each with one or two evaluations of the risk.
+        Most rounds, each with one or two evaluations of the risk.
     checkpoint
-        Where each round is kept, and rounds that are there are taken up.
+        Stores every round; a minimisation resumes after the stored round.
 
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` rounds do not suffice.
+        If the gap exceeds its target after `max_iter` rounds.
     """
     planes = Planes(n, regularization)
 
@@ -141,25 +141,25 @@ def minimise(
         value = visit(zeros)
         at = Round(zeros, value, -np.inf, np.inf, tol * value, 0)
     while at.n_iter < max_iter:
-        accuracy = DUAL_ACCURACY * max(at.wanted, 0.01 * min(at.gap, at.objective))
+        accuracy = DUAL_ACCURACY * max(at.target_gap, 0.01 * min(at.gap, at.objective))
         new, point = planes.minimum(accuracy)
-        # Planes that were dropped, and what the dual is solved to, may have made it worse.
+        # The new bound may be lower: planes were dropped, or the dual was solved less accurately.
         lower = max(at.lower, new)
         at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
         report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
-        if at.gap <= at.wanted:
+        if at.gap <= at.target_gap:
             return Minimum(at.best, at.objective, max(at.gap, 0.0), at.n_iter)
         there = visit(point)
         if there > at.objective:
-            point = at.best + NEAR * (point - at.best)
+            point = at.best + SHARE_OF_WAY * (point - at.best)
             there = visit(point)
         if there < at.objective:
             at = at._replace(best=point, objective=there)
         checkpoint.save(partial(stored_round, at, planes))
     gap = at.objective - at.lower
     warnings.warn(
-        f"the duality gap is {gap:.3g} after {max_iter} rounds, and {at.wanted:.3g} was wanted; "
-        "scale the features, or raise max_iter, tol or regularization.",
+        f"the duality gap is {gap:.3g} after {max_iter} rounds, above its target "
+        f"{at.target_gap:.3g}; scale the features, or raise max_iter, tol or regularization.",
         ConvergenceWarning,
         stacklevel=3,
     )
@@ -189,24 +189,29 @@ class Planes:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All that the rest follows from, by name."""
-        return {name: getattr(self, f"_{name}") for name in OF_PLANES}
+        """The state of the planes, by name: the arrays that `restore` takes."""
+        return {name: getattr(self, f"_{name}") for name in PLANE_ARRAYS}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Be the planes that had these arrays; raises ValueError if they can be nobody's."""
+        """Take the state of stored planes; raises ValueError if the arrays are no such state."""
         n, n_weights = len(np.atleast_1d(arrays["heights"])), self._slopes.shape[1]
         shapes = {"slopes": (n, n_weights), "gram": (n, n)}
-        for name in OF_PLANES:
+        for name in PLANE_ARRAYS:
             array = np.array(arrays[name])
-            wanted = np.int64 if name == "idle" else np.float64
-            if array.shape != shapes.get(name, (n,)) or array.dtype != wanted:
+            dtype = np.int64 if name == "idle" else np.float64
+            if array.shape != shapes.get(name, (n,)) or array.dtype != dtype:
                 raise ValueError(f"{name} does not fit {n} planes of {n_weights} weights")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name} has numbers that are not finite")
             setattr(self, f"_{name}", array)
 
     def minimum(self, accuracy: float) -> tuple[float, Array]:
-        """A lower bound of the minimum, no further than `accuracy` below it, and where it is."""
+        """Minimise the maximum of the planes plus ``lambda / 2 |w|^2``.
+
+        Returns
+        -------
+        A lower bound of the minimum, at most `accuracy` below the minimum; and the point (n,).
+        """
         x = self._weights
         minimise_on_simplex(self._gram / self._lambda, self._heights, x, accuracy, MAX_STEPS)
         slope = x @ self._slopes
@@ -230,7 +235,7 @@ class _Facts(BaseModel):
     objective: FiniteFloat
     lower: float
     gap: float
-    wanted: FiniteFloat
+    target_gap: FiniteFloat
     n_iter: Count
 
 

@@ -1,4 +1,4 @@
-"""Max-margin rankers whose margins depend on where in the list a mistake is."""
+"""Max-margin rankers whose margins depend on the position of a mistake in the list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     check_whole,
 )
-from dranking.rankers.max_margin import cutting_planes as bundle
+from dranking.rankers.max_margin import cutting_planes
 from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
 from dranking.rankers.max_margin.listwise_objective import (
     Form,
@@ -43,79 +43,83 @@ from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 Array = NDArray[np.float64]
 
 Loss: TypeAlias = Literal["pairwise", "ap", "ndcg"]
-Solver: TypeAlias = Literal["auto", "bundle", "newton", "sgd"]
+Solver: TypeAlias = Literal["auto", "cutting-planes", "newton", "sgd"]
 
 CHOICES = {
     "loss": ("pairwise", "ap", "ndcg"),
-    "solver": ("auto", "bundle", "newton", "sgd"),
+    "solver": ("auto", "cutting-planes", "newton", "sgd"),
     "margins": ("levels", "ranks"),
     "form": ("argmax", "sum"),
 }
 
-OF_SGD = ("n_epochs", "steps_per_epoch", "eta0", "average", "shards", "patience", "metric", "seed",
-          "checkpoint")  # fmt: skip
-"""Parameters that sgd takes."""
+SGD_PARAMETERS = (
+    "regularization", "convention", "n_epochs", "steps_per_epoch", "eta0", "average", "shards",
+    "patience", "metric", "seed", "checkpoint",
+)  # fmt: skip
+"""Parameters that `SPD` takes as well."""
 
 
 class MaxMarginRanker(LinearRanker):
-    """Linear ranker with large margins where mistakes cost much: at the top of the list.
+    """Linear ranker whose margins are large where mistakes cost much: at the top of the list.
 
-    Minimises the mean of a position-sensitive hinge plus ``lambda / 2 |w|^2``.
+    The weights minimise the mean of a position-sensitive hinge plus ``lambda / 2 |w|^2``.
 
     Parameters
     ----------
     regularization
         lambda > 0.
     loss
-        "ap" or "ndcg": for each query the largest, over all rankings, of the loss of the ranking
-        (1 - AP, 1 - NDCG) less how far it scores below the true one, mean over the queries with
-        documents better than others; or "pairwise": ``(|m/y_a - m/y_b| - (s_a - s_b))_+`` for
-        documents at ranks y, mean over all pairs of different relevance.
+        "ap" or "ndcg": for a query, the largest value over all rankings of the ranking's loss
+        (1 - AP, 1 - NDCG) minus the amount by which the ranking scores below the true ranking;
+        mean over the queries in which some document is better than another. "pairwise":
+        ``(|m/y_a - m/y_b| - (s_a - s_b))_+`` for documents at ranks y, a at the better rank; mean
+        over all pairs of different relevance.
     solver
-        "bundle": cutting planes, to a duality gap. "newton" (pairwise only): the method of
-        `RankSVM`, in O(l log l) for a list of l documents. "sgd": a step on a drawn pair, or on the
-        most violated ranking of a drawn list, as `SPD` does. "auto": newton for pairs, bundle for
-        lists.
+        "cutting-planes": to a duality gap. "newton" (pairwise loss only): the method of `RankSVM`,
+        in O(l log l) for a list of l documents. "sgd": steps on a drawn pair, or on the most
+        violated ranking of a drawn list, as in `SPD`. "auto": "newton" for the pairwise loss,
+        "cutting-planes" for lists.
     margins
-        Of pairs. "levels": grades g of r levels are ranks ``y = r - g``, and m is r. "ranks": y is
-        1 more than the number of more relevant documents of the query, and m their number in all;
-        for queries whose documents are all ranked.
+        Margins of the pairwise loss. "levels": grade g of r levels is rank ``y = r - g``, and m is
+        r. "ranks", for queries whose documents are all ranked: y is 1 more than the number of more
+        relevant documents of the query, and m the number of its documents.
     n_levels
         r; None means one more than the highest grade of the data.
     form
-        Of lists. "argmax", or "sum" over all rankings, which are listed: for short lists, and to
-        check bounds on. For AP, rankings that have the relevant documents at the same places are
-        one.
+        Form of the listwise losses: "argmax", the largest hinge of any ranking; or "sum", the sum
+        of the hinges of all rankings, for short lists, whose rankings are enumerated. For AP, the
+        sum counts rankings with the relevant documents at the same places once.
     convention
-        What is relevant, gains and discounts of lists, as in `dranking.evaluate`.
+        Convention of relevance, gains and discounts of lists, as in `dranking.evaluate`.
     tol
-        bundle: ends at a duality gap of `tol` times the objective of zero weights. newton: as in
-        `RankSVM`, 100 times smaller.
+        "cutting-planes" ends at a duality gap of `tol` times the objective of zero weights;
+        "newton" ends as in `RankSVM` at a tolerance of `tol` / 100.
     max_iter
-        Rounds of bundle or steps of newton, at most.
+        Most rounds of "cutting-planes", or steps of "newton".
     n_epochs, steps_per_epoch, eta0, average, shards, patience, metric, seed
-        Of sgd, as in `SPD`; an epoch of lists has as many steps as there are queries, and at least
-        10,000. Validation is under the same `convention`.
+        Parameters of "sgd", as in `SPD`; by default an epoch on lists has as many steps as there
+        are queries, and at least 10,000. Validation uses `convention`.
     checkpoint
-        Of sgd, a file that holds the training after each epoch; of bundle, a directory that holds
-        it after each round. A fit that finds it goes on from there, to the identical result.
+        Directory that stores the training after each epoch of "sgd" or round of "cutting-planes".
+        A fit that finds a stored training resumes it, to the identical result.
 
     Attributes
     ----------
     coef_ : (n_features_in_,) float64
         Weights.
     objective_ : float
-        Objective reached.
+        Objective at the weights.
     gap_ : float
-        bundle: the minimum is at most so much lower. NaN for other solvers.
+        Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. NaN
+        for other solvers.
     n_iter_ : int
-        Rounds of bundle, steps of newton or of sgd.
+        Rounds of "cutting-planes", or steps of "newton" or "sgd".
     n_terms_ : float
-        Weighted number of queries or pairs that the mean is over.
+        Weighted number of queries or pairs in the mean.
     n_levels_ : int
-        Levels used; 0 where none are.
+        Number of levels of the margins; 0 for margins by ranks and for lists.
     learning_curve_ : tuple of CurvePoint
-        A point for each epoch of sgd, with the validation metric; empty for other solvers.
+        A point for each epoch of "sgd", with the validation metric; empty for other solvers.
 
     References
     ----------
@@ -198,15 +202,16 @@ class MaxMarginRanker(LinearRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`.
         validation
-            Of sgd: data to evaluate the model on after each epoch.
+            Data on which solver "sgd" evaluates the model after each epoch.
 
         Raises
         ------
         UsageError
-            If a parameter is out of range or of another solver, or a list too long: for the sum
-            over its rankings, or for the assignment of NDCG.
+            If a parameter is out of range or belongs to another solver, or a list is too long for
+            the sum over its rankings or for the assignment of NDCG.
         DataError
-            If the data is wrong, a grade is beyond `n_levels`, or nothing can be learned.
+            If the data is wrong, a grade is not below `n_levels`, or all documents of every query
+            are equally good.
 
         Warns
         -----
@@ -234,11 +239,11 @@ class MaxMarginRanker(LinearRanker):
         self.n_terms_ = objective.n_pairs
         if self.solver == "sgd":
             learner = MarginSPD(rule, **self._sgd_options())
-            return self._descend(learner, dataset, validation, executor)
-        if self.solver == "bundle":
-            return self._cut(objective.hinge_risk, dataset)
+            return self._fit_by_sgd(learner, dataset, validation, executor)
+        if self.solver == "cutting-planes":
+            return self._minimise_by_cutting_planes(objective.hinge_risk, dataset)
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
-        for width in HINGE_WIDTHS:  # the last corner solved for, from the one before
+        for width in HINGE_WIDTHS:  # each minimum is the start of the next
             loss = smoothed_hinge(width, margin=0.0)
             weights, n = minimise(objective, loss, weights, self.tol / 100, self.max_iter)
             self.n_iter_ += n
@@ -252,36 +257,37 @@ class MaxMarginRanker(LinearRanker):
         self.n_terms_ = objective.n_lists
         if self.solver == "sgd":
             steps = ListwiseSGD(objective, **self._sgd_options())
-            return self._descend(steps, dataset, validation, executor)
-        return self._cut(objective.risk, dataset)
+            return self._fit_by_sgd(steps, dataset, validation, executor)
+        return self._minimise_by_cutting_planes(objective.risk, dataset)
 
-    def _cut(self, risk: Risk, dataset: Dataset) -> Array:
-        """Cutting planes to the minimum."""
-        settings = self._job(dataset) if self.checkpoint is not None else {}
+    def _minimise_by_cutting_planes(self, risk: Risk, dataset: Dataset) -> Array:
+        settings = self._checkpoint_settings(dataset) if self.checkpoint is not None else {}
         checkpoint = TrainingCheckpoint(self.checkpoint, settings)
-        found: Minimum = bundle.minimise(
+        found: Minimum = cutting_planes.minimise(
             risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
         )
         self.objective_, self.gap_, self.n_iter_ = found.objective, found.gap, found.n_iter
         return found.weights
 
-    def _descend(
+    def _fit_by_sgd(
         self, learner: SPD, dataset: Dataset, validation: Dataset | None, executor: Executor
     ) -> Array:
-        """Stochastic steps; what `learner` found becomes this ranker's."""
+        """Fit `learner`, and take over its results."""
         learner.fit(dataset, validation=validation, executor=executor)
         self.objective_, self.n_iter_ = learner.objective_, learner.n_steps_
         self.learning_curve_ = learner.learning_curve_
         return learner.coef_
 
-    def _job(self, dataset: Dataset) -> dict[str, Any]:
-        """What cutting planes are of; more rounds may follow on fewer."""
+    def _checkpoint_settings(self, dataset: Dataset) -> dict[str, Any]:
+        """Settings that a resumed minimisation must share; `max_iter` may differ."""
         names = ("regularization", "loss", "margins", "form", "convention", "tol")
         parameters = {name: getattr(self, name) for name in names}
         return {**parameters, "n_levels": self.n_levels_, "data": dataset.fingerprint}
 
     def _sgd_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("regularization", "convention", *OF_SGD)}
+        return {
+            name: getattr(self, name) for name in ("regularization", "convention", *SGD_PARAMETERS)
+        }
 
     def _check(self, validation: Dataset | None) -> None:
         check_positive("regularization", self.regularization)
@@ -293,17 +299,21 @@ class MaxMarginRanker(LinearRanker):
             if getattr(self, name) not in choices:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; choose {', '.join(choices)}.")
         if self.solver == "newton" and self.loss != "pairwise":
-            raise UsageError(f"solver is newton, which is for pairs; for {self.loss} take bundle.")
+            raise UsageError(
+                f"solver is newton, which is for pairs; choose cutting-planes for {self.loss}."
+            )
         if self.loss == "pairwise" and self.form == "sum":
-            raise UsageError("form is sum, which is of lists; leave it out for pairwise.")
+            raise UsageError("form is sum, which is for lists; omit form for loss pairwise.")
         if self.solver == "sgd":
             return
         for name, value in (("validation", validation), ("patience", self.patience)):
             if value is not None:
-                raise UsageError(f"{name} is of solver sgd; leave it out for {self.solver}.")
+                raise UsageError(f"{name} is for solver sgd; omit {name} for {self.solver}.")
         newton = self.solver == "newton" or (self.loss == "pairwise" and self.solver == "auto")
         if newton and self.checkpoint is not None:
-            raise UsageError("checkpoint is of solvers sgd and bundle; newton takes few steps.")
+            raise UsageError(
+                "checkpoint is for solvers sgd and cutting-planes; omit checkpoint for newton."
+            )
 
     def _fit_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -318,11 +328,11 @@ class MaxMarginRanker(LinearRanker):
 
 
 def levels_of(dataset: Dataset, executor: Executor) -> int:
-    """One more than the highest grade of a data set, and 2 at least."""
+    """Number of levels of a data set: one more than the highest grade, at least 2."""
     highest: float = max(map_labels(highest_grade, dataset, executor), default=0.0)
     return max(2, math.ceil(highest) + 1)
 
 
 def highest_grade(block: QueryBlock) -> float:
-    """Of the labelled documents of a block; 0 if there are none."""
+    """Highest grade of the labelled documents of a block, at least 0."""
     return float(np.nanmax(block.relevance, initial=0.0, where=~np.isnan(block.relevance)))

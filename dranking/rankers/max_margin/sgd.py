@@ -1,4 +1,4 @@
-"""Stochastic descent on position-sensitive hinges: on pairs, and on whole lists."""
+"""Stochastic subgradient steps on position-sensitive hinges of pairs and of whole lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dranking.kernels.listwise.rankings import Lists
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Iterate, Steps
 from dranking.kernels.products import times, transposed_times
-from dranking.losses.listwise import ListLoss
+from dranking.losses.listwise import ListLoss, lists_with_preference
 from dranking.losses.margins import MarginRule
 from dranking.rankers.max_margin.listwise_objective import (
     ListRule,
@@ -38,18 +38,18 @@ from dranking.sampling.pairs import PairRule, PairStreams
 Array = NDArray[np.float64]
 
 MIN_LIST_STEPS = 10_000
-"""Steps of an epoch at least, of a list each."""
+"""Fewest steps of an epoch by default; a step draws one list."""
 
 
 class MarginSPD(SPD):
-    """SPD whose pairs have a margin each, the difference of their targets."""
+    """SPD with a margin for each pair: the difference of the pair's targets."""
 
     def __init__(self, margin_rule: MarginRule, **options: Any) -> None:
         super().__init__(loss="hinge", label="difference", **options)
         self.margin_rule = margin_rule
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All that a checkpoint is of."""
+        """The parameters of SPD, and the loss, for the settings of checkpoints."""
         return {**parameters_of(self), "margins": self.margin_rule}
 
     @property
@@ -63,25 +63,25 @@ class MarginSPD(SPD):
 
 
 def margin_block(block: QueryBlock, pairs: PairRule, margins: MarginRule) -> PairBlock:
-    """The labelled documents of a block with their targets as relevance, which order alike."""
+    """The labelled documents of a block, with targets, which have the same order, as relevance."""
     block = block.labelled()
     return labelled_block(replace(block, relevance=margins.targets(block)), pairs)
 
 
 def parameters_of(learner: SPD) -> dict[str, Any]:
-    """The parameters of SPD that a learner has."""
+    """A learner's values of the parameters of SPD."""
     return {name: getattr(learner, name) for name in SPD().get_params()}
 
 
 class ListBlock(NamedTuple):
-    """The lists of a block to draw from.
+    """The lists of a block that steps draw from.
 
     Attributes
     ----------
     lists
-        Features of the documents of each, and what it is measured by.
+        Features of the documents of each list, and the list's gains and measure.
     shares
-        (n_lists,) probabilities.
+        (n_lists,) probability of each list.
     """
 
     lists: list[tuple[FeatureMatrix, Lists]]
@@ -89,9 +89,9 @@ class ListBlock(NamedTuple):
 
 
 class ListwiseSGD(SPD):
-    """Structured subgradient descent: each step on the hinge of a drawn list.
+    """Structured subgradient steps, each on the hinge of one drawn list.
 
-    Step lengths, averages, shards and epochs are those of `SPD`.
+    Step lengths, averages, shards and epochs are as in `SPD`.
 
     References
     ----------
@@ -103,7 +103,7 @@ class ListwiseSGD(SPD):
         self.lists = lists
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All that a checkpoint is of."""
+        """The parameters of SPD, and the loss, for the settings of checkpoints."""
         return {**parameters_of(self), "lists": self.lists.rule, "form": str(self.lists.loss)}
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
@@ -134,12 +134,12 @@ class ListwiseSGD(SPD):
 
 @dataclass(frozen=True)
 class ListEpoch(ShardEpoch):
-    """A step draws a list.
+    """An epoch whose steps draw lists.
 
     Attributes
     ----------
     loss
-        Of a list.
+        Hinge of a list.
     """
 
     loss: ListLoss
@@ -147,7 +147,7 @@ class ListEpoch(ShardEpoch):
     def __call__(
         self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
     ) -> AveragedResult:
-        """Steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
+        """Take steps t + 1, t + 2, ... on the blocks of the shard, starting from `weights`."""
         streams = PairStreams(self.seed, epoch, LABELLED)
         weights, total = weights.copy(), np.zeros_like(weights)
         first, hinges = t, 0.0
@@ -168,17 +168,16 @@ class ListEpoch(ShardEpoch):
 
 
 def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:
-    """The lists of a block that have documents better than others, by the weight of their query."""
+    """The lists of a block with documents better than others; shares follow query weights."""
     block = block.labelled()
-    everything = measured_lists(block, rule)
+    of_block = measured_lists(block, rule)
     lists, masses = [], []
-    for q, (start, end) in enumerate(zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True)):
-        gains = everything.gains[start:end]
-        if gains.min() < gains.max() and block.weights[q] > 0:
-            own = everything._replace(
-                gains=gains, query_ptr=np.array([0, end - start]), weights=np.ones(1)
-            )
-            lists.append((block.features[start:end], own))
+    for q, gains in lists_with_preference(of_block):
+        if block.weights[q] > 0:
+            rows = slice(*block.query_ptr[q : q + 2])
+            query_ptr = np.array([0, len(gains)])
+            own = of_block._replace(gains=gains, query_ptr=query_ptr, weights=np.ones(1))
+            lists.append((block.features[rows], own))
             masses.append(block.weights[q])
     return ListBlock(lists, np.array(masses) / sum(masses))
 
@@ -186,6 +185,6 @@ def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:
 def hinge_of_list(
     features: FeatureMatrix, lists: Lists, weights: Array, loss: ListLoss
 ) -> tuple[float, Array]:
-    """Value, and a subgradient by the weights (n_features,), of a single list."""
+    """Hinge of a single list, and a subgradient (n_features,) by the weights."""
     value, slopes = loss.at(times(features, weights), lists)
     return value, transposed_times(features, slopes)

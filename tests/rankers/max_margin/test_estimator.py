@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
-from dranking.rankers.max_margin import cutting_planes as bundle
+from dranking.rankers.max_margin import cutting_planes
 from tests.rankers.pairwise.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
@@ -22,11 +22,11 @@ from tests.reference import max_margin as reference
 LAMBDA = 0.02
 SOLVERS = [
     ("pairwise", "newton"),
-    ("pairwise", "bundle"),
+    ("pairwise", "cutting-planes"),
     ("pairwise", "sgd"),
-    ("ap", "bundle"),
+    ("ap", "cutting-planes"),
     ("ap", "sgd"),
-    ("ndcg", "bundle"),
+    ("ndcg", "cutting-planes"),
     ("ndcg", "sgd"),
 ]
 
@@ -62,9 +62,11 @@ def objective(problem, w, loss, margins="levels"):
 
 @pytest.fixture(scope="module")
 def optima(problem):
-    """A fit to a tight gap for each loss."""
+    """A fit to a small duality gap for each loss."""
     return {
-        loss: dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", tol=1e-7).fit(problem.dataset())
+        loss: dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", tol=1e-7).fit(
+            problem.dataset()
+        )
         for loss in ("pairwise", "ap", "ndcg")
     }
 
@@ -91,11 +93,11 @@ def test_solvers_agree(loss, solver, problem, optima):
     at_coef = objective(problem, ranker.coef_, loss)
     assert ranker.objective_ == pytest.approx(at_coef, rel=1e-9)
     assert len(ranker.learning_curve_) == (10 if solver == "sgd" else 0)
-    assert np.isnan(ranker.gap_) == (solver != "bundle")
+    assert np.isnan(ranker.gap_) == (solver != "cutting-planes")
     np.testing.assert_allclose(ranker.coef_, optima[loss].coef_, atol=0.1)
 
 
-def test_bundle_finds_the_minimum_of_listed_planes():
+def test_cutting_planes_find_the_minimum_of_listed_planes():
     """The largest of 40 planes plus lambda / 2 |w|^2, as a smooth problem under constraints."""
     rng = np.random.default_rng(1)
     slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
@@ -104,7 +106,7 @@ def test_bundle_finds_the_minimum_of_listed_planes():
         values = slopes @ w + heights
         return float(values.max()), slopes[values.argmax()]
 
-    found = bundle.minimise(risk, 3, 0.1, 1e-7, 500)
+    found = cutting_planes.minimise(risk, 3, 0.1, 1e-7, 500)
     peer = minimize(
         lambda z: z[3] + 0.05 * z[:3] @ z[:3],
         [0, 0, 0, 10],
@@ -117,7 +119,7 @@ def test_bundle_finds_the_minimum_of_listed_planes():
 
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_margins_by_rank(loss, problem):
-    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="bundle", margins="ranks", tol=1e-6)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", margins="ranks", tol=1e-6)
     ranker.fit(problem.dataset())
     expected = objective(problem, ranker.coef_, loss, "ranks")
     assert ranker.objective_ == pytest.approx(expected, rel=1e-9)
@@ -144,8 +146,8 @@ def test_sum_form_of_long_lists_is_refused():
         dr.MaxMarginRanker(loss="ndcg", form="sum").fit(problem.dataset())
 
 
-def test_bundle_keeps_the_best_lower_bound(monkeypatch):
-    """A round whose dual is solved badly, or lost a plane, proves no less than those before."""
+def test_cutting_planes_keep_the_best_lower_bound(monkeypatch):
+    """A round whose dual is solved badly, or that lost a plane, keeps the earlier lower bound."""
     rng = np.random.default_rng(1)
     slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
 
@@ -158,10 +160,10 @@ def test_bundle_keeps_the_best_lower_bound(monkeypatch):
         calls.append(lower)
         return lower - 100.0 * (len(calls) % 2 == 0), point
 
-    minimum, calls, gaps = bundle.Planes.minimum, [], []
-    monkeypatch.setattr(bundle.Planes, "minimum", worse_each_second_time)
+    minimum, calls, gaps = cutting_planes.Planes.minimum, [], []
+    monkeypatch.setattr(cutting_planes.Planes, "minimum", worse_each_second_time)
     with reporting(lambda stage, done, total, facts: gaps.append(facts["gap"])):
-        bundle.minimise(risk, 3, 0.1, 1e-6, 500)
+        cutting_planes.minimise(risk, 3, 0.1, 1e-6, 500)
     assert len(gaps) > 3
     assert (np.diff(gaps) <= 0).all()
 
@@ -176,9 +178,11 @@ def test_layouts_blocks_and_threads_change_little_or_nothing(loss, solver, probl
         clone(ranker).fit(dataset, executor=ThreadExecutor(3)).coef_, expected
     )
     for layout in (np.asfortranarray, sparse.csr_array):
-        # Planes are taken elsewhere once rounding differs; the optimum is the same to its gap.
+        # Rounding moves the planes; the optimum is the same within the gap.
         other = clone(ranker).fit(problem.dataset(layout, max_documents=20)).coef_
-        np.testing.assert_allclose(other, expected, atol=0.02 if solver == "bundle" else 1e-5)
+        np.testing.assert_allclose(
+            other, expected, atol=0.02 if solver == "cutting-planes" else 1e-5
+        )
 
 
 def test_unlabelled_documents_and_queries_without_a_mistake_to_make_change_nothing(problem):
@@ -211,7 +215,7 @@ def test_levels_given_change_the_margins(problem):
 
 
 class InterruptedFitError(Exception):
-    """Stands for the end of the process."""
+    """Stands for a crash of the process."""
 
 
 def interrupt(stage, done, total, facts):
@@ -220,7 +224,7 @@ def interrupt(stage, done, total, facts):
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "ap", "ndcg"])
-def test_an_interrupted_descent_goes_on_to_the_same_bits(loss, problem, tmp_path):
+def test_an_interrupted_descent_resumes_to_the_same_bits(loss, problem, tmp_path):
     dataset, validation = problem.dataset(max_documents=20), random_problem(9).dataset()
     options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "shards": 2, "patience": 4}
     expected = dr.MaxMarginRanker(LAMBDA, loss, **options).fit(dataset, validation=validation)
@@ -241,8 +245,8 @@ def test_an_interrupted_descent_goes_on_to_the_same_bits(loss, problem, tmp_path
 @pytest.mark.parametrize(
     "change", [{"loss": "pairwise", "n_levels": 7}, {"convention": "trec"}, {"form": "sum"}]
 )
-def test_a_checkpoint_is_of_its_margins(change, problem, tmp_path):
-    """What is lost where is no parameter of SPD, and another job for all that."""
+def test_a_checkpoint_of_other_margins_is_refused(change, problem, tmp_path):
+    """Loss, convention and form are no parameters of SPD, but settings of its checkpoint here."""
     options = {"solver": "sgd", "n_epochs": 1, "steps_per_epoch": 20, "checkpoint": tmp_path / "c"}
     loss = change.get("loss", "ndcg")
     dr.MaxMarginRanker(LAMBDA, loss, **options).fit(problem.dataset())
@@ -271,8 +275,8 @@ def test_patience_ends_early_and_keeps_the_best(loss, problem):
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
-def test_interrupted_cutting_goes_on_to_the_same_bits(loss, problem, tmp_path):
-    options = {"regularization": 1e-3, "loss": loss, "solver": "bundle"}
+def test_interrupted_cutting_planes_resume_to_the_same_bits(loss, problem, tmp_path):
+    options = {"regularization": 1e-3, "loss": loss, "solver": "cutting-planes"}
     expected = dr.MaxMarginRanker(**options).fit(problem.dataset())
     ranker = dr.MaxMarginRanker(**options, checkpoint=tmp_path / "c", max_iter=4)
     with pytest.warns(ConvergenceWarning, match="after 4 rounds"):
@@ -292,7 +296,7 @@ def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
     ranker.fit(problem.dataset())
     for change in (
         {"regularization": 0.5}, {"loss": "ndcg"}, {"form": "sum"}, {"convention": "mslr"},
-        {"tol": 0.01}, {"loss": "pairwise", "solver": "bundle"},
+        {"tol": 0.01}, {"loss": "pairwise", "solver": "cutting-planes"},
     ):  # fmt: skip
         with pytest.raises(dr.UsageError, match=f"with other .*{next(iter(change))}"):
             clone(ranker).set_params(**change).fit(problem.dataset())
@@ -303,20 +307,20 @@ def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
         clone(ranker).fit(problem.dataset())
 
 
-def test_what_is_of_epochs_is_refused_elsewhere(problem):
-    for solver in ("auto", "bundle"):
-        with pytest.raises(dr.UsageError, match="patience is of solver sgd"):
+def test_options_of_epochs_are_refused_for_other_solvers(problem):
+    for solver in ("auto", "cutting-planes"):
+        with pytest.raises(dr.UsageError, match="patience is for solver sgd"):
             dr.MaxMarginRanker(solver=solver, patience=3).fit(problem.dataset())
-        with pytest.raises(dr.UsageError, match="validation is of solver sgd"):
+        with pytest.raises(dr.UsageError, match="validation is for solver sgd"):
             dr.MaxMarginRanker(solver=solver).fit(problem.dataset(), validation=problem.dataset())
-    with pytest.raises(dr.UsageError, match="checkpoint is of solvers sgd and bundle"):
+    with pytest.raises(dr.UsageError, match="checkpoint is for solvers sgd and cutting-planes"):
         dr.MaxMarginRanker(loss="pairwise", checkpoint="c").fit(problem.dataset())
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("solver", ["bundle", "sgd"])
+@pytest.mark.parametrize("solver", ["cutting-planes", "sgd"])
 def test_a_list_too_long_for_ndcg_is_named(solver):
-    """Ten thousand documents, half of them relevant; AP takes them."""
+    """The list has 10,000 documents, most of them relevant; the loss AP accepts it."""
     rng = np.random.default_rng(0)
     n = 10_000
     X = np.vstack([rng.normal(size=(n, 2)), np.eye(2)]).astype(np.float32)
@@ -348,7 +352,7 @@ def test_rounds_that_do_not_suffice_are_warned_of(problem):
         ({"loss": "auc"}, "loss is 'auc'; choose pairwise, ap, ndcg"),
         ({"solver": "smo"}, "solver is 'smo'; choose auto"),
         ({"solver": "newton"}, "which is for pairs"),
-        ({"loss": "pairwise", "form": "sum"}, "which is of lists"),
+        ({"loss": "pairwise", "form": "sum"}, "which is for lists"),
         ({"margins": "all"}, "choose levels, ranks"),
         ({"n_levels": 1}, "n_levels is 1; it must be at least 2"),
         ({"tol": 0.0}, "tol is 0"),
@@ -362,7 +366,7 @@ def test_wrong_parameters(problem, options, message):
         dr.MaxMarginRanker(**options).fit(problem.dataset())
 
 
-def test_a_model_of_it_says_how_it_was_made(problem, optima):
+def test_provenance_of_a_model(problem, optima):
     facts = optima["ap"].to_model().provenance
     assert facts["ranker"] == "MaxMarginRanker"
     assert facts["gap"] == optima["ap"].gap_
@@ -373,7 +377,7 @@ def test_a_model_of_it_says_how_it_was_made(problem, optima):
 
 
 def test_two_documents_by_hand():
-    """One relevant, one not, x = (x, 0): L is 1/2, the map 2 x w, so the hinge (1/2 - 2 x w)_+.
+    """One relevant document, one not, features (x, 0): L is 1/2, the hinge (1/2 - 2 x w)_+.
 
     With x = 1, 2 and lambda = 1: the gradient at w < 1/8 is -(2 + 4)/2 = -3, past it -1 up to 1/4,
     which is where -1 + w < 0 still: the corner w = 1/4 is the minimum.
