@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from dranking.data.texts.collection import load_collection as load_collection
     from dranking.data.texts.collection import text_collection as text_collection
     from dranking.data.texts.open_collection import open_collection as open_collection
-    from dranking.data.texts.preferences import judged as judged
+    from dranking.data.texts.preferences import (
+        preferences_from_judgments as preferences_from_judgments,
+    )
+    from dranking.data.texts.preferences import preferences_from_table as preferences_from_table
     from dranking.data.texts.preferences import same_class as same_class
-    from dranking.data.texts.preferences import tabled as tabled
     from dranking.engine.dask_collections import to_dask_array as to_dask_array
     from dranking.engine.dask_collections import to_dask_dataframe as to_dask_dataframe
     from dranking.errors import DataError as DataError
@@ -73,14 +75,14 @@ _HOME = {
     "from_arrays": "dranking.data.tables.in_memory",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.data.ingest",
-    "judged": "dranking.data.texts.preferences",
     "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
     "open_collection": "dranking.data.texts.open_collection",
     "open_dataset": "dranking.data.open",
     "plot_learning_curve": "dranking.rankers.training.learning_curve",
+    "preferences_from_judgments": "dranking.data.texts.preferences",
+    "preferences_from_table": "dranking.data.texts.preferences",
     "same_class": "dranking.data.texts.preferences",
-    "tabled": "dranking.data.texts.preferences",
     "text_collection": "dranking.data.texts.collection",
     "to_dask_array": "dranking.engine.dask_collections",
     "to_dask_dataframe": "dranking.engine.dask_collections",

@@ -167,7 +167,7 @@ def a_collection(n=4):
 @pytest.fixture
 def bilinear(tmp_path):
     found = a_collection()
-    dr.BilinearRanker(n_steps=20, seed=0).fit(found).to_model().save(tmp_path / "bilinear")
+    dr.BilinearRanker(n_steps=20, random_state=0).fit(found).to_model().save(tmp_path / "bilinear")
     return tmp_path / "bilinear"
 
 

@@ -1,6 +1,7 @@
-"""Tuples (query, preferred, other) drawn at random from preferences, which are never spelled out.
+"""Random tuples (query, preferred document, other document), without a list of all tuples.
 
-Queries are equally likely; so are the tuples of one query, and the rows of a table.
+With classes or judgments, all queries are equally likely, and so are all tuples of one query. With
+a table, all its rows are equally likely.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.texts.preferences import Judged, Preferences, SameClass, Tabled
+from dranking.data.texts.preferences import (
+    GradePreferences,
+    Preferences,
+    SameClass,
+    TablePreferences,
+)
 from dranking.kernels.bilinear.window import Tuples
 
 Ints = NDArray[np.int64]
 
 
 class TupleSampler(Protocol):
-    """Draws tuples.
+    """Draws random tuples.
 
     Attributes
     ----------
     queries
-        Rows of the queries that have tuples, ascending.
+        Rows of the queries with tuples, ascending.
     """
 
     queries: Ints
@@ -33,19 +39,23 @@ class TupleSampler(Protocol):
 
 
 def tuple_sampler(preferences: Preferences, shard: int = 0, n_shards: int = 1) -> TupleSampler:
-    """What draws from preferences, or from those of every n_shards-th query."""
-    kinds = {SameClass: ClassSampler, Judged: GradeSampler, Tabled: TableSampler}
+    """Return the sampler of the tuples of one shard: every n_shards-th query, from `shard` on."""
+    kinds = {
+        SameClass: ClassSampler,
+        GradePreferences: GradeSampler,
+        TablePreferences: TableSampler,
+    }
     sampler: TupleSampler = kinds[type(preferences)](preferences, shard, n_shards)
     return sampler
 
 
 class ClassSampler:
-    """Tuples of documents of classes."""
+    """Sampler of tuples from the classes of documents."""
 
     def __init__(self, preferences: SameClass, shard: int = 0, n_shards: int = 1) -> None:
         classes = preferences.classes
-        n_left_out = int((classes < 0).sum())
-        self._order = np.argsort(classes, kind="stable")[n_left_out:]
+        n_excluded = int((classes < 0).sum())
+        self._order = np.argsort(classes, kind="stable")[n_excluded:]
         sizes = np.bincount(classes[self._order])
         self._start, self._size = np.cumsum(sizes) - sizes, sizes
         self._classes = classes
@@ -54,10 +64,10 @@ class ClassSampler:
         self.queries = np.sort(self._order)[shard::n_shards]
 
     def draw(self, rng: np.random.Generator, n: int) -> Tuples:
-        """Draw n tuples."""
+        """Draw n tuples with replacement."""
         query = self.queries[rng.integers(len(self.queries), size=n)]
         start, size = (a[self._classes[query]] for a in (self._start, self._size))
-        # Places in `order`: one of the class but the query's own, and one outside of the class.
+        # Places in `order`: a place of the query's class but the query's own, and one outside it.
         better = start + rng.integers(size - 1)
         better += better >= self._place[query]
         worse = rng.integers(len(self._order) - size)
@@ -66,9 +76,9 @@ class ClassSampler:
 
 
 class GradeSampler:
-    """Tuples of judged documents."""
+    """Sampler of tuples from graded judgments."""
 
-    def __init__(self, preferences: Judged, shard: int = 0, n_shards: int = 1) -> None:
+    def __init__(self, preferences: GradePreferences, shard: int = 0, n_shards: int = 1) -> None:
         order = np.lexsort((preferences.grade, preferences.query))
         query, grade = preferences.query[order], preferences.grade[order]
         self._document = preferences.document[order]
@@ -77,7 +87,7 @@ class GradeSampler:
         places = np.arange(len(query))
         first_of_query = np.maximum.accumulate(np.where(is_first, places, 0))
         first_of_grade = np.maximum.accumulate(np.where(is_step, places, 0))
-        # Tuples in which a document is the better one come one after the other.
+        # The tuples that prefer the same document have adjacent numbers.
         n_lower = first_of_grade - first_of_query
         self._first_of_query = first_of_query
         self._tuples_before = np.concatenate([[0], np.cumsum(n_lower)])
@@ -89,7 +99,7 @@ class GradeSampler:
         self._range = tuple(a[has_tuples][shard::n_shards] for a in (first, last))
 
     def draw(self, rng: np.random.Generator, n: int) -> Tuples:
-        """Draw n tuples."""
+        """Draw n tuples with replacement."""
         drawn = rng.integers(len(self.queries), size=n)
         number = rng.integers(self._range[0][drawn], self._range[1][drawn])
         better = np.searchsorted(self._tuples_before, number, side="right") - 1
@@ -98,9 +108,9 @@ class GradeSampler:
 
 
 class TableSampler:
-    """Rows of a table of tuples."""
+    """Sampler of the rows of a table of tuples."""
 
-    def __init__(self, preferences: Tabled, shard: int = 0, n_shards: int = 1) -> None:
+    def __init__(self, preferences: TablePreferences, shard: int = 0, n_shards: int = 1) -> None:
         self.queries = np.unique(preferences.query)[shard::n_shards]
         rows = np.flatnonzero(np.isin(preferences.query, self.queries))
         self._tuples = Tuples(
@@ -108,6 +118,6 @@ class TableSampler:
         )
 
     def draw(self, rng: np.random.Generator, n: int) -> Tuples:
-        """Draw n tuples."""
+        """Draw n tuples with replacement."""
         rows = rng.integers(len(self._tuples.query), size=n)
         return Tuples(*(a[rows] for a in self._tuples))

@@ -42,7 +42,7 @@ from dranking.tuning.curves import save_figure
 from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
 from pipelines.script import run_script
 
-FIXED_RATE = 0.01
+FIXED_LEARNING_RATE = 0.01
 N_EPOCHS = 20
 WORDS = (
     "god",
@@ -61,7 +61,7 @@ WORDS = (
 class Setting(NamedTuple):
     """Step lengths C / sqrt(t), and lambda."""
 
-    rate: float
+    learning_rate: float
     regularization: float
 
 
@@ -153,8 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         setting = SETTINGS[name]
         if options.regularization is not None:
             setting = setting._replace(regularization=options.regularization)
-        if options.rate is not None:
-            setting = setting._replace(rate=options.rate)
+        if options.learning_rate is not None:
+            setting = setting._replace(learning_rate=options.learning_rate)
         with progress_shown():
             rows, curves, model = reproduce(name, corpus, setting, options.steps, options.rows)
         facts[name] = [row._asdict() for row in rows]
@@ -179,7 +179,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="folder for tables, curves and figures")
     parser.add_argument("--steps", type=int, default=100_000, help="of each training (100,000)")
     parser.add_argument("--rows", nargs="+", choices=NAMES, default=NAMES, help="of the table")
-    parser.add_argument("--rate", type=float, help="C, instead of the corpus's")
+    parser.add_argument("--learning-rate", type=float, help="C, instead of the corpus's")
     parser.add_argument("--regularization", type=float, help="lambda, instead of the corpus's")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(arguments)
@@ -188,13 +188,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def rankers(setting: Setting, n_steps: int, checkpoint: Path) -> dict[str, BilinearRanker]:
     """What is trained for each row but the first; the refit goes on from the sparse one."""
     common = {"n_steps": n_steps, "n_epochs": N_EPOCHS}
-    rate, lam = setting
+    learning_rate, lam = setting
     return {
-        "Diagonal": BilinearRanker(0.0, rate=rate, support="diagonal", **common),
-        "SGD fixed": BilinearRanker(0.0, rate=FIXED_RATE, schedule="constant", **common),
-        "SGD decaying": BilinearRanker(0.0, rate=rate, **common),
-        "Sparse": BilinearRanker(lam, rate=rate, checkpoint=checkpoint, **common),
-        "Sparse-R": BilinearRanker(lam, rate=rate, refit=True, checkpoint=checkpoint, **common),
+        "Diagonal": BilinearRanker(0.0, learning_rate=learning_rate, support="diagonal", **common),
+        "SGD fixed": BilinearRanker(
+            0.0, learning_rate=FIXED_LEARNING_RATE, schedule="constant", **common
+        ),
+        "SGD decaying": BilinearRanker(0.0, learning_rate=learning_rate, **common),
+        "Sparse": BilinearRanker(lam, learning_rate=learning_rate, checkpoint=checkpoint, **common),
+        "Sparse-R": BilinearRanker(
+            lam, learning_rate=learning_rate, refit=True, checkpoint=checkpoint, **common
+        ),
     }
 
 

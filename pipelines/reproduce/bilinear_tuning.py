@@ -1,7 +1,7 @@
 """Choice of C and lambda for the reproduction of the bilinear paper, on training documents alone.
 
-    python -m pipelines.reproduce.bilinear_tuning DATA_FOLDER --corpus mnist --rate 20 40 80
-        --regularization 5e-6 1e-5 [--steps 100000] [--json]
+    python -m pipelines.reproduce.bilinear_tuning DATA_FOLDER --corpus mnist
+        --learning-rate 20 40 80 --regularization 5e-6 1e-5 [--steps 100000] [--json]
 
 Some of the training documents, drawn at random, are held out; the rest is trained on, sparse and
 then refitted, once for each pair of the grid. Held-out documents rank each other. Test documents
@@ -35,7 +35,7 @@ HELD_OUT = 2_000
 class Trial(NamedTuple):
     """What a pair of the grid comes to on held-out documents, before and after the refit."""
 
-    rate: float
+    learning_rate: float
     regularization: float
     density: float
     sparse_map: float
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = held_out(corpus.train)
     trials = []
     with progress_shown():
-        for rate, lam in product(options.rate, options.regularization):
-            trials.append(tried(parts, Setting(rate, lam), options.steps))
+        for learning_rate, lam in product(options.learning_rate, options.regularization):
+            trials.append(tried(parts, Setting(learning_rate, lam), options.steps))
             note(f"{options.corpus}: {trials[-1]}")
     trials.sort(key=lambda trial: trial.error)
     if options.json:
@@ -66,7 +66,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the corpora")
     parser.add_argument("--corpus", choices=["20ng", "mnist"], required=True)
-    parser.add_argument("--rate", type=float, nargs="+", required=True, help="values of C")
+    parser.add_argument("--learning-rate", type=float, nargs="+", required=True, help="values of C")
     parser.add_argument(
         "--regularization", type=float, nargs="+", required=True, help="values of lambda"
     )
@@ -86,7 +86,7 @@ def tried(parts: Corpus, setting: Setting, n_steps: int) -> Trial:
     """Train and refit with one setting."""
     with TemporaryDirectory() as folder:
         options = {
-            "rate": setting.rate,
+            "learning_rate": setting.learning_rate,
             "n_steps": n_steps,
             "n_epochs": N_EPOCHS,
             "checkpoint": Path(folder, "sparse"),

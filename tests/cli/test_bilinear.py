@@ -20,7 +20,7 @@ TEXTS = {
         "money share",
     ],
 }
-SHORT = ("--steps", 400, "--rate", 1, "--regularization", "1e-3")
+SHORT = ("--steps", 400, "--learning-rate", 1, "--regularization", "1e-3")
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_labels(dranking, docs, tmp_path):
     assert code == 0, err
     facts = json.loads(out)
     documents = dr.open_collection(docs)
-    ranker = dr.BilinearRanker(1e-3, n_steps=400, rate=1.0).fit(documents)
+    ranker = dr.BilinearRanker(1e-3, n_steps=400, learning_rate=1.0).fit(documents)
     model = dr.load_model(tmp_path / "m")
     np.testing.assert_array_equal(model.weights.toarray(), ranker.weights_.toarray())
     assert facts["model"] == "bilinear"

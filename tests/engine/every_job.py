@@ -66,7 +66,7 @@ def jobs(data):
         return b"".join(b.features.tobytes() + b.relevance.tobytes() for b in blocks)
 
     epochs = {"n_epochs": 4, "steps_per_epoch": 2_000, "shards": 3}
-    bilinear = {"n_steps": 800, "n_epochs": 4, "shards": 2}
+    bilinear = {"n_steps": 800, "n_epochs": 4, "n_shards": 2}
     return {
         "greedy": Job(
             fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=1, **o)), "update", True

@@ -61,7 +61,18 @@ def test_corpora(data):
 def test_tables_curves_and_words_are_written(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bilinear_training, "VALIDATION_TUPLES", 100)
     monkeypatch.setattr(bilinear, "N_EPOCHS", 2)
-    main([str(data), "--steps", "200", "--rate", "1", "--output", str(tmp_path / "out"), "--json"])
+    main(
+        [
+            str(data),
+            "--steps",
+            "200",
+            "--learning-rate",
+            "1",
+            "--output",
+            str(tmp_path / "out"),
+            "--json",
+        ]
+    )
     facts = json.loads(capsys.readouterr().out)
     for corpus in ("20ng", "mnist"):
         assert [row["name"] for row in facts[corpus]] == list(NAMES)
@@ -79,7 +90,7 @@ def test_tables_curves_and_words_are_written(data, tmp_path, capsys, monkeypatch
 
 
 def test_c_and_lambda_are_chosen_on_training_documents(data, capsys):
-    grid = ["--rate", "1", "--regularization", "1e-2", "1e-3"]
+    grid = ["--learning-rate", "1", "--regularization", "1e-2", "1e-3"]
     bilinear_tuning.main([str(data), "--corpus", "mnist", *grid, "--steps", "100", "--json"])
     trials = json.loads(capsys.readouterr().out)["trials"]
     assert {trial["regularization"] for trial in trials} == {1e-2, 1e-3}
@@ -88,7 +99,9 @@ def test_c_and_lambda_are_chosen_on_training_documents(data, capsys):
     ids = [part.ids.to_pylist() for part in parts]
     assert sorted(ids[0] + ids[1]) == list(range(20))
     assert len(ids[1]) == 10
-    ranker = BilinearRanker(trials[0]["regularization"], rate=1.0, n_steps=100, n_epochs=20)
+    ranker = BilinearRanker(
+        trials[0]["regularization"], learning_rate=1.0, n_steps=100, n_epochs=20
+    )
     model = ranker.fit(parts.train).to_model()
     wanted = evaluate_bilinear(model, parts.test, same_class(parts.test))
     assert trials[0]["sparse_error"] == wanted.error

@@ -11,7 +11,13 @@ from scipy.stats import chisquare
 
 from dranking.data.texts import preferences as preferences_module
 from dranking.data.texts.collection import collection
-from dranking.data.texts.preferences import judged, read_qrels, read_tuples, same_class, tabled
+from dranking.data.texts.preferences import (
+    preferences_from_judgments,
+    preferences_from_table,
+    read_qrels,
+    read_tuples,
+    same_class,
+)
 from dranking.errors import DataError
 from dranking.sampling.tuples import tuple_sampler
 
@@ -45,7 +51,7 @@ def documents(labels=None, n=7, empty=()):
 def test_classes():
     labels = ["a", "b", "a", "c", "b", "a", "b"]
     preferences = same_class(documents(labels, empty=[6]))
-    assert preferences.n_left_out == 2  # the empty one, and the only one of class c
+    assert preferences.n_excluded == 2  # the empty one, and the only one of class c
     used = [0, 1, 2, 4, 5]
     wanted = [
         (q, b, w)
@@ -64,8 +70,8 @@ def test_judgments():
         ("d3", "d5", 1), ("d3", "d0", 0), ("d3", "nowhere", 2),
     ]  # fmt: skip
     query_ids, doc_ids, grades = zip(*table, strict=True)
-    preferences = judged(collection_, collection_, query_ids, doc_ids, grades)
-    assert preferences.n_left_out == 2
+    preferences = preferences_from_judgments(collection_, collection_, query_ids, doc_ids, grades)
+    assert preferences.n_excluded == 2
     wanted = [(0, 1, 2), (0, 1, 3), (0, 1, 4), (0, 3, 2), (0, 4, 2), (2, 0, 4)]
     assert_as_likely(drawn(preferences), per_query(wanted))
 
@@ -73,8 +79,8 @@ def test_judgments():
 def test_a_table():
     c = documents()
     table = [("d0", "d1", "d2"), ("d3", "d1", "d2"), ("d0", "d1", "d4"), ("d0", "x", "d2")]
-    preferences = tabled(c, c, *zip(*table, strict=True))
-    assert preferences.n_left_out == 1
+    preferences = preferences_from_table(c, c, *zip(*table, strict=True))
+    assert preferences.n_excluded == 1
     wanted = {(0, 1, 2): 1 / 3, (3, 1, 2): 1 / 3, (0, 1, 4): 1 / 3}
     assert_as_likely(drawn(preferences), wanted)
 
@@ -86,11 +92,11 @@ def test_shards_divide_the_queries(kind):
     ids = [f"d{i}" for i in rng.integers(40, size=300)]
     preferences = {
         "classes": lambda: same_class(c),
-        "judgments": lambda: judged(
+        "judgments": lambda: preferences_from_judgments(
             c, c, np.repeat([f"d{i}" for i in range(10)], 30),
             np.tile([f"d{i}" for i in range(10, 40)], 10), rng.integers(3, size=300),
         ),
-        "table": lambda: tabled(c, c, ids[:100], ids[100:200], ids[200:]),
+        "table": lambda: preferences_from_table(c, c, ids[:100], ids[100:200], ids[200:]),
     }[kind]()  # fmt: skip
     everything = tuple_sampler(preferences).queries
     parts = [tuple_sampler(preferences, shard, 3).queries for shard in range(3)]
@@ -115,8 +121,11 @@ def test_a_table_read_in_parts_is_that_table(tmp_path, monkeypatch):
     table = {name: rng.choice(ids, size=50) for name in ("query", "preferred", "other")}
     pq.write_table(pa.table(table), tmp_path / "tuples.parquet")
     monkeypatch.setattr(preferences_module, "TUPLES_AT_ONCE", 7)
-    found, wanted = read_tuples(tmp_path / "tuples.parquet", c, c), tabled(c, c, *table.values())
-    assert found.n_left_out == wanted.n_left_out > 0
+    found, wanted = (
+        read_tuples(tmp_path / "tuples.parquet", c, c),
+        preferences_from_table(c, c, *table.values()),
+    )
+    assert found.n_excluded == wanted.n_excluded > 0
     for name in ("query", "better", "worse"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
 
@@ -146,10 +155,10 @@ def test_bad_preferences():
     with pytest.raises(DataError, match="1 of 2 classes"):
         same_class(documents(["a"] * 6 + ["b"]))
     with pytest.raises(DataError, match="judged twice for query d0"):
-        judged(c, c, ["d0", "d0"], ["d1", "d1"], [1, 2])
+        preferences_from_judgments(c, c, ["d0", "d0"], ["d1", "d1"], [1, 2])
     with pytest.raises(DataError, match="judgment 1 has no grade"):
-        judged(c, c, ["d0", "d0"], ["d1", "d2"], [1, np.nan])
+        preferences_from_judgments(c, c, ["d0", "d0"], ["d1", "d2"], [1, np.nan])
     with pytest.raises(DataError, match=r"different grades \(1 of 2"):
-        judged(c, c, ["d0", "x"], ["d1", "d1"], [1, 2])
+        preferences_from_judgments(c, c, ["d0", "x"], ["d1", "d1"], [1, 2])
     with pytest.raises(DataError, match="none of 1 tuples"):
-        tabled(c, c, ["x"], ["d1"], ["d2"])
+        preferences_from_table(c, c, ["x"], ["d1"], ["d2"])

@@ -1,4 +1,4 @@
-"""`evaluate` and `predict` of bilinear models: collections instead of data sets."""
+"""`evaluate` and `predict` for bilinear models, which rank collections instead of data sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dranking.errors import UsageError
 def evaluate_collection(
     path: Path, docs: Path, queries: Path | None, qrels: Path | None, metrics: str, convention: str
 ) -> Any:
-    """Measure a bilinear model on judgments, or on the labels of the documents.
+    """Evaluate a bilinear model on judgments, or on the labels of the documents.
 
     Returns
     -------
@@ -29,7 +29,7 @@ def evaluate_collection(
         elif asked is None:
             preferences = same_class(documents)  # type: ignore[assignment]
         else:
-            raise UsageError("--queries need judgments: name them with --qrels.")
+            raise UsageError("--queries needs judgments: name them with --qrels.")
         return evaluate_bilinear(
             model,
             documents,
@@ -53,7 +53,7 @@ def print_evaluation(result: Any, as_json: bool) -> None:
 def predict_collection(
     path: Path, docs: Path, queries: Path | None, output: Path, top: int, tag: str, overwrite: bool
 ) -> dict[str, Any]:
-    """Write the best documents of each query; returns what was written."""
+    """Write the best documents of each query; return facts about the file."""
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.bilinear.evaluation import best_blocks
 

@@ -1,4 +1,8 @@
-"""Preferences over a collection: which document a query prefers to which; never spelled out."""
+"""Preferences of queries between documents, from classes, judgments or a table of tuples.
+
+Only a table lists its tuples (query, preferred document, other document); classes and judgments
+stand for their tuples, which `dranking.sampling.tuples` draws.
+"""
 
 from __future__ import annotations
 
@@ -16,73 +20,75 @@ from dranking.files.commit import AnyPath
 Ints = NDArray[np.int64]
 
 TUPLES_AT_ONCE = 2**20
-"""Rows of a table of tuples that are in memory with their ids."""
+"""Number of rows of a table of tuples that are in memory with their ids."""
 
 
 @dataclass(frozen=True, eq=False)
 class SameClass:
-    """A document as query prefers another one of its class to one of any other class.
+    """Preferences of documents as queries: documents of the query's class over all others.
 
     Attributes
     ----------
     classes
-        (n_documents,) class of each document; -1 for one that takes no part.
-    n_left_out
-        Documents that are empty, or alone in their class.
+        (n_documents,) class of each document; -1 for a document that takes no part.
+    n_excluded
+        Number of documents that are empty or alone in their class.
     """
 
     classes: Ints
-    n_left_out: int
+    n_excluded: int
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Graded judgments: a query prefers a document to one with a lower grade.
+class GradePreferences:
+    """Preferences from graded judgments: a query prefers documents with higher grades.
 
     Attributes
     ----------
     query, document
-        (n_judgments,) rows, by query ascending.
+        (n_judgments,) rows in the collections, sorted by query and then by document.
     grade
         (n_judgments,) float64.
-    n_left_out
-        Judgments of queries or documents that are empty or not there.
+    n_excluded
+        Number of judgments whose query or document is empty or not in the collections.
     """
 
     query: Ints
     document: Ints
     grade: NDArray[np.float64]
-    n_left_out: int
+    n_excluded: int
 
 
 @dataclass(frozen=True, eq=False)
-class Tabled:
-    """A table of tuples.
+class TablePreferences:
+    """Preferences from a table of tuples.
 
     Attributes
     ----------
     query, better, worse
-        (n_tuples,) rows, by query ascending.
-    n_left_out
-        Tuples of queries or documents that are empty or not there.
+        (n_tuples,) rows in the collections, sorted by query.
+    n_excluded
+        Number of tuples with a query or document that is empty or not in the collections, or whose
+        documents are the same.
     """
 
     query: Ints
     better: Ints
     worse: Ints
-    n_left_out: int
+    n_excluded: int
 
 
-Preferences: TypeAlias = SameClass | Judged | Tabled
+Preferences: TypeAlias = SameClass | GradePreferences | TablePreferences
 
 
 def same_class(documents: Collection) -> SameClass:
-    """Preferences from the classes of a collection.
+    """Return the preferences of documents for documents of their own class.
 
     Raises
     ------
     DataError
-        If the collection has no classes, or fewer than two with documents to compare.
+        If the collection has no classes, or fewer than two classes with two documents that are not
+        empty.
     """
     if documents.classes is None:
         raise DataError(
@@ -90,8 +96,8 @@ def same_class(documents: Collection) -> SameClass:
         )
     classes = np.where(documents.is_empty, -1, documents.classes)
     sizes = np.bincount(classes[classes >= 0], minlength=len(documents.class_names))
-    # One that is alone in its class has no document to prefer; it stays one not to prefer, but
-    # to draw it only as such would weigh it more than others.
+    # A document that is alone in its class is no query. It could still be the other document of a
+    # tuple, but drawing it only as such would give it more weight than other documents.
     classes = np.where((classes >= 0) & (sizes[classes] < 2), -1, classes)
     if len(np.unique(classes[classes >= 0])) < 2:
         raise DataError(
@@ -101,32 +107,32 @@ def same_class(documents: Collection) -> SameClass:
     return SameClass(classes, int((classes < 0).sum()))
 
 
-def judged(
+def preferences_from_judgments(
     queries: Collection, documents: Collection, query_ids: Any, doc_ids: Any, grades: Any
-) -> Judged:
-    """Preferences from judgments.
+) -> GradePreferences:
+    """Return the preferences that follow from graded judgments.
 
     Parameters
     ----------
     queries, documents
-        What is judged.
+        The collections.
     query_ids, doc_ids
-        (n_judgments,) ids in them.
+        (n_judgments,) ids of the judged queries and documents in these collections.
     grades
-        (n_judgments,) numbers, higher is better.
+        (n_judgments,) numbers; a higher grade is better.
 
     Raises
     ------
     DataError
-        If a grade is no finite number, a document is judged twice for a query, or no query has
-        two documents of different grades.
+        If a grade is not finite, a document is judged twice for a query, or no query has two
+        documents with different grades.
     """
     grade = np.asarray(grades, dtype=np.float64)
     if not np.isfinite(grade).all():
         raise DataError(f"judgment {int(np.flatnonzero(~np.isfinite(grade))[0])} has no grade.")
     query, document = queries.rows_of(query_ids), documents.rows_of(doc_ids)
     used = _known(queries, query) & _known(documents, document)
-    left_out = int((~used).sum())
+    n_excluded = int((~used).sum())
     order = np.lexsort((document[used], query[used]))
     query, document, grade = query[used][order], document[used][order], grade[used][order]
     twice = (np.diff(query) == 0) & (np.diff(document) == 0)
@@ -139,35 +145,37 @@ def judged(
     same_query = np.diff(query) == 0
     if not (same_query & (np.diff(grade) != 0)).any():
         raise DataError(
-            f"no query has judged documents of different grades ({left_out} of "
-            f"{len(used)} judgments are of documents or queries that are empty or not there). "
-            "Do the ids of the judgments match those of the collections?"
+            f"no query has judged documents of different grades ({n_excluded} of "
+            f"{len(used)} judgments name queries or documents that are empty or not in the "
+            "collections). Do the ids of the judgments match the ids of the collections?"
         )
-    return Judged(query, document, grade, left_out)
+    return GradePreferences(query, document, grade, n_excluded)
 
 
-def tabled(
+def preferences_from_table(
     queries: Collection, documents: Collection, query_ids: Any, preferred: Any, other: Any
-) -> Tabled:
-    """Preferences from a table of tuples.
+) -> TablePreferences:
+    """Return the preferences that a table of tuples lists.
 
     Parameters
     ----------
     queries, documents
-        What they are of.
+        The collections.
     query_ids, preferred, other
-        (n_tuples,) ids in them.
+        (n_tuples,) ids of the query, the preferred and the other document of each tuple.
 
     Raises
     ------
     DataError
-        If no tuple is of queries and documents that are there and not empty.
+        If every tuple has a query or document that is empty or not in the collections.
     """
-    return _tabled(queries, documents, [(query_ids, preferred, other)])
+    return _from_parts(queries, documents, [(query_ids, preferred, other)])
 
 
-def _tabled(queries: Collection, documents: Collection, parts: Iterable[Sequence[Any]]) -> Tabled:
-    """The same of a table in parts."""
+def _from_parts(
+    queries: Collection, documents: Collection, parts: Iterable[Sequence[Any]]
+) -> TablePreferences:
+    """Like `preferences_from_table`, for a table that is read in parts."""
     found, n_tuples = [np.empty((3, 0), dtype=np.int64)], 0
     for query_ids, preferred, other in parts:
         query = queries.rows_of(query_ids)
@@ -179,15 +187,15 @@ def _tabled(queries: Collection, documents: Collection, parts: Iterable[Sequence
     rows = np.concatenate(found, axis=1)
     if not rows.size:
         raise DataError(
-            f"none of {n_tuples} tuples is of queries and documents that are there. Do the ids "
-            "of the table match those of the collections?"
+            f"none of {n_tuples} tuples has a query and two different documents that are in the "
+            "collections and not empty. Do the ids of the table match the ids of the collections?"
         )
     query, better, worse = rows[:, np.argsort(rows[0], kind="stable")]
-    return Tabled(query, better, worse, n_tuples - rows.shape[1])
+    return TablePreferences(query, better, worse, n_tuples - rows.shape[1])
 
 
 def check_rows(preferences: Preferences, queries: Collection, documents: Collection) -> None:
-    """Raise DataError unless preferences are of rows that these collections have."""
+    """Raise DataError if preferences name rows that these collections do not have."""
     if isinstance(preferences, SameClass):
         if queries is not documents:
             raise DataError("queries need judgments (qrels) or a table of tuples.")
@@ -200,7 +208,7 @@ def check_rows(preferences: Preferences, queries: Collection, documents: Collect
     named = [preferences.query]
     named += (
         [preferences.document]
-        if isinstance(preferences, Judged)
+        if isinstance(preferences, GradePreferences)
         else [preferences.better, preferences.worse]
     )
     sides = (("queries", queries), ("documents", documents), ("documents", documents))
@@ -213,13 +221,14 @@ def check_rows(preferences: Preferences, queries: Collection, documents: Collect
             )
 
 
-def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> Judged:
-    """Preferences from a TREC qrels file: query, iteration, document and grade in each line.
+def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> GradePreferences:
+    """Read preferences from a TREC qrels file: query, iteration, document and grade in each line.
 
     Raises
     ------
     DataError
-        If a line is not of this form, with its number; and as `judged` does.
+        If a line has another form (the message has its number); and as `preferences_from_judgments`
+        does.
     """
     judgments: list[tuple[str, str, float]] = []
     try:
@@ -232,16 +241,16 @@ def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> Jud
     if not judgments:
         raise DataError(f"{path}: holds no judgment.")
     query_ids, doc_ids, grades = zip(*judgments, strict=True)
-    return judged(queries, documents, query_ids, doc_ids, grades)
+    return preferences_from_judgments(queries, documents, query_ids, doc_ids, grades)
 
 
-def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> Tabled:
-    """Preferences from a parquet table with the columns query, preferred and other: ids.
+def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> TablePreferences:
+    """Read preferences from a parquet table with ids in the columns query, preferred and other.
 
     Raises
     ------
     DataError
-        If the file or a column is not there; and as `tabled` does.
+        If the file or a column is missing; and as `preferences_from_table` does.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -252,10 +261,11 @@ def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> Ta
         missing = [name for name in names if name not in file.schema_arrow.names]
         if missing:
             raise DataError(
-                f"{path}: has no column {', '.join(missing)}; wanted: {', '.join(names)}."
+                f"{path}: has no column {', '.join(missing)}; it needs {', '.join(names)}."
             )
         batches = file.iter_batches(TUPLES_AT_ONCE, columns=names)
-        return _tabled(queries, documents, ([batch[name] for name in names] for batch in batches))
+        parts = ([batch[name] for name in names] for batch in batches)
+        return _from_parts(queries, documents, parts)
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{path}: no parquet table that can be read ({error}).") from error
 

@@ -1,4 +1,4 @@
-"""Bilinear ranker: millions of word-pair weights, learned from preferences and kept sparse."""
+"""The estimator of bilinear rankers: sparse weights of word pairs, learned from preferences."""
 
 from __future__ import annotations
 
@@ -45,55 +45,57 @@ Penalty: TypeAlias = Literal["entries", "rows"] | tuple[Sequence[int], Sequence[
 
 
 class Sides(NamedTuple):
-    """The collections that a training is on."""
+    """The collections of queries and of documents of a training."""
 
     queries: Collection
     documents: Collection
 
 
 class BilinearRanker(BaseEstimator):  # type: ignore[misc]
-    """Ranker that scores a document d for a query q by ``q' W d``, W sparse.
+    """Ranker that scores a document d for a query q by ``q' W d`` with a sparse matrix W.
 
-    Step t draws a query, a document that it prefers, and another. Where their scores differ by
-    less than 1, ``eta_t q (d+ - d-)'`` is added to W; after every T steps the entries of W are
-    brought nearer to zero by lambda times the sum of the last step lengths. W is never stored but
-    for its entries.
+    Step t draws a query q, a document d+ that the query prefers, and another document d-. If the
+    scores of d+ and d- differ by less than 1, the step adds ``eta_t q (d+ - d-)'`` to W. After
+    every T steps, W is soft-thresholded by lambda times the sum of the last T step lengths. W is
+    sparse at all times. The formulas are in ``THEORY.md`` of this package.
 
     Parameters
     ----------
     regularization
         lambda, at least 0.
-    rate
-        C: step t is of length ``C / sqrt(t)``, or C where the schedule is constant.
+    learning_rate
+        C: step t has length eta_t = ``C / sqrt(t)``, or C with a constant schedule.
     schedule
         "decaying" or "constant".
     period
-        T, steps between two shrinkages of W.
+        T, the number of steps between two shrinkages of W.
     n_steps
-        Steps of `fit`, over all shards; the refit takes as many again.
+        Number of steps of `fit` over all shards; the refit takes as many steps again.
     start
-        "identity", the cosine similarity, which needs the words of queries and documents to be
-        the same; or "zero".
+        First W: "identity" (cosine similarity; queries and documents must have the same words) or
+        "zero".
     support
-        Which entries W may have: None for all, "diagonal", or a sparse matrix whose stored entries
-        say which, such as a band.
+        Entries that W may have: None for all entries, "diagonal", or a sparse matrix whose stored
+        entries are the support, such as a band.
     penalty
-        What is shrunk: the "entries", or the norms of "rows", or those of blocks, given by two
-        sequences of whole numbers: the group of each row, and of each column.
+        "entries" shrinks every entry, "rows" shrinks the norm of every row, and two sequences of
+        whole numbers (group of each row, group of each column) shrink the norms of blocks.
     refit
-        Train once more on the entries that are left, without lambda: from W, with the same tuples
-        and t from 1.
-    shards
-        Parts of the queries that are trained on their own in each epoch, and averaged after it by
-        their numbers of queries. The result depends on the number of shards, and not on workers.
+        Whether to train a second time on the remaining entries with lambda = 0: from W, with the
+        same tuples and t from 1.
+    n_shards
+        Number of parts of the queries. In each epoch every part is trained on its own; after the
+        epoch W is their mean, weighted by numbers of queries. The result depends on this number,
+        but not on the number of workers.
     n_epochs
-        Parts of `n_steps`: after each shards are mixed, a point of the curve and a checkpoint
-        written.
-    seed
-        Of all random draws.
+        Number of parts of `n_steps`. Each part ends with the mean over shards, a point of the
+        learning curve and a checkpoint.
+    random_state
+        Seed of all random draws.
     checkpoint
-        Directory that holds the training after each epoch of `fit`. A fit that finds it goes on
-        from there, to the identical result; with `refit`, also from one that ended without.
+        Directory that holds the training after each epoch of `fit`. A fit that finds it continues
+        from there to the identical result; a fit with `refit` also continues a finished training
+        without.
 
     Attributes
     ----------
@@ -104,8 +106,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
 
     References
     ----------
-    Chen, Bai, Qi, Lin, Carbonell: Learning preferences with millions of parameters by enforcing
-    sparsity, ICDM 2010.
+    Chen, Bai, Qi, Lin, Carbonell: Learning Preferences with Millions of Parameters by Enforcing
+    Sparsity, ICDM 2010.
     """
 
     weights_: Any
@@ -115,7 +117,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self,
         regularization: float = 1e-5,
         *,
-        rate: float = 200.0,
+        learning_rate: float = 200.0,
         schedule: Schedule = "decaying",
         period: int = 100,
         n_steps: int = 100_000,
@@ -123,13 +125,13 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         support: Any = None,
         penalty: Penalty = "entries",
         refit: bool = False,
-        shards: int = 1,
+        n_shards: int = 1,
         n_epochs: int = 10,
-        seed: int = 0,
+        random_state: int = 0,
         checkpoint: AnyPath | None = None,
     ) -> None:
         self.regularization = regularization
-        self.rate = rate
+        self.learning_rate = learning_rate
         self.schedule = schedule
         self.period = period
         self.n_steps = n_steps
@@ -137,9 +139,9 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self.support = support
         self.penalty = penalty
         self.refit = refit
-        self.shards = shards
+        self.n_shards = n_shards
         self.n_epochs = n_epochs
-        self.seed = seed
+        self.random_state = random_state
         self.checkpoint = checkpoint
 
     def fit(
@@ -158,22 +160,22 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         documents
             The documents.
         preferences
-            Over them; None takes the rule of the documents' classes.
+            Preferences between the documents; None stands for `same_class(documents)`.
         queries
-            The queries; None means the documents are the queries.
+            The queries; None if the documents are the queries.
         validation
-            Documents that are also queries, and preferences over them, whose error is written
-            into the curve.
+            Documents, which are also the queries, and their preferences: the learning curve shows
+            the share of their tuples in the wrong order.
         executor
-            "threads" or a `distributed.Client`; None means the current client, else threads.
+            "threads" or a `distributed.Client`; None takes the current client, else threads.
 
         Raises
         ------
         UsageError
-            If a parameter is wrong, or the checkpoint is of another training.
+            If a parameter is wrong, or the checkpoint belongs to another training.
         DataError
-            If the words of queries and documents differ with an identity start, those of validation
-            documents differ from both, or preferences are none or of other collections.
+            If queries and documents have different words with an identity start, if the validation
+            documents have other words, or if preferences are missing or of other collections.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
@@ -187,8 +189,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         runner = get_executor(executor)
         if state.stage == "refit" and not self.refit:
             raise UsageError(
-                f"{self.checkpoint}: the checkpoint is of a refit, and refit is False; remove it, "
-                "or name another directory."
+                f"{self.checkpoint}: the checkpoint belongs to a refit, but refit is False; remove "
+                "the checkpoint, or name another directory."
             )
         if state.stage == "train":
             state = self._run(state, data, held_out, runner, store)
@@ -207,10 +209,10 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         n_steps: int | None = None,
         executor: Any = None,
     ) -> Self:
-        """Go on with preferences that have arrived: `n_steps` more steps, t where it was.
+        """Take `n_steps` more steps on new preferences, with t continued.
 
-        Documents may be others than before, of the same words. What was refitted stays on its
-        support. Parameters are those of `fit`.
+        The documents may be new, but must have the same words. A refitted W keeps its support.
+        `n_steps` is the estimator's own if None; the other parameters are those of `fit`.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
@@ -225,18 +227,18 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             self if n_steps is None else type(self)(**{**self.get_params(), "n_steps": n_steps})
         )
         store = TrainingCheckpoint(None, {})
-        # What was trained before is behind: epochs count on, for draws that are new.
+        # Epochs are counted on, so that the draws are new.
         state = ranker._run(
             state, data, None, get_executor(executor), store, first_epoch=state.epoch
         )
         return self._finish(state, sides, data.preferences)
 
     def predict(self, queries: Any, documents: Any) -> NDArray[np.float32]:
-        """Scores of all documents for each query, (n_queries, n_documents); see `BilinearModel`."""
+        """Return scores (n_queries, n_documents) of all documents; see `BilinearModel.scores`."""
         return self.to_model().scores(queries, documents)
 
     def to_model(self) -> BilinearModel:
-        """The trained ranker as a `BilinearModel`."""
+        """Return the trained ranker as a `BilinearModel`."""
         if not hasattr(self, "weights_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
         queries, documents = self._sides
@@ -256,7 +258,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 "data": {
                     "n_queries": queries.n_documents,
                     "n_documents": documents.n_documents,
-                    "n_left_out": self._n_left_out,
+                    "n_excluded": self._n_excluded,
                 },
                 "versions": {
                     "dranking": dranking.__version__,
@@ -276,27 +278,31 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         *,
         first_epoch: int = 0,
     ) -> BilinearState:
-        """The epochs of a stage that are not done yet."""
+        """Run the remaining epochs of a stage."""
         grows = self.support is None and state.stage == "train"
         lam = 0.0 if state.stage == "refit" else float(self.regularization)
-        ends = epoch_ends(-(-self.n_steps // self.shards), self.n_epochs, self.period)
+        ends = epoch_ends(-(-self.n_steps // self.n_shards), self.n_epochs, self.period)
         plan = BilinearPlan(
             first_epoch=first_epoch,
             n_epochs=len(ends),
             ends=ends,
-            steps=Steps(float(self.rate), self.schedule == "constant", lam, self.period, grows),
+            steps=Steps(
+                float(self.learning_rate), self.schedule == "constant", lam, self.period, grows
+            ),
             groups=self._groups(*state.weights.shape),
-            n_shards=self.shards,
-            shares=query_shares(data.preferences, self.shards),
-            seed=self.seed,
+            n_shards=self.n_shards,
+            shares=query_shares(data.preferences, self.n_shards),
+            seed=self.random_state,
             data=executor.submit(TrainingData, *data, name="load"),
             executor=executor,
         )
-        measure = None if held_out is None else partial(tuple_error, held_out, seed=self.seed)
+        measure = (
+            None if held_out is None else partial(tuple_error, held_out, seed=self.random_state)
+        )
         return run_epochs(state, plan, Validation(measure), store, stage=state.stage)
 
     def _finish(self, state: BilinearState, sides: Sides, preferences: Preferences) -> Self:
-        self._state, self._sides, self._n_left_out = state, sides, preferences.n_left_out
+        self._state, self._sides, self._n_excluded = state, sides, preferences.n_excluded
         weights = state.weights.copy()
         weights.eliminate_zeros()
         self.weights_ = weights
@@ -312,7 +318,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             if self.start == "zero":
                 return sparse.csr_array(shape, dtype=np.float32)
             return diagonal
-        # Stored zeros: the entries that W may have, and the ones that it starts from.
+        # Stored zeros mark the support; ones on the diagonal are the identity.
         support.data[:] = 0.0
         if self.start == "identity":
             rows = np.repeat(np.arange(shape[0]), np.diff(support.indptr))
@@ -328,8 +334,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         support.sort_indices()
         if support.shape != shape:
             raise UsageError(
-                f"support is of shape {support.shape}, but W is {shape}: words of queries and of "
-                "documents."
+                f"support is of shape {support.shape}, but W is {shape}: words of queries by words "
+                "of documents."
             )
         return support
 
@@ -341,8 +347,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         rows, columns = (np.asarray(groups, dtype=np.int64) for groups in self.penalty)
         if len(rows) != n_rows or len(columns) != n_columns or min(rows.min(), columns.min()) < 0:
             raise UsageError(
-                f"penalty groups {len(rows)} rows and {len(columns)} columns; W has {n_rows} and "
-                f"{n_columns}, and groups count from 0."
+                f"penalty groups {len(rows)} rows and {len(columns)} columns, but W has {n_rows} "
+                f"rows and {n_columns} columns; groups are counted from 0."
             )
         return normwise(rows, columns)
 
@@ -368,14 +374,14 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         documents, preferences = validation
         if any(not documents.has_words_of(side) for side in sides):
             raise DataError(
-                "the words of the validation documents are not those of the training: vectorise "
-                "both with one vectorizer."
+                "the words of the validation documents are not those of the training documents: "
+                "vectorise both with one vectorizer."
             )
         check_rows(preferences, documents, documents)
         return TrainingData(documents, documents, preferences)
 
     def _job(self, data: TrainingData, held_out: TrainingData | None) -> dict[str, Any]:
-        # Not the refit: it begins where a training without it ends.
+        # A refit continues a training without refit, so `refit` may differ.
         elsewhere = {"checkpoint", "refit"}
         parameters = {k: v for k, v in self._plain_parameters().items() if k not in elsewhere}
         return {
@@ -397,10 +403,10 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         return dict(json.loads(json.dumps(parameters)))
 
     def _check_parameters(self) -> None:
-        check_positive("rate", self.rate)
+        check_positive("learning_rate", self.learning_rate)
         if self.regularization != 0:
             check_positive("regularization", self.regularization)
-        for name in ("period", "n_steps", "shards", "n_epochs"):
+        for name in ("period", "n_steps", "n_shards", "n_epochs"):
             check_whole(name, getattr(self, name))
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1.")
@@ -417,7 +423,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
 
 
 def _fingerprint(data: TrainingData) -> str:
-    """Digest of vectors and preferences."""
+    """Return a digest of vectors and preferences."""
     queries, documents, preferences = data
     matrices = queries.vectors, documents.vectors
     arrays = [getattr(m, n) for m in matrices for n in ("indptr", "indices", "data")]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.texts.collection import Collection
-from dranking.data.texts.preferences import Judged, Preferences, SameClass
+from dranking.data.texts.preferences import GradePreferences, Preferences, SameClass
 from dranking.errors import UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.metrics.per_query import PerQuery
@@ -111,7 +111,7 @@ def ranked_blocks(
     asked = documents if queries is None else queries
     if isinstance(preferences, SameClass):
         rows = np.flatnonzero(preferences.classes >= 0)
-    elif isinstance(preferences, Judged):
+    elif isinstance(preferences, GradePreferences):
         rows = np.unique(preferences.query)
     else:
         raise UsageError("a table of tuples has no rankings to evaluate; give classes or qrels.")

@@ -218,7 +218,7 @@ def query_shares(preferences: Preferences, n_shards: int) -> NDArray[np.float64]
         [len(tuple_sampler(preferences, shard, n_shards).queries) for shard in range(n_shards)]
     )
     if not sizes.all():
-        raise UsageError(f"shards is {n_shards}, but {sizes.sum()} queries have tuples.")
+        raise UsageError(f"n_shards is {n_shards}, but {sizes.sum()} queries have tuples.")
     return np.asarray(sizes / sizes.sum())
 
 

@@ -69,7 +69,7 @@ def test_damage_is_found(tmp_path):
     manifest.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
         load_collection(tmp_path / "docs")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="nowhere: does not exist"):
         load_collection(tmp_path / "nowhere")
 
 

@@ -9,7 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from dranking.data.texts.collection import collection
-from dranking.data.texts.preferences import judged, same_class, tabled
+from dranking.data.texts.preferences import (
+    preferences_from_judgments,
+    preferences_from_table,
+    same_class,
+)
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, UsageError
 from dranking.rankers.bilinear.estimator import BilinearRanker
@@ -36,7 +40,7 @@ def draws(preferences, ranker, n_steps):
     tuples, first = [], 0
     ends = epoch_ends(n_steps, ranker.n_epochs, ranker.period)
     for epoch, end in enumerate(ends):
-        rng = np.random.default_rng((ranker.seed, epoch, 0))
+        rng = np.random.default_rng((ranker.random_state, epoch, 0))
         assert end - first <= DRAWN_AT_ONCE
         batch = tuple_sampler(preferences).draw(rng, end - first)
         tuples += zip(*(a.tolist() for a in batch), strict=True)
@@ -60,8 +64,8 @@ def plain(documents):
 def test_fit_is_the_algorithm_of_the_paper(n_steps, n_epochs, period, schedule, start, refit):
     documents = topics()
     ranker = BilinearRanker(
-        2e-3, rate=0.7, schedule=schedule, period=period, n_steps=n_steps, n_epochs=n_epochs,
-        start=start, refit=refit, seed=n_steps,
+        2e-3, learning_rate=0.7, schedule=schedule, period=period, n_steps=n_steps,
+        n_epochs=n_epochs, start=start, refit=refit, random_state=n_steps,
     ).fit(documents)  # fmt: skip
     tuples = draws(same_class(documents), ranker, n_steps)
     W = (np.eye(N_WORDS) if start == "identity" else np.zeros((N_WORDS, N_WORDS))).tolist()
@@ -78,8 +82,10 @@ def test_fit_is_the_algorithm_of_the_paper(n_steps, n_epochs, period, schedule, 
 def test_it_learns_what_words_go_together():
     documents, others = topics(200), topics(200, seed=1)
     held_out = (others, same_class(others))
-    ranker = BilinearRanker(1e-3, rate=2.0, n_steps=3_000).fit(documents, validation=held_out)
-    cosine = BilinearRanker(n_steps=1, rate=1e-9).fit(documents, validation=held_out)
+    ranker = BilinearRanker(1e-3, learning_rate=2.0, n_steps=3_000).fit(
+        documents, validation=held_out
+    )
+    cosine = BilinearRanker(n_steps=1, learning_rate=1e-9).fit(documents, validation=held_out)
     assert ranker.learning_curve_[-1].validation < 0.75 * cosine.learning_curve_[-1].validation
     assert [point.n_steps for point in ranker.learning_curve_] == list(range(300, 3_001, 300))
     assert ranker.learning_curve_[-1].n_stored == ranker.weights_.nnz < N_WORDS**2
@@ -90,7 +96,7 @@ def test_it_learns_what_words_go_together():
 @pytest.mark.parametrize("refit", [False, True])
 def test_checkpoint_goes_on_to_the_same_bits(tmp_path, refit, monkeypatch):
     documents = topics()
-    options = {"rate": 0.7, "n_steps": 1_050, "n_epochs": 5, "refit": refit}
+    options = {"learning_rate": 0.7, "n_steps": 1_050, "n_epochs": 5, "refit": refit}
     whole = BilinearRanker(1e-3, **options).fit(documents)
     n_epochs = 5 * (1 + refit)
     assert len(whole.learning_curve_) == n_epochs
@@ -102,10 +108,10 @@ def test_checkpoint_goes_on_to_the_same_bits(tmp_path, refit, monkeypatch):
         np.testing.assert_array_equal(ranker.weights_.data, whole.weights_.data)
         np.testing.assert_array_equal(ranker.weights_.indices, whole.weights_.indices)
         assert curve_facts(ranker.learning_curve_) == curve_facts(whole.learning_curve_)
-    with pytest.raises(UsageError, match="other seed; remove it"):
-        ranker.set_params(seed=1).fit(documents)
+    with pytest.raises(UsageError, match="other random_state; remove it"):
+        ranker.set_params(random_state=1).fit(documents)
     with pytest.raises(UsageError, match="other data; remove it"):
-        ranker.set_params(seed=0).fit(topics(seed=2))
+        ranker.set_params(random_state=0).fit(topics(seed=2))
 
 
 class Interrupted(ThreadExecutor):
@@ -126,7 +132,7 @@ class Interrupted(ThreadExecutor):
 @pytest.mark.parametrize("refit", [False, True])
 def test_shards_do_not_depend_on_workers(refit):
     documents = topics()
-    options = {"rate": 0.7, "n_steps": 1_200, "n_epochs": 3, "shards": 3, "refit": refit}
+    options = {"learning_rate": 0.7, "n_steps": 1_200, "n_epochs": 3, "n_shards": 3, "refit": refit}
     runs = []
     for n_threads in (1, 2, 4):
         executor = ThreadExecutor(n_threads)
@@ -141,7 +147,7 @@ def test_shards_are_averaged_by_their_queries():
     """One epoch: the mean of what each shard's plain loop comes to, small entries dropped."""
     documents = topics(61)
     preferences = same_class(documents)
-    ranker = BilinearRanker(2e-3, rate=0.7, n_steps=400, n_epochs=1, shards=2, period=50)
+    ranker = BilinearRanker(2e-3, learning_rate=0.7, n_steps=400, n_epochs=1, n_shards=2, period=50)
     ranker.fit(documents)
     mean = np.zeros((N_WORDS, N_WORDS))
     for shard in range(2):
@@ -160,10 +166,12 @@ def test_shards_are_averaged_by_their_queries():
 
 def test_supports():
     documents = topics()
-    diagonal = BilinearRanker(1e-4, rate=0.7, n_steps=500, support="diagonal").fit(documents)
+    diagonal = BilinearRanker(1e-4, learning_rate=0.7, n_steps=500, support="diagonal").fit(
+        documents
+    )
     assert (diagonal.weights_.toarray()[~np.eye(N_WORDS, dtype=bool)] == 0).all()
     band = sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(N_WORDS, N_WORDS))
-    banded = BilinearRanker(0.0, rate=0.7, n_steps=500, support=band).fit(documents)
+    banded = BilinearRanker(0.0, learning_rate=0.7, n_steps=500, support=band).fit(documents)
     assert set(zip(*banded.weights_.nonzero(), strict=True)) <= set(
         zip(*band.nonzero(), strict=True)
     )
@@ -174,7 +182,7 @@ def test_supports():
 
 def test_groups_of_rows_and_blocks_vanish_together():
     documents = topics()
-    options = {"rate": 0.7, "n_steps": 500, "start": "zero"}
+    options = {"learning_rate": 0.7, "n_steps": 500, "start": "zero"}
     rows = BilinearRanker(3e-3, penalty="rows", **options).fit(documents).weights_.toarray()
     used = set(documents.vectors.indices.tolist())
     entrywise = BilinearRanker(3e-3, **options).fit(documents).weights_.toarray()
@@ -197,8 +205,8 @@ def test_rectangular_from_judgments_and_tables():
     documents = collection(rng.random((30, 9)))
     query_ids, doc_ids = np.repeat(list("abcde"), 6), np.arange(30)
     grades = np.tile([0, 1, 2], 10)
-    preferences = judged(queries, documents, query_ids, doc_ids, grades)
-    ranker = BilinearRanker(0.0, rate=0.5, n_steps=2_000, start="zero")
+    preferences = preferences_from_judgments(queries, documents, query_ids, doc_ids, grades)
+    ranker = BilinearRanker(0.0, learning_rate=0.5, n_steps=2_000, start="zero")
     ranker.fit(documents, preferences, queries=queries)
     scores = ranker.predict(queries, documents)
     assert ranker.weights_.shape == (4, 9)
@@ -207,7 +215,7 @@ def test_rectangular_from_judgments_and_tables():
         scores, queries.vectors @ ranker.weights_.toarray() @ documents.vectors.toarray().T,
         rtol=1e-4, atol=1e-5,
     )  # fmt: skip
-    table = tabled(queries, documents, ["a"], [3], [7])
+    table = preferences_from_table(queries, documents, ["a"], [3], [7])
     learned = clone(ranker).fit(documents, table, queries=queries).predict(queries, documents)
     assert learned[0, 3] - learned[0, 7] > 0.9
     with pytest.raises(DataError, match="have 4 words and the documents 9"):
@@ -218,7 +226,7 @@ def test_rectangular_from_judgments_and_tables():
 
 def test_partial_fit_goes_on():
     first, later = topics(), topics(seed=5)
-    ranker = BilinearRanker(1e-3, rate=0.7, n_steps=300, n_epochs=1)
+    ranker = BilinearRanker(1e-3, learning_rate=0.7, n_steps=300, n_epochs=1)
     ranker.partial_fit(first).partial_fit(later, n_steps=200)
     W = np.eye(N_WORDS).tolist()
     tuples = draws(same_class(first), ranker, 300)
@@ -238,14 +246,14 @@ def test_partial_fit_goes_on():
     ("parameters", "message"),
     [
         ({"regularization": -1.0}, "regularization is -1.0"),
-        ({"rate": 0.0}, "rate is 0.0"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
         ({"period": 0}, "period is 0"),
         ({"n_steps": 1.5}, "n_steps is 1.5"),
         ({"start": "cosine"}, "start is 'cosine'; choose identity or zero"),
         ({"support": "band"}, "support is 'band'; choose diagonal"),
         ({"schedule": "x"}, "choose decaying or constant"),
         ({"penalty": "x"}, "choose entries or rows"),
-        ({"shards": 1_000}, "shards is 1000, but"),
+        ({"n_shards": 1_000}, "n_shards is 1000, but"),
     ],
 )
 def test_wrong_parameters(parameters, message):
@@ -262,10 +270,10 @@ def test_what_does_not_belong_together_is_refused():
     documents, fewer = topics(), topics(20)
     with pytest.raises(DataError, match="are of 20 documents, but there are 60"):
         BilinearRanker().fit(documents, same_class(fewer))
-    table = tabled(documents, documents, [0, 3], [1, 50], [2, 4])
+    table = preferences_from_table(documents, documents, [0, 3], [1, 50], [2, 4])
     with pytest.raises(DataError, match="name row 50 of the documents, but there are 20"):
         BilinearRanker().fit(fewer, table)
-    judgments = judged(documents, documents, [40, 40], [1, 2], [0, 1])
+    judgments = preferences_from_judgments(documents, documents, [40, 40], [1, 2], [0, 1])
     with pytest.raises(DataError, match="name row 40 of the queries, but there are 20"):
         BilinearRanker().fit(fewer, judgments)
     with pytest.raises(DataError, match="queries need judgments"):
@@ -284,8 +292,8 @@ def test_empty_documents_and_those_alone_in_their_class_are_counted_and_never_dr
     classes[30] = 7
     documents = collection(vectors, labels=classes)
     preferences = same_class(documents)
-    assert preferences.n_left_out == 3
+    assert preferences.n_excluded == 3
     drawn = np.unique(tuple_sampler(preferences).draw(np.random.default_rng(0), 5_000))
     assert drawn.tolist() == [row for row in range(60) if row not in {4, 9, 30}]
-    ranker = BilinearRanker(rate=0.7, n_steps=200).fit(documents)
-    assert ranker.to_model().provenance["data"]["n_left_out"] == 3
+    ranker = BilinearRanker(learning_rate=0.7, n_steps=200).fit(documents)
+    assert ranker.to_model().provenance["data"]["n_excluded"] == 3

@@ -7,7 +7,11 @@ import pytest
 from scipy import sparse
 
 from dranking.data.texts.collection import collection, text_collection
-from dranking.data.texts.preferences import judged, same_class, tabled
+from dranking.data.texts.preferences import (
+    preferences_from_judgments,
+    preferences_from_table,
+    same_class,
+)
 from dranking.errors import DataError, UsageError
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear, ranked_blocks
@@ -57,7 +61,7 @@ def test_scores_and_explanations_are_dense_products():
 
 def test_saved_and_loaded_and_text_in(tmp_path):
     documents = text_collection(TEXTS, labels=["pet", "pet", "pet", "money", "money"])
-    trained = BilinearRanker(1e-4, rate=1.0, n_steps=500).fit(documents).to_model()
+    trained = BilinearRanker(1e-4, learning_rate=1.0, n_steps=500).fit(documents).to_model()
     trained.save(tmp_path / "model")
     assert {f.suffix for f in (tmp_path / "model").iterdir()} == {".npy", ".json"}
     read = load_bilinear_model(tmp_path / "model")
@@ -127,7 +131,7 @@ def test_evaluation_of_judgments():
     queries, documents = collection(rng.random((3, 4))), collection(rng.random((20, 4)))
     query_ids, doc_ids = np.repeat([0, 1, 2], 10), np.tile(np.arange(10), 3)
     grades = rng.integers(3, size=30)
-    preferences = judged(queries, documents, query_ids, doc_ids, grades)
+    preferences = preferences_from_judgments(queries, documents, query_ids, doc_ids, grades)
     result = evaluate_bilinear(model(), documents, preferences, queries=queries)
     scores = queries.vectors.toarray() @ W @ documents.vectors.toarray()[:10].T
     wanted = [brute_error(scores[q], grades[10 * q : 10 * q + 10]) for q in range(3)]
@@ -141,6 +145,6 @@ def test_evaluation_of_judgments():
     assert result.metrics["map"] == pytest.approx(np.mean(aps))
     [(block, _)] = ranked_blocks(model(), documents, preferences, queries=queries)
     assert block.doc_ids.to_pylist() == doc_ids.tolist()
-    table = tabled(queries, documents, [0], [1], [2])
+    table = preferences_from_table(queries, documents, [0], [1], [2])
     with pytest.raises(UsageError, match="has no rankings"):
         evaluate_bilinear(model(), documents, table, queries=queries)

@@ -17,7 +17,14 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError
 from dranking.rankers.bilinear.estimator import BilinearRanker
 
-OPTIONS = {"rate": 0.7, "n_steps": 1_200, "n_epochs": 3, "period": 50, "shards": 3, "refit": True}
+OPTIONS = {
+    "learning_rate": 0.7,
+    "n_steps": 1_200,
+    "n_epochs": 3,
+    "period": 50,
+    "n_shards": 3,
+    "refit": True,
+}
 
 
 def documents(seed=0):

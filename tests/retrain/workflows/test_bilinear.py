@@ -48,7 +48,7 @@ class Texts:
             [model]
             kind = "bilinear"
             regularization = 1e-4
-            parameters = {{n_steps = 3000, rate = 2.0, n_epochs = 2}}
+            parameters = {{n_steps = 3000, learning_rate = 2.0, n_epochs = 2}}
             [gate]
             metric = "map"
             resamples = 100
@@ -132,7 +132,7 @@ def test_models_of_other_words_are_measured_on_the_same_queries(texts):
 def test_labels_alone_say_who_is_a_query():
     documents = text_collection(["boat", "", "tree", "leaf"], labels=["a", "a", "b", "c"])
     assert label_preferences(documents).classes.tolist() == [0, 0, -1, -1]
-    assert label_preferences(documents).n_left_out == 2
+    assert label_preferences(documents).n_excluded == 2
 
 
 def test_segments_are_of_texts_by_their_ids(texts):

@@ -26,34 +26,38 @@ Docs = Annotated[
     ),
 ]
 Queries = Annotated[
-    Path | None, typer.Option(help="Queries, as DOCS; the documents themselves if left out.")
+    Path | None,
+    typer.Option(help="Queries, in a form of DOCS; by default the documents are the queries."),
 ]
-Qrels = Annotated[Path | None, typer.Option(help="Graded judgments: query 0 document grade.")]
+Qrels = Annotated[
+    Path | None, typer.Option(help="Graded judgments, lines of: query 0 document grade.")
+]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Which document a query prefers."""
+    """Options that say which documents a query prefers."""
 
     queries: Queries = None
     qrels: Qrels = None
     tuples: Annotated[
-        Path | None, typer.Option(help="Parquet with the columns query, preferred and other.")
+        Path | None, typer.Option(help="Parquet table with the columns query, preferred and other.")
     ] = None
     labels: Annotated[
-        bool, typer.Option("--labels", help="Documents prefer those of their own label.")
+        bool, typer.Option("--labels", help="Every document prefers documents of its own label.")
     ] = False
 
 
 @dataclass(frozen=True)
 class Text:
-    """How text becomes vectors."""
+    """Options of the vectorizer."""
 
     n_words: Annotated[
-        int | None, typer.Option("--words", min=1, help="Most frequent words taken (10,000).")
+        int | None,
+        typer.Option("--words", min=1, help="Number of most frequent words to use (10,000)."),
     ] = None
     stop_words: Annotated[
-        Literal["english", "none"] | None, typer.Option(help="Words left out (english).")
+        Literal["english", "none"] | None, typer.Option(help="Words to ignore (english).")
     ] = None
 
 
@@ -63,35 +67,45 @@ class Estimator:
 
     regularization: Annotated[
         float | None,
-        typer.Option(parser=parse_number, metavar="L", help="lambda, as 1e-5 or 2^-17 (1e-5)."),
+        typer.Option(
+            parser=parse_number, metavar="L", help="lambda, such as 1e-5 or 2^-17 (1e-5)."
+        ),
     ] = None
-    rate: Annotated[float | None, typer.Option(help="C of the steps C / sqrt(t) (200).")] = None
+    learning_rate: Annotated[
+        float | None, typer.Option(help="C of the step lengths C / sqrt(t) (200).")
+    ] = None
     schedule: Annotated[
-        Literal["decaying", "constant"] | None, typer.Option(help="Of the steps (decaying).")
+        Literal["decaying", "constant"] | None,
+        typer.Option(help="Schedule of the step lengths (decaying)."),
     ] = None
-    period: Annotated[int | None, typer.Option(help="Steps between shrinkages (100).")] = None
-    n_steps: Annotated[int | None, typer.Option("--steps", help="In all (100,000).")] = None
+    period: Annotated[int | None, typer.Option(help="Steps between two shrinkages (100).")] = None
+    n_steps: Annotated[
+        int | None, typer.Option("--steps", help="Total number of steps (100,000).")
+    ] = None
     start: Annotated[
-        Literal["identity", "zero"] | None, typer.Option(help="First weights (identity).")
+        Literal["identity", "zero"] | None, typer.Option(help="First W (identity).")
     ] = None
     support: Annotated[
         Literal["diagonal"] | None, typer.Option(help="Entries that W may have (all).")
     ] = None
     penalty: Annotated[
-        Literal["entries", "rows"] | None, typer.Option(help="What is shrunk (entries).")
+        Literal["entries", "rows"] | None,
+        typer.Option(help="Shrink entries, or norms of rows (entries)."),
     ] = None
     refit: Annotated[
-        bool, typer.Option("--refit", help="Train again on the entries that are left.")
+        bool, typer.Option("--refit", help="Train again without lambda on the remaining entries.")
     ] = False
-    shards: Annotated[
-        int | None, typer.Option(help="Parts of the queries trained side by side, and averaged.")
+    n_shards: Annotated[
+        int | None,
+        typer.Option("--shards", help="Parts of the queries trained side by side (1)."),
     ] = None
     n_epochs: Annotated[
-        int | None, typer.Option("--epochs", help="After each shards are averaged (10).")
+        int | None, typer.Option("--epochs", help="Epochs; each ends with a mean of shards (10).")
     ] = None
-    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0
+    random_state: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the training here each epoch, and go on from it.")
+        Path | None,
+        typer.Option(help="Directory that keeps the training after each epoch and continues it."),
     ] = None
 
 
@@ -106,7 +120,7 @@ def bilinear(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Sparse bilinear ranker: word pairs weighted by preferences."""
+    """Train a sparse bilinear ranker: weights of word pairs, learned from preferences."""
     from dranking.data.texts.open_collection import open_collection
     from dranking.rankers.bilinear.estimator import BilinearRanker
 
@@ -123,8 +137,11 @@ def bilinear(
         if source.queries is not None:
             queries = open_collection(source.queries, documents.vectorizer)
         preferences = read_preferences(source, queries or documents, documents)
-        if preferences.n_left_out:
-            note(f"{preferences.n_left_out:,} left out: empty, not there, or nothing to compare")
+        if preferences.n_excluded:
+            note(
+                f"{preferences.n_excluded:,} excluded: empty, not in the collections, or without "
+                "another document to compare"
+            )
         ranker.fit(documents, preferences, queries=queries, executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
     last = ranker.learning_curve_[-1]
@@ -136,7 +153,7 @@ def bilinear(
         "n_steps": last.n_steps,
         "n_entries": last.n_stored,
         "density": last.density,
-        "n_left_out": preferences.n_left_out,
+        "n_excluded": preferences.n_excluded,
     }
     if as_json:
         print_json(facts)
@@ -145,7 +162,7 @@ def bilinear(
 
 
 def read_preferences(source: Any, queries: Any, documents: Any) -> Any:
-    """The preferences that the options name."""
+    """Read the preferences that the options name."""
     from dranking.data.texts.preferences import read_qrels, read_tuples, same_class
 
     if source.qrels is not None:
@@ -158,6 +175,8 @@ def read_preferences(source: Any, queries: Any, documents: Any) -> Any:
 def _check_source(source: Source) -> None:
     named = [n for n, value in asdict(source).items() if value and n != "queries"]
     if len(named) != 1:
-        raise UsageError("name what is preferred: one of --qrels, --tuples or --labels.")
+        raise UsageError("name the preferences with one of --qrels, --tuples or --labels.")
     if source.labels and source.queries is not None:
-        raise UsageError("--labels is for documents as queries; with --queries give --qrels.")
+        raise UsageError(
+            "--labels is for documents as queries; with --queries, give --qrels or --tuples."
+        )
