@@ -140,7 +140,8 @@ class Dataset(ABC):
         if absent:
             raise DataError(
                 f"the data lacks {len(absent)} of the {len(names)} features needed: "
-                f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}."
+                f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}. "
+                "Give data that has these features."
             )
         return np.array([position[name] for name in names], dtype=np.intp)
 

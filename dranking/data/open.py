@@ -93,7 +93,10 @@ def data_form(paths: Sequence[Path]) -> Form:
         raise DataError("no data is named; give a path.")
     forms = {_form_of(path) for path in paths}
     if len(forms) > 1:
-        raise DataError(f"{' and '.join(sorted(forms))} data cannot be opened as one data set.")
+        raise DataError(
+            f"{' and '.join(sorted(forms))} data cannot be opened as one data set; "
+            "give paths of a single form."
+        )
     form = forms.pop()
     if form == "directory" and len(paths) > 1:
         raise DataError(

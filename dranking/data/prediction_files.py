@@ -213,7 +213,8 @@ def _finite_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
         row, query = _locate(block, infinite)
         raise DataError(
             f"query {block.query_ids[query]}: the score of document {row} of the query (counted "
-            "from 0) is infinite, which evaluation tools do not read in a run file."
+            "from 0) is infinite, which evaluation tools do not read in a run file; write "
+            "predictions as parquet."
         )
     return values
 

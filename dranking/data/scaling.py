@@ -55,7 +55,7 @@ def fit_standard(dataset: Dataset) -> Standard:
 
 
 class FeatureMoments(NamedTuple):
-    """Moments of n documents: mean, squared deviations from it summed, minimum and maximum.
+    """Moments of n documents: mean, sum of squared deviations from the mean, extremes.
 
     Arrays are (n_features,) float64.
     """

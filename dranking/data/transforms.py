@@ -74,7 +74,7 @@ class Standard(BaseModel):
         if len(scale) != block.n_features:
             raise DataError(
                 f"the standard scaling was made for {len(scale)} features, "
-                f"the data has {block.n_features}."
+                f"the data has {block.n_features}; give data with the same features."
             )
         if block.is_sparse:
             if self.mean is not None:

@@ -117,7 +117,9 @@ class ParquetDataset(Dataset):
         queries = self._find_queries(with_relevance=True)
         query_ids = queries.query_ids
         if not len(query_ids):
-            raise DataError(f"{self._files.parts[0].path}: there are no rows.")
+            raise DataError(
+                f"{self._files.parts[0].path}: there are no rows; give files that have rows."
+            )
         check_adjacent(query_ids, queries.query_ptr, self._files.place)
         self._layout = replace(
             self._layout,

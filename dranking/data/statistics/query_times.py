@@ -39,7 +39,9 @@ def as_times(values: Any, n_queries: int) -> pa.Array:
         whole = pa.types.is_integer(times.type)
         times = pc.cast(times, TIME_TYPES["int64" if whole else "timestamp"])
     except pa.ArrowException as error:
-        raise DataError(f"the times of queries cannot be read ({error}).") from error
+        raise DataError(
+            f"the times of queries cannot be read ({error}); give whole numbers, dates or timestamps."
+        ) from error
     if len(times) != n_queries or times.null_count:
         raise DataError(
             f"{len(times) - times.null_count} times for {n_queries} queries; give every query one."

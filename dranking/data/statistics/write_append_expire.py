@@ -274,7 +274,9 @@ def _locked(path: AnyPath) -> Iterator[None]:
             f"{target}: another process is changing it; run again when that is done."
         ) from error
     except OSError as error:
-        raise UsageError(f"{target}: cannot be locked, {error.strerror}.") from error
+        raise UsageError(
+            f"{target}: cannot be locked, {error.strerror}. Make its folder writable."
+        ) from error
     try:
         yield
     finally:

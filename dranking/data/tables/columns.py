@@ -103,7 +103,7 @@ def find_layout(
     """
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
-        raise DataError(f"{where}: columns occur more than once: {_listed(repeated)}.")
+        raise DataError(f"{where}: columns occur more than once: {_listed(repeated)}; rename them.")
     roles = _present(schema, roles, where)
     _check_role_types(schema, roles, where)
     if features is None:
@@ -195,7 +195,7 @@ def _check_named_features(
     schema: pa.Schema, chosen: tuple[str, ...], roles: Roles, where: str
 ) -> None:
     if not chosen:
-        raise UsageError("no feature column is named.")
+        raise UsageError("no feature column is named; name at least one.")
     repeated = sorted({name for name in chosen if chosen.count(name) > 1})
     taken = [name for name in chosen if name in roles.names]
     if repeated or taken:

@@ -23,7 +23,7 @@ def check_feature_names(names: Iterable[str]) -> tuple[str, ...]:
     """
     checked = tuple(map(str, names))
     if "" in checked:
-        raise DataError(f"feature {checked.index('')} (counted from 0) has an empty name.")
+        raise DataError(f"feature {checked.index('')} (counted from 0) has an empty name; name it.")
     repeated = [name for name, count in Counter(checked).items() if count > 1]
     if repeated:
         raise DataError(

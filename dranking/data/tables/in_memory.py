@@ -63,7 +63,7 @@ class MemoryDataset(Dataset):
         self.transforms = tuple(transforms)
         self.blocks = tuple(block.info for block in self._blocks)
         if not self.n_documents:
-            raise DataError("there are no documents.")
+            raise DataError("there are no documents; give at least one.")
         self.is_sparse = self._blocks[0].is_sparse
         for block in self._blocks:
             if block.n_features != self.n_features:
