@@ -23,8 +23,9 @@ QUERY_TABLE = "queries.arrow"
 """Arrow file with one row per query: opening parquet takes as long as reading some Gram rows."""
 
 STATISTICS_FILE = "statistics.rows"
-"""Row file of (n_queries, n_features) arrays: the rows of A_q, by feature, then the diagonals
-of A_q, then b_q. A_q is symmetric, but stored whole: a selection reads just the rows it needs."""
+"""Row file of (n_queries, n_features) arrays: the row of A_q for each feature, then the
+diagonals of A_q, then b_q. A_q is symmetric but stored whole, so that a selection reads just the
+rows that it needs."""
 
 NUMBER_BYTES = 8
 VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an int32 column index

@@ -40,7 +40,8 @@ def as_times(values: Any, n_queries: int) -> pa.Array:
         times = pc.cast(times, TIME_TYPES["int64" if whole else "timestamp"])
     except pa.ArrowException as error:
         raise DataError(
-            f"the times of queries cannot be read ({error}); give whole numbers, dates or timestamps."
+            f"the times of queries cannot be read ({error}); give whole numbers, "
+            "dates or timestamps."
         ) from error
     if len(times) != n_queries or times.null_count:
         raise DataError(
