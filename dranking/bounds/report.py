@@ -12,11 +12,10 @@ from dranking.bounds.formulas import (
     BoundConstants,
     ListCase,
     PairCase,
-    RiskBound,
-    Version,
     list_bound,
     pair_bound,
 )
+from dranking.bounds.risk_bound import RiskBound, Version
 from dranking.bounds.sample import PAIRS, Sample, measure_sample
 from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs, ranked_margins
 from dranking.data.dataset import Dataset

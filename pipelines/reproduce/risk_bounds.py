@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 import dranking as dr
 from dranking.bounds.caps import Caps
-from dranking.bounds.formulas import RiskBound
 from dranking.bounds.report import risk_bounds
+from dranking.bounds.risk_bound import RiskBound
 from dranking.cli.output import note, print_json, print_table
 from dranking.data.dataset import Dataset
 from dranking.rankers.linear.model import LinearModel

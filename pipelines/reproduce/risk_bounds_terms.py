@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 import dranking as dr
 from dranking.bounds.caps import Caps
-from dranking.bounds.formulas import RiskBound, Version
 from dranking.bounds.report import risk_bounds
+from dranking.bounds.risk_bound import RiskBound, Version
 from dranking.data.blocks import QueryBlock
 from dranking.losses.listwise import ArgmaxHinge, ListLoss, SumHinge
 from dranking.losses.margins import MarginRule, margin_targets, pair_risks

@@ -1,4 +1,4 @@
-"""All bounds of a model on data: empirical risks by plain loops, caps, labels."""
+"""All bounds of a model on data, with caps and with values of the sample."""
 
 import itertools
 import json
@@ -12,68 +12,9 @@ import dranking as dr
 from dranking.bounds.caps import Caps
 from dranking.bounds.report import risk_bounds
 from dranking.bounds.sample import measure_sample
-from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs
-from dranking.rankers.linear.model import LinearModel
+from tests.bounds.samples import WEIGHTS, all_sizes, model_of
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
-
-
-def model_of(dataset, weights):
-    return LinearModel(feature_names=dataset.feature_names, weights=tuple(weights))
-
-
-@pytest.fixture(scope="module")
-def problem():
-    problem = random_problem(7, n_queries=12, n_features=3, max_documents=5)
-    y = problem.y.copy()
-    y[3] = np.nan
-    return problem._replace(y=y, weights=np.ones(12))
-
-
-@pytest.fixture(scope="module")
-def dataset(problem):
-    return problem.dataset(max_documents=10)
-
-
-WEIGHTS = np.array([1.5, -1.0, 0.5])
-
-
-def test_empirical_risks_are_those_of_the_definitions(problem, dataset):
-    found = measure_sample(model_of(dataset, WEIGHTS), dataset)
-    X, y, query_ptr, _ = problem.labelled()
-    n_queries = len(query_ptr) - 1
-    expected = dict.fromkeys(found.risks, 0.0)
-    lengths = []
-    for start, end in itertools.pairwise(query_ptr):
-        grades = y[start:end].tolist()
-        scores = (X[start:end].astype(float) @ WEIGHTS).tolist()
-        relevant = [float(g >= 1) for g in grades]
-        lengths.append(end - start)
-        for kind, levels, margins, r in (
-            ("full", grades, "ranks", 0),
-            ("multipartite", grades, "levels", 4),
-            ("bipartite", relevant, "levels", 2),
-        ):
-            losses = reference.pairwise_losses(scores, levels, margins, r)
-            for name, loss in zip(("0-1", "weighted", "hinge"), losses, strict=True):
-                expected[f"{kind} {name}"] += loss / n_queries
-        for measure, gains in (("ap", relevant), ("ndcg", [2**g - 1 for g in grades])):
-            if len(set(gains)) < 2:
-                continue
-            order = sorted(range(len(scores)), key=lambda i: -scores[i])
-            places = [order.index(i) + 1 for i in range(len(scores))]
-            expected[f"{measure} loss"] += reference.LOSSES[measure](gains, places) / n_queries
-            expected[f"{measure} argmax"] += (
-                reference.argmax_hinge(measure, scores, gains) / n_queries
-            )
-            expected[measure] += reference.sum_hinge(measure, scores, gains) / n_queries
-            if measure == "ap":
-                expected["ap classes"] += reference.class_sum_hinge("ap", scores, gains) / n_queries
-    assert found.n_queries == n_queries
-    assert found.risks == pytest.approx(expected, rel=1e-9)
-    assert found.lengths == (min(n for n in lengths if n > 1), max(lengths))
-    assert found.norm == pytest.approx(math.sqrt(1.5**2 + 1 + 0.25))
-    assert found.feature_norm == pytest.approx(np.sqrt((X.astype(float) ** 2).sum(axis=1)).max())
 
 
 def test_every_statement_is_there_and_corrected_bounds_are_above_the_risk(dataset):
@@ -139,28 +80,8 @@ def test_two_levels_have_the_bounds_of_the_bipartite_case(problem, caps):
         assert replace(a, statement="", case="") == replace(b, statement="", case="")
 
 
-def test_sizes_are_the_most_of_a_query(problem, dataset):
-    """Number of pairs, sum of margins and number of classes, against plain loops."""
-    found = measure_sample(model_of(dataset, WEIGHTS), dataset).maxima
-    _, y, query_ptr, _ = problem.labelled()
-    lists = [y[start:end].tolist() for start, end in itertools.pairwise(query_ptr)]
-    for kind, margins, r in (("full", "ranks", 0), ("multipartite", "levels", 4)):
-        pairs = [list(reference.margin_pairs(grades, margins, r)) for grades in lists]
-        assert found[f"{kind} pairs"] == max(map(len, pairs))
-        most = max(sum(margin for *_, margin in of_list) for of_list in pairs)
-        assert found[f"{kind} margins"] == pytest.approx(most)
-    relevant = [(len(grades), sum(g >= 1 for g in grades)) for grades in lists]
-    assert found["bipartite pairs"] == max(k * (n - k) for n, k in relevant)
-    assert found["classes"] == pytest.approx(math.log(max(math.comb(n, k) for n, k in relevant)))
-
-
 SIZES = (8, 2, 2, 2)
 """Caps of the documents of each grade; the largest numbers in the data are 3, 2, 2 and 2."""
-
-
-def all_sizes(m, caps):
-    """All numbers of documents of each grade under caps, with at most m documents in all."""
-    return [n for n in itertools.product(*(range(cap + 1) for cap in caps)) if sum(n) <= m]
 
 
 def test_level_sizes_bound_what_a_list_can_hold(dataset):
@@ -209,31 +130,6 @@ def test_level_sizes_are_held_against_each_grade(problem, dataset):
             dr.DataError, match=f"of grade {grade}, but a query of the data has {most[grade]}"
         ):
             risk_bounds(model, dataset, caps=caps)
-
-
-@pytest.mark.parametrize(
-    ("m", "sizes"),
-    [(4, (4, 4)), (5, (5, 5)), (5, (5,) * 5), (7, (7,) * 3), (9, (9, 2)), (3, (1, 1, 0)),
-     (6, (1, 6, 1)), (5, (0, 3, 1, 4)), (2, (0, 0))],
-)  # fmt: skip
-def test_most_pairs_and_margins(m, sizes):
-    """Against all ways to give grades to documents."""
-    r, lists = len(sizes), all_sizes(m, sizes)
-    pairs = [sum(a * b for i, a in enumerate(n) for b in n[:i]) for n in lists]
-    assert most_pairs(m, sizes) == max(pairs)
-    targets = [[r / (r - g) for g, k in enumerate(n) for _ in range(k)] for n in lists]
-    margins = [sum(abs(a - b) for a, b in itertools.combinations(t, 2)) for t in targets]
-    assert most_margins(m, sizes) == pytest.approx(max(margins), abs=1e-12)
-    if r == 2:
-        classes = max(math.comb(sum(n), n[1]) for n in lists)
-        assert math.exp(log_most_classes(m, *sizes)) == pytest.approx(classes)
-
-
-@pytest.mark.parametrize(("others", "relevant"), [(0, 3), (4, 0), (3, 2), (9, 1), (2, 9)])
-def test_most_classes(others, relevant):
-    for m in range(2, 12):
-        expected = max(math.comb(sum(n), n[1]) for n in all_sizes(m, (others, relevant)))
-        assert math.exp(log_most_classes(m, others, relevant)) == pytest.approx(expected)
 
 
 @pytest.mark.timeout(120)

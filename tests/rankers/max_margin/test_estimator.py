@@ -14,7 +14,6 @@ from sklearn.utils import estimator_checks
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
-from dranking.rankers.max_margin import cutting_planes
 from tests.rankers.pairwise.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
@@ -97,26 +96,6 @@ def test_solvers_agree(loss, solver, problem, optima):
     np.testing.assert_allclose(ranker.coef_, optima[loss].coef_, atol=0.1)
 
 
-def test_cutting_planes_find_the_minimum_of_listed_planes():
-    """The largest of 40 planes plus lambda / 2 |w|^2, as a smooth problem under constraints."""
-    rng = np.random.default_rng(1)
-    slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
-
-    def risk(w):
-        values = slopes @ w + heights
-        return float(values.max()), slopes[values.argmax()]
-
-    found = cutting_planes.minimise(risk, 3, 0.1, 1e-7, 500)
-    peer = minimize(
-        lambda z: z[3] + 0.05 * z[:3] @ z[:3],
-        [0, 0, 0, 10],
-        method="SLSQP",
-        constraints={"type": "ineq", "fun": lambda z: z[3] - slopes @ z[:3] - heights},
-        options={"ftol": 1e-12},
-    )
-    assert found.objective == pytest.approx(peer.fun, abs=1e-6)
-
-
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_margins_by_rank(loss, problem):
     ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", margins="ranks", tol=1e-6)
@@ -144,28 +123,6 @@ def test_sum_form_of_long_lists_is_refused():
     problem = random_problem(0, n_queries=3, max_documents=30)
     with pytest.raises(dr.UsageError, match=r"query \d has \d+ documents .* Use the arg-max form"):
         dr.MaxMarginRanker(loss="ndcg", form="sum").fit(problem.dataset())
-
-
-def test_cutting_planes_keep_the_best_lower_bound(monkeypatch):
-    """A round whose dual is solved badly, or that lost a plane, keeps the earlier lower bound."""
-    rng = np.random.default_rng(1)
-    slopes, heights = rng.normal(size=(40, 3)), rng.normal(size=40)
-
-    def risk(w):
-        values = slopes @ w + heights
-        return float(values.max()), slopes[values.argmax()]
-
-    def worse_each_second_time(planes, accuracy):
-        lower, point = minimum(planes, accuracy)
-        calls.append(lower)
-        return lower - 100.0 * (len(calls) % 2 == 0), point
-
-    minimum, calls, gaps = cutting_planes.Planes.minimum, [], []
-    monkeypatch.setattr(cutting_planes.Planes, "minimum", worse_each_second_time)
-    with reporting(lambda stage, done, total, facts: gaps.append(facts["gap"])):
-        cutting_planes.minimise(risk, 3, 0.1, 1e-6, 500)
-    assert len(gaps) > 3
-    assert (np.diff(gaps) <= 0).all()
 
 
 @pytest.mark.parametrize(("loss", "solver"), [*SOLVERS[1:], ("pairwise", "newton")])

@@ -10,7 +10,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.spd import SPD
 from dranking.sampling.pairs import PairStreams, labelled_pairs, unlabelled_pairs
-from tests.rankers.linear.test_estimators import DO_NOT_APPLY
+from tests.rankers.linear.test_estimator import DO_NOT_APPLY
 from tests.rankers.pairwise.test_spd import (
     NO_PAIR,
     InterruptedFitError,
