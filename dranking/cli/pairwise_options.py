@@ -40,11 +40,12 @@ class Steps:
         int | None,
         typer.Option(help="Steps of an epoch. Default: one per document, at least 100,000."),
     ] = None
-    shards: Annotated[
+    n_shards: Annotated[
         int | None,
         typer.Option(
+            "--shards",
             help="Parts of the data that are trained on their own and averaged after each epoch. "
-            "Default: 1."
+            "Default: 1.",
         ),
     ] = None
 

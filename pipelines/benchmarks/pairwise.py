@@ -94,9 +94,9 @@ def in_memory(size: Size, target: float, n_steps: int, sofia: str | None) -> lis
     ]
 
 
-def epochs(n_steps: int, shards: int = 1) -> SPD:
+def epochs(n_steps: int, n_shards: int = 1) -> SPD:
     """A ranker that trains for a number of steps; estimating the objective counts as training."""
-    return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, shards=shards)
+    return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, n_shards=n_shards)
 
 
 def two_workers(n_documents: int, n_steps: int) -> list[Figure]:

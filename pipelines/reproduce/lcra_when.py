@@ -198,7 +198,7 @@ def run_split(
     parameters = {
         "n_epochs": 1,
         "steps_per_epoch": condition.steps,
-        "seed": number,
+        "random_state": number,
         "views": views_of(condition),
     }
     return {name: run_method(name, split, grid, parameters, options.convention) for name in METHODS}

@@ -38,7 +38,13 @@ STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
         ),
         (
             ("--solver", "sgd", "--epochs", 2, "--steps-per-epoch", 50, "--shards", 2, "--seed", 4),
-            {"solver": "sgd", "n_epochs": 2, "steps_per_epoch": 50, "shards": 2, "seed": 4},
+            {
+                "solver": "sgd",
+                "n_epochs": 2,
+                "steps_per_epoch": 50,
+                "n_shards": 2,
+                "random_state": 4,
+            },
         ),
         (("--form", "sum", "--max-iter", 900), {"form": "sum", "max_iter": 900}),
         (
@@ -97,7 +103,7 @@ def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path
         dr.open_dataset(data),
         model="max-margin",
         regularizations=[0.01, 0.1, 1],
-        parameters={"loss": "ndcg", "tol": 1e-3, "convention": "letor4", "seed": 4},
+        parameters={"loss": "ndcg", "tol": 1e-3, "convention": "letor4", "random_state": 4},
         convention="letor4",
         measure="ndcg@5",
         folds=2,

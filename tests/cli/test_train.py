@@ -43,11 +43,11 @@ def weights_of(path: Path) -> np.ndarray:
         (("--loss", "logistic"), {"loss": "logistic"}),
         (("--label", "difference"), {"label": "difference"}),
         (("--average", "all", "--projection"), {"average": "all", "projection": True}),
-        (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4, "seed": 3}),
+        (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4, "random_state": 3}),
         (("--eta0", "inf", "--regularization", "0.1"), {"eta0": np.inf, "regularization": 0.1}),
         (
             ("--sampling", "queries", "--position-weights", "dcg", "--shards", 2),
-            {"sampling": "queries", "position_weights": "dcg", "shards": 2},
+            {"sampling": "queries", "position_weights": "dcg", "n_shards": 2},
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_training_goes_on_from_a_checkpoint(dranking: Call, letor: Write, tmp_pa
     call = ("train", "spd", data, *SHORT, "--seed", 1, "--checkpoint", checkpoint)
     code, _, err = dranking(*call, "-o", tmp_path / "c")
     assert code == 2
-    assert "other seed" in err
+    assert "other random_state" in err
 
 
 def test_a_diverging_training_writes_nothing(dranking: Call, letor: Write, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_tune_lcra_is_the_call_of_python(dranking: Call, partly: Path, tmp_path:
         regularizations=[1e-3, 1e-2],
         mus=[0, 0.5],
         eta0s=[None, 0.01],
-        parameters={**STEPS, "views": [[0, 1, 2], [3, 4, 5]], "seed": 4},
+        parameters={**STEPS, "views": [[0, 1, 2], [3, 4, 5]], "random_state": 4},
         folds=2,
         seed=4,
     )

@@ -65,7 +65,7 @@ def jobs(data):
         blocks = [found.block(number) for number in range(found.n_blocks)]
         return b"".join(b.features.tobytes() + b.relevance.tobytes() for b in blocks)
 
-    epochs = {"n_epochs": 4, "steps_per_epoch": 2_000, "shards": 3}
+    epochs = {"n_epochs": 4, "steps_per_epoch": 2_000, "n_shards": 3}
     bilinear = {"n_steps": 800, "n_epochs": 4, "n_shards": 2}
     return {
         "greedy": Job(

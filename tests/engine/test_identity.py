@@ -101,7 +101,7 @@ def test_rankrls(dataset, client):
 def test_max_margin(loss, solver, dataset, client, monkeypatch):
     """A few steps or rounds: each costs a cluster its overhead."""
     monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
-    options = {"n_epochs": 2, "steps_per_epoch": 400, "shards": 2, "tol": 0.2}
+    options = {"n_epochs": 2, "steps_per_epoch": 400, "n_shards": 2, "tol": 0.2}
     options["max_iter"] = 2 if solver == "newton" else 10
     ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
     here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
@@ -114,7 +114,9 @@ def test_max_margin(loss, solver, dataset, client, monkeypatch):
 @pytest.mark.parametrize("dataset", ["stored"], indirect=True)
 def test_max_margin_goes_on_elsewhere(loss, dataset, client, tmp_path):
     """Begun on threads, ended on worker processes, with a validation metric on the way."""
-    ranker = dr.MaxMarginRanker(0.1, loss, solver="sgd", n_epochs=3, steps_per_epoch=300, shards=2)
+    ranker = dr.MaxMarginRanker(
+        0.1, loss, solver="sgd", n_epochs=3, steps_per_epoch=300, n_shards=2
+    )
     whole = clone(ranker).fit(dataset, validation=dataset, executor="threads")
     ranker.set_params(checkpoint=tmp_path / "c")
     with reporting(stop_after_an_epoch), pytest.raises(KeyboardInterrupt):

@@ -58,7 +58,7 @@ options = st.fixed_dictionaries(
         "label": st.sampled_from(["sign", "difference"]),
         "average": st.sampled_from(["second-half", "all", "none"]),
         "steps_per_epoch": st.sampled_from([1, 5, 300]),
-        "shards": st.sampled_from([1, 2]),
+        "n_shards": st.sampled_from([1, 2]),
     }
 )
 

@@ -101,9 +101,9 @@ def test_tuning_is_what_the_configuration_says(stream, way):
 
 
 def test_parameters_reach_the_ranker(stream):
-    of_kind(stream, "spd", "model.parameters={n_epochs=3, seed=7}", "model.eta0=0.5")
+    of_kind(stream, "spd", "model.parameters={n_epochs=3, random_state=7}", "model.eta0=0.5")
     found = model_of(stream, "000001")["provenance"]["parameters"]
-    assert (found["n_epochs"], found["seed"], found["eta0"]) == (3, 7, 0.5)
+    assert (found["n_epochs"], found["random_state"], found["eta0"]) == (3, 7, 0.5)
     outcome = of_kind(
         stream, "spd", "model.parameters={n_epochs=2}", "model.eta0=[0.5, 1]", "tune.folds=2"
     )

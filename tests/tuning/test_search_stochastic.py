@@ -49,7 +49,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         regularizations=LAMBDAS,
         mus=[0.5, 0.0],
         eta0s=[0.05, None, 0.05],
-        parameters={**STEPS, "seed": 3},
+        parameters={**STEPS, "random_state": 3},
         folds=3,
         seed=7,
     )
@@ -63,7 +63,11 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         for index in range(3):
             held_out = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
             test = part(problem, held_out)
-            coef = dr.LCRA(**setting, **STEPS, seed=3).fit(data.select_queries(~held_out)).coef_
+            coef = (
+                dr.LCRA(**setting, **STEPS, random_state=3)
+                .fit(data.select_queries(~held_out))
+                .coef_
+            )
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         mean, error = reference.mean_and_error(values, weights)
@@ -72,7 +76,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     best = max(point["score"] for point in result.grid)
     assert result.best["score"] == best
     chosen = {name: result.best[name] for name in ("regularization", "mu", "eta0")}
-    final = dr.LCRA(**chosen, **STEPS, seed=3).fit(data).to_model()
+    final = dr.LCRA(**chosen, **STEPS, random_state=3).fit(data).to_model()
     assert result.model.weights == final.weights
     tuning = result.model.provenance["tuning"]
     assert tuning["regularizations"] == LAMBDAS
@@ -107,7 +111,7 @@ def test_spd_is_chosen_on_validation_data():
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"loss": "ndcg", "tol": 1e-3}, {"loss": "pairwise"}, {"loss": "ap", "solver": "sgd",
-     "n_epochs": 2, "steps_per_epoch": 100, "seed": 3}],
+     "n_epochs": 2, "steps_per_epoch": 100, "random_state": 3}],
 )  # fmt: skip
 def test_max_margin_is_cross_validated_by_queries(parameters):
     problem = random_problem(1, 20, n_features=6)

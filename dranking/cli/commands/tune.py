@@ -202,7 +202,11 @@ def _views(views: Views) -> dict[str, Any]:
 
 def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
     """Parameters of the estimator that follow from options of the search."""
-    draws = {"seed": seed} if model in (TuneModel.spd, TuneModel.lcra, TuneModel.max_margin) else {}
+    draws = (
+        {"random_state": seed}
+        if model in (TuneModel.spd, TuneModel.lcra, TuneModel.max_margin)
+        else {}
+    )
     # Losses of lists follow the convention that the metric is measured under.
     return {**draws, "convention": convention} if model is TuneModel.max_margin else draws
 

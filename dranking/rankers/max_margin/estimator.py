@@ -53,8 +53,8 @@ CHOICES = {
 }
 
 SGD_PARAMETERS = (
-    "regularization", "convention", "n_epochs", "steps_per_epoch", "eta0", "average", "shards",
-    "patience", "metric", "seed", "checkpoint",
+    "regularization", "convention", "n_epochs", "steps_per_epoch", "eta0", "average", "n_shards",
+    "patience", "metric", "random_state", "checkpoint",
 )  # fmt: skip
 """Parameters that `SPD` takes as well."""
 
@@ -96,7 +96,7 @@ class MaxMarginRanker(LinearRanker):
         "newton" ends as in `RankSVM` at a tolerance of `tol` / 100.
     max_iter
         Most rounds of "cutting-planes", or steps of "newton".
-    n_epochs, steps_per_epoch, eta0, average, shards, patience, metric, seed
+    n_epochs, steps_per_epoch, eta0, average, n_shards, patience, metric, random_state
         Parameters of "sgd", as in `SPD`; by default an epoch on lists has as many steps as there
         are queries, and at least 10,000. Validation uses `convention`.
     checkpoint
@@ -160,10 +160,10 @@ class MaxMarginRanker(LinearRanker):
         steps_per_epoch: int | None = None,
         eta0: float | None = None,
         average: Average = "second-half",
-        shards: int = 1,
+        n_shards: int = 1,
         patience: int | None = None,
         metric: str = "ndcg@10",
-        seed: int = 0,
+        random_state: int = 0,
         checkpoint: AnyPath | None = None,
     ) -> None:
         self.regularization = regularization
@@ -179,10 +179,10 @@ class MaxMarginRanker(LinearRanker):
         self.steps_per_epoch = steps_per_epoch
         self.eta0 = eta0
         self.average = average
-        self.shards = shards
+        self.n_shards = n_shards
         self.patience = patience
         self.metric = metric
-        self.seed = seed
+        self.random_state = random_state
         self.checkpoint = checkpoint
 
     def fit(

@@ -117,7 +117,7 @@ class ListwiseSGD(SPD):
         return self.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
-        return ListEpoch(steps, self.label, self.seed, self.lists.loss)
+        return ListEpoch(steps, self.label, self.random_state, self.lists.loss)
 
     def _largest_norm(self, problem: PairProblem) -> float:
         source = problem.sources[0]

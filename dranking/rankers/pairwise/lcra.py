@@ -85,10 +85,10 @@ class LCRA(StochasticRanker):
     eta0
         First step length. None takes the inverse of k times the largest squared norm of a view
         among 1,000 pairs (half of it for the squared hinge).
-    label, average, n_epochs, steps_per_epoch, sampling, position_weights, shards
+    label, average, n_epochs, steps_per_epoch, sampling, position_weights, n_shards
         As in `SPD`; `sampling` says for unlabelled pairs the same as for labelled ones.
-    patience, metric, convention, warm_start, seed, memory_limit, checkpoint
-        As in `SPD`. The seed also draws the random partition.
+    patience, metric, convention, warm_start, random_state, memory_limit, checkpoint
+        As in `SPD`. `random_state` also draws the random partition.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ class LCRA(StochasticRanker):
         steps_per_epoch: int | None = None,
         sampling: Balance = "pairs",
         position_weights: Positions = "equal",
-        shards: int = 1,
+        n_shards: int = 1,
         patience: int | None = None,
         metric: str = "ndcg@10",
         convention: str = DEFAULT_CONVENTION,
         warm_start: bool = False,
-        seed: int = 0,
+        random_state: int = 0,
         memory_limit: int | str | None = None,
         checkpoint: AnyPath | None = None,
     ) -> None:
@@ -152,12 +152,12 @@ class LCRA(StochasticRanker):
         self.steps_per_epoch = steps_per_epoch
         self.sampling = sampling
         self.position_weights = position_weights
-        self.shards = shards
+        self.n_shards = n_shards
         self.patience = patience
         self.metric = metric
         self.convention = convention
         self.warm_start = warm_start
-        self.seed = seed
+        self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
 
@@ -216,7 +216,7 @@ class LCRA(StochasticRanker):
         self, dataset: Dataset, unlabelled: Dataset | None, executor: Executor
     ) -> PairProblem:
         self._check(dataset)
-        views = split_views(dataset, self.views, self.seed)
+        views = split_views(dataset, self.views, self.random_state)
         columns = np.concatenate([np.array(view) for view in views])
         view_ptr = np.cumsum([0, *map(len, views)])
         prepare = partial(labelled_block, rule=self._rule, columns=columns)
@@ -253,8 +253,8 @@ class LCRA(StochasticRanker):
         state = super()._previous(problem)
         if state is not None and problem.views != self.views_:
             raise UsageError(
-                "training cannot go on with other views than it began with: keep views and seed, "
-                "or train a new model."
+                "training cannot go on with other views than it began with: keep views and "
+                "random_state, or train a new model."
             )
         return state
 
@@ -266,7 +266,7 @@ class LCRA(StochasticRanker):
         return CoregularisedEpoch(
             steps,
             self.label,
-            self.seed,
+            self.random_state,
             Views(problem.view_ptr, self.n_labelled, 4.0 * self.mu * problem.n_views),
             self.n_unlabelled if len(problem.sources) > 1 else 0,
         )

@@ -60,7 +60,7 @@ class SPD(StochasticRanker):
     position_weights
         "equal", or "dcg" to draw a pair in proportion to the discount 1 / log2(1 + rank) of its
         better document in the ideal ranking.
-    shards
+    n_shards
         Parts of the data that are trained on their own in each epoch, and averaged after it by
         their share of the pairs (iterative parameter mixing): as many workers are of use. The
         result depends on the number of shards, and not on that of workers.
@@ -71,7 +71,7 @@ class SPD(StochasticRanker):
         What is validated by, as in `dranking.evaluate`.
     warm_start
         `fit` goes on from where the last fit ended: weights, and number of steps.
-    seed
+    random_state
         Of all random draws.
     memory_limit
         Bytes for blocks read from storage, or text such as "8GB"; None means most of what is
@@ -108,12 +108,12 @@ class SPD(StochasticRanker):
         steps_per_epoch: int | None = None,
         sampling: Balance = "pairs",
         position_weights: Positions = "equal",
-        shards: int = 1,
+        n_shards: int = 1,
         patience: int | None = None,
         metric: str = "ndcg@10",
         convention: str = DEFAULT_CONVENTION,
         warm_start: bool = False,
-        seed: int = 0,
+        random_state: int = 0,
         memory_limit: int | str | None = None,
         checkpoint: AnyPath | None = None,
     ) -> None:
@@ -127,12 +127,12 @@ class SPD(StochasticRanker):
         self.steps_per_epoch = steps_per_epoch
         self.sampling = sampling
         self.position_weights = position_weights
-        self.shards = shards
+        self.n_shards = n_shards
         self.patience = patience
         self.metric = metric
         self.convention = convention
         self.warm_start = warm_start
-        self.seed = seed
+        self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
 
@@ -199,7 +199,7 @@ class SPD(StochasticRanker):
         return float(np.sqrt(bound / self.regularization))
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
-        return PairEpoch(steps, self.label, self.seed)
+        return PairEpoch(steps, self.label, self.random_state)
 
 
 class PairEpoch(ShardEpoch):

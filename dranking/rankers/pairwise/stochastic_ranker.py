@@ -111,12 +111,12 @@ class StochasticRanker(LinearRanker):
     steps_per_epoch: int | None
     sampling: Balance
     position_weights: Positions
-    shards: int
+    n_shards: int
     patience: int | None
     metric: str
     convention: str
     warm_start: bool
-    seed: int
+    random_state: int
     memory_limit: int | str | None
     checkpoint: AnyPath | None
 
@@ -195,7 +195,7 @@ class StochasticRanker(LinearRanker):
     ) -> PairPlan:
         """The epochs to run."""
         shards = Shards(
-            problem.sources, self.shards, executor, resident=self._fits(problem, executor)
+            problem.sources, self.n_shards, executor, resident=self._fits(problem, executor)
         )
         n_steps = self._n_steps(problem.dataset)
         steps = Steps(
@@ -213,7 +213,7 @@ class StochasticRanker(LinearRanker):
             shard_epoch=self._shard_epoch(problem, steps),
             n_steps=n_steps,
             regularization=self.regularization,
-            seed=self.seed,
+            seed=self.random_state,
             executor=executor,
             name=f"{type(self).__name__.lower()}-epoch",
         )
@@ -232,9 +232,9 @@ class StochasticRanker(LinearRanker):
                 raise UsageError(
                     f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}."
                 )
-        for name in ("n_epochs", "steps_per_epoch", "shards", "patience"):
+        for name in ("n_epochs", "steps_per_epoch", "n_shards", "patience"):
             check_count(name, getattr(self, name), optional=name in ("steps_per_epoch", "patience"))
-        check_count("seed", self.seed, least=0)
+        check_count("random_state", self.random_state, least=0)
         self._rule.check()
         get_measure(self.metric)
         get_convention(self.convention)
@@ -297,7 +297,7 @@ class StochasticRanker(LinearRanker):
         """Largest squared norm of what a step may add to the weights, estimated."""
         source = problem.sources[0]
         first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
-        return sampled_norm(source.prepare(first), problem.view_ptr, self.seed)
+        return sampled_norm(source.prepare(first), problem.view_ptr, self.random_state)
 
     def _n_steps(self, dataset: Dataset) -> int:
         if self.steps_per_epoch is not None:
@@ -360,11 +360,11 @@ class StochasticRanker(LinearRanker):
             shards.run(
                 summed_losses,
                 n_draws,
-                (self.seed, state.epoch),
+                (self.random_state, state.epoch),
                 coef[problem.columns],
                 self._loss_code,
                 self.label,
-                (self.seed, state.epoch),
+                (self.random_state, state.epoch),
                 n_sources=1,
                 n_rounds=1,
                 name="objective",

@@ -24,7 +24,7 @@ def figures(quick: bool) -> dict[str, Figure]:
     """Greedy RankRLS, then LCRA."""
     n_kills, size = (QUICK_KILLS, QUICK_SIZE) if quick else (KILLS, SIZE)
     k, epochs = (6, 6) if quick else (20, 20)
-    training = {"n_epochs": epochs, "steps_per_epoch": 20 * size[0] // epochs, "shards": 4}
+    training = {"n_epochs": epochs, "steps_per_epoch": 20 * size[0] // epochs, "n_shards": 4}
     found: list[Figure] = []
     with made([size]) as [data]:
         fits: dict[str, Callable[[Any], Any]] = {

@@ -127,7 +127,7 @@ def test_sum_form_of_long_lists_is_refused():
 
 @pytest.mark.parametrize(("loss", "solver"), [*SOLVERS[1:], ("pairwise", "newton")])
 def test_layouts_blocks_and_threads_change_little_or_nothing(loss, solver, problem):
-    options = {"solver": solver, "n_epochs": 1, "steps_per_epoch": 500, "shards": 2}
+    options = {"solver": solver, "n_epochs": 1, "steps_per_epoch": 500, "n_shards": 2}
     ranker = dr.MaxMarginRanker(LAMBDA, loss, **options)
     dataset = problem.dataset(max_documents=20)
     expected = clone(ranker).fit(dataset, executor=ThreadExecutor(1)).coef_
@@ -183,7 +183,7 @@ def interrupt(stage, done, total, facts):
 @pytest.mark.parametrize("loss", ["pairwise", "ap", "ndcg"])
 def test_an_interrupted_descent_resumes_to_the_same_bits(loss, problem, tmp_path):
     dataset, validation = problem.dataset(max_documents=20), random_problem(9).dataset()
-    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "shards": 2, "patience": 4}
+    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "n_shards": 2, "patience": 4}
     expected = dr.MaxMarginRanker(LAMBDA, loss, **options).fit(dataset, validation=validation)
     ranker = dr.MaxMarginRanker(LAMBDA, loss, **options, checkpoint=tmp_path / "c")
     with reporting(interrupt), pytest.raises(InterruptedFitError):

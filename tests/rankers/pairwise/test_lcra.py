@@ -78,7 +78,7 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, k, l, elsewhere, problem):
         eta0=0.1,
         n_epochs=2,
         steps_per_epoch=60,
-        seed=5,
+        random_state=5,
     ).fit(dataset, unlabelled=unlabelled)
     np.testing.assert_allclose(ranker.coef_, total / 60 / 2, rtol=1e-7, atol=1e-12)
 
@@ -164,15 +164,15 @@ def test_a_diverging_step_length_is_named(loss, dataset):
     assert not hasattr(ranker, "coef_")
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("n_shards", [1, 3])
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
-def test_workers_and_storage_change_no_bit(problem, shards, layout, tmp_path, monkeypatch):
+def test_workers_and_storage_change_no_bit(problem, n_shards, layout, tmp_path, monkeypatch):
     monkeypatch.setattr("dranking.engine.mixing.SMALL_BYTES", 0)  # one visit an epoch in all ways
     dataset = problem.dataset(layout, max_documents=50)
-    expected = LCRA(0.01, shards=shards, **SHORT).fit(dataset, executor=ThreadExecutor(1))
+    expected = LCRA(0.01, n_shards=n_shards, **SHORT).fit(dataset, executor=ThreadExecutor(1))
     stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), tmp_path / "d")
     for data, limit in (dataset, None), (stored, None), (stored, 1):
-        ranker = LCRA(0.01, shards=shards, memory_limit=limit, **SHORT)
+        ranker = LCRA(0.01, n_shards=n_shards, memory_limit=limit, **SHORT)
         ranker.fit(data, executor=ThreadExecutor(3))
         np.testing.assert_array_equal(ranker.coef_, expected.coef_)
         assert ranker.objective_ == expected.objective_
@@ -207,7 +207,7 @@ def test_unlabelled_data_is_scaled_as_the_labelled(dataset):
 
 
 def test_an_interrupted_fit_goes_on_to_the_same_bits(dataset, tmp_path):
-    options = {"n_epochs": 5, "steps_per_epoch": 500, "shards": 2}
+    options = {"n_epochs": 5, "steps_per_epoch": 500, "n_shards": 2}
     expected = LCRA(0.01, **options).fit(dataset)
     ranker = LCRA(0.01, **options, checkpoint=tmp_path / "c")
     with interrupt_after(3), pytest.raises(InterruptedFitError):
@@ -228,7 +228,7 @@ def test_partial_fit_goes_on(dataset):
 
 def test_views_are_drawn_by_the_seed_or_given_by_name(problem):
     dataset = problem.dataset(feature_names=["a", "b", "c", "d", "e", "f"])
-    drawn = {str(LCRA(views=3, seed=s, **SHORT).fit(dataset).views_) for s in (0, 0, 1, 2)}
+    drawn = {str(LCRA(views=3, random_state=s, **SHORT).fit(dataset).views_) for s in (0, 0, 1, 2)}
     assert len(drawn) == 3
     ranker = LCRA(views=[["e", "a", 2], ["b", "d", "f"]], **SHORT).fit(dataset)
     assert ranker.views_ == [[0, 2, 4], [1, 3, 5]]

@@ -57,7 +57,7 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, label, average, average_fr
     )
     expected = last if average == "none" else np.array(total) / (300 - average_from)
     options = {"label": label, "average": average, "n_epochs": 3, "steps_per_epoch": 100}
-    found = SPD(0.2, loss, eta0=0.05, seed=11, **options).fit(dataset)
+    found = SPD(0.2, loss, eta0=0.05, random_state=11, **options).fit(dataset)
     np.testing.assert_allclose(found.coef_, expected, rtol=1e-8)
 
 
@@ -91,9 +91,9 @@ def test_sampling_says_what_is_minimised(balance, positions, dataset):
     assert ranker.objective_ == pytest.approx(objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("shards", [2, 3, 7, 100])
-def test_mixed_shards_come_near_the_minimum(shards, dataset, everything):
-    ranker = SPD(0.01, shards=shards).fit(dataset)
+@pytest.mark.parametrize("n_shards", [2, 3, 7, 100])
+def test_mixed_shards_come_near_the_minimum(n_shards, dataset, everything):
+    ranker = SPD(0.01, n_shards=n_shards).fit(dataset)
     assert everything.objective(ranker.coef_, 0.01) <= 1.02 * everything.minimum(0.01)
 
 
@@ -142,19 +142,19 @@ def ways(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("shards", [1, 3])
-def test_workers_and_storage_change_no_bit(problem, shards, layout, tmp_path, monkeypatch):
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_workers_and_storage_change_no_bit(problem, n_shards, layout, tmp_path, monkeypatch):
     monkeypatch.setattr("dranking.engine.mixing.SMALL_BYTES", 0)  # one visit an epoch in all ways
     dataset = problem.dataset(layout, max_documents=50)
-    expected = SPD(0.01, shards=shards, **SHORT).fit(dataset)
+    expected = SPD(0.01, n_shards=n_shards, **SHORT).fit(dataset)
     for name, (data, options, executor) in ways(dataset, tmp_path).items():
-        ranker = SPD(0.01, shards=shards, **options, **SHORT).fit(data, executor=executor)
+        ranker = SPD(0.01, n_shards=n_shards, **options, **SHORT).fit(data, executor=executor)
         np.testing.assert_array_equal(ranker.coef_, expected.coef_, err_msg=name)
         assert ranker.objective_ == expected.objective_
 
 
 def test_seeds_differ_and_repeat(dataset):
-    first, other, again = (SPD(0.01, seed=s, **SHORT).fit(dataset).coef_ for s in (1, 2, 1))
+    first, other, again = (SPD(0.01, random_state=s, **SHORT).fit(dataset).coef_ for s in (1, 2, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -173,7 +173,7 @@ def interrupt_after(n_epochs):
 
 @pytest.mark.parametrize(("n_epochs", "eta0"), [(1, None), (4, np.inf), (6, 0.1)])
 def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, eta0, dataset, tmp_path):
-    options = {"n_epochs": 6, "steps_per_epoch": 500, "shards": 2, "patience": 5, "eta0": eta0}
+    options = {"n_epochs": 6, "steps_per_epoch": 500, "n_shards": 2, "patience": 5, "eta0": eta0}
     validation = random_problem(3, n_features=6).dataset()
     expected = SPD(0.01, **options).fit(dataset, validation=validation)
     ranker = SPD(0.01, **options, checkpoint=tmp_path / "c")
@@ -191,8 +191,8 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, eta0, dataset, tm
 def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
     path = tmp_path / "c"
     SPD(0.01, checkpoint=path, **SHORT).fit(dataset)
-    with pytest.raises(dr.UsageError, match="other regularization, seed; remove it"):
-        SPD(0.02, seed=1, checkpoint=path, **SHORT).fit(dataset)
+    with pytest.raises(dr.UsageError, match="other random_state, regularization; remove it"):
+        SPD(0.02, random_state=1, checkpoint=path, **SHORT).fit(dataset)
     with pytest.raises(dr.UsageError, match="other data"):
         SPD(0.01, checkpoint=path, **SHORT).fit(random_problem(9, n_features=6).dataset())
     for file, message in (
@@ -339,9 +339,9 @@ def test_equal_documents_leave_nothing_to_learn():
         ({"eta0": -1.0}, "eta0 is -1.0; .* above 0"),
         ({"n_epochs": 0}, "n_epochs is 0; it must be at least 1"),
         ({"steps_per_epoch": 1.5}, "steps_per_epoch is 1.5; it must be a whole"),
-        ({"shards": None}, "shards is None; it must be a whole"),
+        ({"n_shards": None}, "n_shards is None; it must be a whole"),
         ({"patience": 0}, "patience is 0; it must be at least 1"),
-        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"random_state": -1}, "random_state is -1; it must be at least 0"),
         ({"sampling": "rows"}, "sampling is 'rows'"),
         ({"position_weights": "rows"}, "position_weights is 'rows'"),
         ({"metric": "recall"}, "no measure 'recall'"),

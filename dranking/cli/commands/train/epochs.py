@@ -38,7 +38,7 @@ class Estimator:
         str | None, typer.Option(help="Metric of --validation. Default: ndcg@10.")
     ] = None
     convention: Convention = "standard"
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
+    random_state: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0
     checkpoint: Annotated[
         Path | None,
         typer.Option(
