@@ -1,9 +1,9 @@
 """Speed and memory of the bilinear steps against the eager algorithm on a dense W, one core.
 
-Documents are those of 20 Newsgroups, as in the reproduction. Both sides go on from the same W,
-trained for some thousand steps, with the same tuples; only the steps are timed, by the time of the
-processor, and so many at a time that what the other side leaves in the caches hardly counts. The
-peer keeps all of W as one float32 array, adds to it in place and shrinks all of it every T steps.
+The documents are those of 20 Newsgroups, as in the reproduction. Both sides continue from the same
+W, after some thousand steps, with the same tuples. Only the steps are timed, in processor time; a
+timed call takes enough steps that the contents of the caches at its start hardly matter. The peer
+keeps W as one dense float32 array, adds to it in place and shrinks all of it every T steps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ QUICK_FLAT = (1_000, 5_000)
 
 
 class Steppers:
-    """Training of the same W on the same tuples, ours and the peer's, some steps at a time."""
+    """Steps of this project and of the peer, from the same W and on the same tuples."""
 
     def __init__(self, documents: Collection) -> None:
         preferences: SameClass = same_class(documents)
@@ -64,11 +64,11 @@ class Steppers:
         self._round = {"ours": 0, "peer": 0}
 
     def ours(self) -> None:
-        """Our next steps."""
+        """Take the next steps of this project."""
         self._run.take(self._documents, self._documents, self._next("ours"))
 
     def peer(self) -> Callable[[], None]:
-        """What takes the peer's next steps, from the W that ours has now."""
+        """Return a function that takes the peer's next steps, from this project's current W."""
         W = self.weights.to_csr().toarray()
         longest = 2 * int(np.diff(self._documents.indptr).max())
         room = np.empty(longest, dtype=np.int32), np.empty(longest)
@@ -99,7 +99,7 @@ def eager_steps(
     columns: NDArray[np.int32],
     values: NDArray[np.float64],
 ) -> int:
-    """Take steps on a dense W, shrunk as a whole after every period; return how many in all."""
+    """Take steps on a dense W, shrunk as a whole after every period; return the number of steps."""
     rates = 0.0
     for k in range(len(tuples.query)):
         n = subtract_sparse(documents, tuples.better[k], tuples.worse[k], columns, values)
@@ -126,14 +126,14 @@ def eager_steps(
 
 @kernel
 def shrink(values: Any, threshold: Any) -> None:
-    """Soft-threshold values."""
+    """Soft-threshold values in place."""
     zero = np.float32(0.0)
     for i in range(len(values)):
         values[i] = max(values[i] - threshold, zero) + min(values[i] + threshold, zero)
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """Against the dense algorithm, then the same documents with ten times the words."""
+    """Measure speed against the dense algorithm, and with ten times as many words."""
     try:
         return measured(options)
     except DataError as error:
@@ -142,7 +142,7 @@ def measure(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def measured(options: argparse.Namespace) -> Sequence[Figure]:
-    """All figures."""
+    """Return all figures."""
     figures: list[Figure] = []
     for n_words, target in QUICK_AGAINST_DENSE if options.quick else AGAINST_DENSE:
         figures += against_dense(newsgroups(options.data, n_words).train, target)
@@ -155,7 +155,7 @@ def measured(options: argparse.Namespace) -> Sequence[Figure]:
 
 
 def against_dense(documents: Collection, target: float) -> list[Figure]:
-    """Speed against the dense algorithm; bytes of what is stored."""
+    """Return the speed against the dense algorithm, and the bytes of W."""
     steppers = Steppers(documents)
     alternatives = {"ours": steppers.ours, "peer": steppers.peer()}
     times = interleaved(alternatives, clock=processor_seconds)
@@ -177,12 +177,12 @@ def against_dense(documents: Collection, target: float) -> list[Figure]:
 
 
 def _steps(sample: Any) -> Any:
-    """Millionths of the steps timed, as many as a sample has values."""
+    """Return the number of timed steps in millions, once for each value of a sample."""
     return type(sample)((TIMED / 1e6,) * len(sample.values))
 
 
 def short(documents: Collection) -> Collection:
-    """Documents with at least so many words, each with that many drawn at random."""
+    """Return the documents with at least `FLAT_WORDS` words, cut to that many random words."""
     rng = np.random.default_rng(0)
     vectors = documents.vectors
     rows = np.flatnonzero(np.diff(vectors.indptr) >= FLAT_WORDS)

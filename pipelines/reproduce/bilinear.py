@@ -1,4 +1,4 @@
-"""The tables and the figure of the bilinear preference paper on 20 Newsgroups and MNIST.
+"""Reproduces table II and figure 1 of the bilinear preference paper on 20 Newsgroups and MNIST.
 
     python -m pipelines.reproduce.bilinear DATA_FOLDER [--corpus 20ng|mnist] [--output DIR] [--json]
 
@@ -6,13 +6,13 @@ DATA_FOLDER holds 20news/20news-bydate.tar.xz and mnist/*.gz. For each corpus a 
 error, memory, density and seconds, the curves of error and density against steps, and related
 words are written to the output folder.
 
-Protocol. Tuples (query, same class, other class) of training documents; every test document ranks
-all other test documents. Test error is the share of tuples of test documents in the wrong order,
-ties included, over all tuples: their number is printed, and the standard error of the share over
-queries. The paper does not say on how many tuples it measured; a thousand drawn ones would have a
-standard error of .014 at an error of .3. One shard. C and lambda are those of `SETTINGS`, which
-`bilinear_tuning` chose: the least held-out error at a density within the paper's. The refit
-starts from the sparse W with t from 1.
+Protocol. Training tuples (query, same class, other class) are drawn from the training documents;
+every test document ranks all other test documents. The test error is the share of all tuples of
+test documents that are in the wrong order or tied; the number of tuples and the standard error over
+queries are printed. The paper does not say on how many tuples it measured: with a thousand random
+tuples, the standard error would be .014 at an error of .3. There is one shard. `SETTINGS` holds C
+and lambda, which `bilinear_tuning` chose for the least held-out error at a density within the
+paper's range. The refit starts from the sparse W with t from 1.
 
 Chen, Bai, Qi, Lin, Carbonell: Learning preferences with millions of parameters by enforcing
 sparsity. ICDM 2010.
@@ -59,7 +59,7 @@ WORDS = (
 
 
 class Setting(NamedTuple):
-    """Step lengths C / sqrt(t), and lambda."""
+    """C of the step lengths C / sqrt(t), and lambda."""
 
     learning_rate: float
     regularization: float
@@ -74,22 +74,22 @@ class Published(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of our table.
+    """A row of the reproduced table.
 
     Attributes
     ----------
     name
-        As in the paper.
+        Name of the row in the paper.
     map, error
-        On test documents.
+        MAP and error on test documents.
     standard_error, n_tuples
-        Of the error, over queries; tuples that it is the share of.
+        Standard error of the error over queries, and the number of tuples.
     megabytes
-        Largest size of W while it was trained, in 10^6 bytes.
+        Largest size of W during the training, in 10^6 bytes.
     density
-        Of W in the end.
+        Density of W after the training.
     seconds
-        Of training, and of what it starts from.
+        Seconds of the training, including the training that it continues.
     published
         The paper's figures.
     """
@@ -106,9 +106,10 @@ class Row(NamedTuple):
 
 
 SETTINGS = {"20ng": Setting(200.0, 6e-6), "mnist": Setting(40.0, 5e-7)}
-"""By held-out error. 20 Newsgroups: lambda 5e-6 was better than 1e-5 (.070, .076), and 6e-6 is near
-the paper's density of at most 10 % (10.2 %, of all training posts); C = 400 was worse. MNIST: 5e-7,
-2e-6, 5e-6 came to .0776, .0781, .0788 at densities of 53, 45, 39 %; C = 20 and 80 were worse."""
+"""Chosen by held-out error. 20 Newsgroups: lambda = 5e-6 was better than 1e-5 (.070 against .076);
+6e-6 is near the paper's density of at most 10 % (10.2 % with all training posts); C = 400 is worse.
+MNIST: lambda = 5e-7, 2e-6 and 5e-6 had errors of .0776, .0781 and .0788 at densities of 53,
+45 and 39 %; C = 20 and C = 80 were worse."""
 
 NAMES = ("Identity", "Diagonal", "SGD fixed", "SGD decaying", "Sparse", "Sparse-R")
 PUBLISHED = {
@@ -144,7 +145,7 @@ PUBLISHED = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse, reproduce, write and print."""
+    """Parse the options, reproduce the tables, write and print them."""
     options = parse(arguments)
     facts = {}
     for name in options.corpus or list(SETTINGS):
@@ -170,23 +171,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the corpora")
+    parser.add_argument("data", type=Path, help="folder with the corpora")
     parser.add_argument(
-        "--corpus", action="append", choices=list(SETTINGS), help="both if left out"
+        "--corpus", action="append", choices=list(SETTINGS), help="corpus; both by default"
     )
     parser.add_argument("--output", type=Path, help="folder for tables, curves and figures")
-    parser.add_argument("--steps", type=int, default=100_000, help="of each training (100,000)")
-    parser.add_argument("--rows", nargs="+", choices=NAMES, default=NAMES, help="of the table")
-    parser.add_argument("--learning-rate", type=float, help="C, instead of the corpus's")
-    parser.add_argument("--regularization", type=float, help="lambda, instead of the corpus's")
+    parser.add_argument(
+        "--steps", type=int, default=100_000, help="steps of each training (100,000)"
+    )
+    parser.add_argument(
+        "--rows", nargs="+", choices=NAMES, default=NAMES, help="rows of the table; all by default"
+    )
+    parser.add_argument("--learning-rate", type=float, help="C, instead of the corpus's setting")
+    parser.add_argument(
+        "--regularization", type=float, help="lambda, instead of the corpus's setting"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(arguments)
 
 
 def rankers(setting: Setting, n_steps: int, checkpoint: Path) -> dict[str, BilinearRanker]:
-    """What is trained for each row but the first; the refit goes on from the sparse one."""
+    """Return the ranker of each row but the first; the refit continues the sparse training."""
     common = {"n_steps": n_steps, "n_epochs": N_EPOCHS}
     learning_rate, lam = setting
     return {
@@ -205,17 +212,17 @@ def rankers(setting: Setting, n_steps: int, checkpoint: Path) -> dict[str, Bilin
 def reproduce(
     name: str, corpus: Corpus, setting: Setting, n_steps: int, names: Sequence[str]
 ) -> tuple[list[Row], dict[str, tuple[BilinearPoint, ...]], BilinearModel]:
-    """The rows of a table, the curves of what was trained, and the last model."""
+    """Return the rows of a table, the learning curves of the trainings, and the last model."""
     with TemporaryDirectory() as folder:
         trained = rankers(setting, n_steps, Path(folder, "sparse"))
-        # In the table's order: the last model, whose related words are written, is the best one.
+        # The last row of the table is the best model, whose related words are written.
         return reproduced(name, corpus, {n: trained.get(n) for n in NAMES if n in names})
 
 
 def reproduced(
     name: str, corpus: Corpus, trained: dict[str, BilinearRanker | None]
 ) -> tuple[list[Row], dict[str, tuple[BilinearPoint, ...]], BilinearModel]:
-    """The same of rankers by the names of their rows; None is the cosine similarity."""
+    """Like `reproduce`, for rankers by row names; None stands for the cosine similarity."""
     rows, curves = [], {}
     test = same_class(corpus.test)
     for row, ranker in trained.items():
@@ -242,7 +249,7 @@ def reproduced(
 
 
 def identity(corpus: Corpus) -> BilinearModel:
-    """Cosine similarity."""
+    """Return the model of the cosine similarity."""
     from scipy import sparse
 
     n = corpus.test.n_words
@@ -258,7 +265,7 @@ def write(
     model: BilinearModel,
     setting: Setting,
 ) -> None:
-    """Write table, curves, figure and related words."""
+    """Write the table, the curves, the figure and related words."""
     folder.mkdir(parents=True, exist_ok=True)
     table = {"setting": setting._asdict(), "rows": [row._asdict() for row in rows]}
     atomic_write(folder / "table.json", json.dumps(table, indent=1) + "\n", overwrite=True)
@@ -273,7 +280,7 @@ def write(
 
 
 def figure_1(curves: dict[str, tuple[BilinearPoint, ...]]) -> Any:
-    """Test error and density against steps, as in figure 1 of the paper."""
+    """Draw test error and density against steps, as in figure 1 of the paper."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
@@ -293,7 +300,7 @@ def figure_1(curves: dict[str, tuple[BilinearPoint, ...]]) -> Any:
 
 
 def show(name: str, rows: Sequence[Row]) -> None:
-    """Print a table, the published figures beside ours."""
+    """Print a table with reproduced and published figures."""
     columns = ["", "MAP", "paper", "error", "+-", "paper", "MB", "paper", "density", "seconds"]
     cells = [
         (r.name, r.map, r.published.map, r.error, r.standard_error, r.published.error, r.megabytes,

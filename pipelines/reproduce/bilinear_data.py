@@ -27,10 +27,10 @@ class Corpus(NamedTuple):
 
 
 def newsgroups(folder: Path, n_words: int = 10_000, stop_words: str | None = "english") -> Corpus:
-    """20 Newsgroups, the split by date: whole posts with their headers.
+    """Return 20 Newsgroups, split by date: whole posts with their headers.
 
-    Words are runs of two or more letters; the most frequent of the training posts are taken,
-    weighted by sublinear tf-idf.
+    Words are runs of two or more letters; the most frequent words of the training posts are taken.
+    The weights are sublinear tf-idf.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def newsgroups(folder: Path, n_words: int = 10_000, stop_words: str | None = "en
     texts: dict[str, list[str]] = {"train": [], "test": []}
     groups: dict[str, list[str]] = {"train": [], "test": []}
     if not file.exists():
-        raise DataError(f"{file}: is not there; name the folder that holds {NEWSGROUPS}.")
+        raise DataError(f"{file}: does not exist; name the folder that holds {NEWSGROUPS}.")
     with tarfile.open(file) as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isfile() else None
@@ -60,7 +60,7 @@ def newsgroups(folder: Path, n_words: int = 10_000, stop_words: str | None = "en
 
 
 def mnist(folder: Path) -> Corpus:
-    """MNIST: the vector of an image's pixels, of unit length.
+    """Return MNIST: the pixels of each image, scaled to unit length.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""Choice of C and lambda for the reproduction of the bilinear paper, on training documents alone.
+"""Chooses C and lambda for the reproduction of the bilinear paper on training documents alone.
 
     python -m pipelines.reproduce.bilinear_tuning DATA_FOLDER --corpus mnist
         --learning-rate 20 40 80 --regularization 5e-6 1e-5 [--steps 100000] [--json]
 
-Some of the training documents, drawn at random, are held out; the rest is trained on, sparse and
-then refitted, once for each pair of the grid. Held-out documents rank each other. Test documents
-are not looked at.
+Some of the training documents, drawn at random, are held out. For each pair of the grid, a sparse W
+is trained on the other training documents, and then refitted. Held-out documents rank each other.
+Test documents are not read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pipelines.reproduce.bilinear_data import Corpus, mnist, newsgroups
 from pipelines.script import run_script
 
 HELD_OUT = 2_000
-"""Documents held out."""
+"""Number of held-out documents."""
 
 
 class Trial(NamedTuple):
-    """What a pair of the grid comes to on held-out documents, before and after the refit."""
+    """Results of a pair of the grid on held-out documents, before and after the refit."""
 
     learning_rate: float
     regularization: float
@@ -45,7 +45,7 @@ class Trial(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse, try every pair, print them, the best first."""
+    """Parse the options, try every pair, and print the pairs, the best first."""
     options = parse(arguments)
     corpus = {"20ng": newsgroups, "mnist": mnist}[options.corpus](options.data)
     parts = held_out(corpus.train)
@@ -62,28 +62,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the corpora")
+    parser.add_argument("data", type=Path, help="folder with the corpora")
     parser.add_argument("--corpus", choices=["20ng", "mnist"], required=True)
     parser.add_argument("--learning-rate", type=float, nargs="+", required=True, help="values of C")
     parser.add_argument(
         "--regularization", type=float, nargs="+", required=True, help="values of lambda"
     )
-    parser.add_argument("--steps", type=int, default=100_000, help="of each training (100,000)")
+    parser.add_argument(
+        "--steps", type=int, default=100_000, help="steps of each training (100,000)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(arguments)
 
 
 def held_out(documents: Collection) -> Corpus:
-    """Documents divided into those to train on and those held out."""
+    """Divide documents at random into training documents and held-out documents."""
     order = np.random.default_rng(0).permutation(documents.n_documents)
     n = min(HELD_OUT, documents.n_documents // 2)
     return Corpus(documents.take(np.sort(order[n:])), documents.take(np.sort(order[:n])))
 
 
 def tried(parts: Corpus, setting: Setting, n_steps: int) -> Trial:
-    """Train and refit with one setting."""
+    """Train and refit with one setting; return the results."""
     with TemporaryDirectory() as folder:
         options = {
             "learning_rate": setting.learning_rate,
@@ -100,7 +102,7 @@ def tried(parts: Corpus, setting: Setting, n_steps: int) -> Trial:
 
 
 def results(ranker: BilinearRanker, parts: Corpus) -> tuple[float, float, float]:
-    """Density, and MAP and error on what was held out."""
+    """Return the density, and MAP and error on the held-out documents."""
     model = ranker.fit(parts.train).to_model()
     result = evaluate_bilinear(model, parts.test, same_class(parts.test))
     return model.density, result.metrics["map"], result.error

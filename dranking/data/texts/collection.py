@@ -1,4 +1,4 @@
-"""Collections: documents (or queries) as sparse vectors, stored once."""
+"""Collections: documents (or queries) as sparse vectors, with ids, classes and words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KIND = "collection"
 
 
 class Stored(NamedTuple):
-    """The directory of a collection, and the checksum of its manifest."""
+    """The directory of a stored collection, and the checksum of its manifest."""
 
     path: Path
     checksum: str
@@ -33,24 +33,25 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Vectors of documents, and what is known of them.
+    """Vectors of documents, with ids, classes and the names of the columns.
 
     Attributes
     ----------
     vectors
-        (n_documents, n_words) float32 `csr_array`, indices sorted, no zeros stored, finite.
+        (n_documents, n_words) float32 `csr_array`, finite, with sorted indices and no stored zeros.
     ids
-        (n_documents,) pyarrow int64 or string, all different.
+        (n_documents,) pyarrow int64 or string, all distinct.
     classes
         (n_documents,) int64 number of each document's class in `class_names`, or None.
     class_names
-        Ascending.
+        Names of the classes, ascending.
     words
-        What the columns are, or None where they have no names.
+        Names of the columns, or None.
     vectorizer
-        What made vectors of text, or None.
+        Vectorizer that made the vectors of texts, or None.
     stored
-        Where it was loaded from, or None. Such a collection travels to workers by its name.
+        Directory from which the collection was loaded, or None. A loaded collection is sent to
+        workers by this name, and the workers load it.
     """
 
     vectors: Any
@@ -78,11 +79,11 @@ class Collection:
 
     @cached_property
     def is_empty(self) -> NDArray[np.bool_]:
-        """(n_documents,) whether a vector is zero: such a document is never drawn."""
+        """(n_documents,) whether the vector is zero; such a document is never drawn."""
         return np.asarray(np.diff(self.vectors.indptr) == 0)
 
     def rows_of(self, ids: Any) -> NDArray[np.int64]:
-        """(n,) rows of documents by their ids; -1 where there is none."""
+        """Return the rows (n,) of the documents with these ids; -1 for an unknown id."""
         import pyarrow.compute as pc
 
         wanted = as_ids(ids, "ids", as_string=pa.types.is_string(self.ids.type))
@@ -90,12 +91,12 @@ class Collection:
         return np.asarray(pc.index_in(wanted, value_set=own).fill_null(-1), dtype=np.int64)
 
     def has_words_of(self, other: Collection) -> bool:
-        """Whether columns mean the same, as far as they have names."""
+        """Return whether both collections have the same columns, as far as columns have names."""
         named = self.words is not None and other.words is not None
         return self.n_words == other.n_words and (not named or self.words == other.words)
 
     def take(self, rows: NDArray[np.int64]) -> Collection:
-        """Some of the documents, (n,) rows in the order given; all that is known of them."""
+        """Return the collection of the documents in these rows (n,), in this order."""
         return replace(
             self,
             stored=None,
@@ -105,16 +106,17 @@ class Collection:
         )
 
     def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
-        """Write a directory: manifest, and the arrays as .npy files.
+        """Write the collection as a directory: a manifest, and arrays as .npy files.
 
-        Vectors are whole arrays, not blocks of rows: the documents of a tuple may lie anywhere, and
-        what is mapped into memory gives any row without reading, or decompressing, those around
-        it. The system takes such pages back when it needs them.
+        The vectors are whole arrays, not blocks of rows: the documents of a tuple may lie anywhere,
+        and arrays that are mapped into memory give any row without reading or decompressing the
+        rows around it. The system takes mapped pages back when it needs memory.
 
         Raises
         ------
         UsageError
-            If the path exists and `overwrite` is false, or it is not the project's.
+            If the path exists and `overwrite` is false, or if the path holds other files than a
+            collection's.
         """
         arrays = {name: getattr(self.vectors, name) for name in ("indptr", "indices", "data")}
         arrays |= _id_arrays(self.ids)
@@ -138,18 +140,18 @@ def collection(
     labels: Any = None,
     words: Sequence[str] | None = None,
 ) -> Collection:
-    """Make a collection of vectors.
+    """Make a collection from vectors.
 
     Parameters
     ----------
     vectors
-        (n_documents, n_words) SciPy sparse matrix or array of any kind, or dense array.
+        (n_documents, n_words) SciPy sparse matrix or array of any format, or a dense array.
     ids
         (n_documents,) whole numbers or strings; 0, 1, ... if None.
     labels
-        (n_documents,) class of each document: whole numbers or strings.
+        (n_documents,) class of each document, whole numbers or strings; None if there are none.
     words
-        (n_words,) names of the columns.
+        (n_words,) names of the columns, or None.
 
     Raises
     ------
@@ -184,19 +186,19 @@ def text_collection(
     labels: Any = None,
     **options: Any,
 ) -> Collection:
-    """Make a collection of texts.
+    """Make a collection from texts.
 
     Parameters
     ----------
     texts
         (n_documents,) strings.
     vectorizer
-        That of another collection, such as the one a model was trained on, to get comparable
-        vectors; None fits a new one.
+        Vectorizer of another collection, such as the training collection of a model, so that the
+        vectors have the same columns; None fits a new vectorizer.
     ids, labels
         As in `collection`.
     options
-        Of `TextVectorizer.fit`.
+        Options of `TextVectorizer.fit`.
 
     Raises
     ------
@@ -206,7 +208,7 @@ def text_collection(
     documents = list(texts)
     wrong = next((i for i, text in enumerate(documents) if not isinstance(text, str)), None)
     if wrong is not None:
-        raise DataError(f"text {wrong} (counted from 0) is {documents[wrong]!r}, no string.")
+        raise DataError(f"text {wrong} (counted from 0) is {documents[wrong]!r}, not a string.")
     if vectorizer is None:
         vectorizer = TextVectorizer.fit(documents, **options)
     made = collection(
@@ -218,7 +220,7 @@ def text_collection(
 
 
 class _Facts(BaseModel):
-    """What stands in the manifest of a collection beside its arrays."""
+    """The facts in the manifest of a collection, beside its arrays."""
 
     model_config = ConfigDict(extra="forbid")
     n_words: NonNegativeInt
@@ -228,12 +230,12 @@ class _Facts(BaseModel):
 
 
 def load_collection(path: AnyPath) -> Collection:
-    """Read a collection that was saved.
+    """Load a stored collection; its arrays are mapped into memory.
 
     Raises
     ------
     DataError
-        If it is not there, no collection, or damaged.
+        If the path does not exist, or holds no collection or a damaged collection.
     """
     stored = _stored(path)
     found, arrays = read_arrays(path, KIND)
@@ -259,7 +261,7 @@ def load_collection(path: AnyPath) -> Collection:
 
 
 def load_again(stored: Stored) -> Collection:
-    """Read a collection that was loaded before, maybe elsewhere; DataError if it was replaced."""
+    """Load a collection by its name on another worker; DataError if it was replaced."""
     if _stored(stored.path) != stored:
         raise DataError(
             f"{stored.path}: was replaced since it was opened. Start the computation again."
@@ -274,7 +276,7 @@ def _check_classes(classes: NDArray[Any], n_documents: int, n_classes: int) -> N
 
 
 def check_same_words(queries: Collection, documents: Collection) -> None:
-    """Raise DataError unless two collections have the same columns, as an identity start needs."""
+    """Raise DataError unless both collections have the same columns, as an identity start needs."""
     if queries.n_words != documents.n_words:
         raise DataError(
             f"the queries have {queries.n_words:,} words and the documents "
@@ -293,7 +295,7 @@ def check_same_words(queries: Collection, documents: Collection) -> None:
 
 
 def _id_arrays(ids: pa.Array) -> dict[str, NDArray[Any]]:
-    """Ids as arrays: the manifest of millions of documents would be large."""
+    """Return ids as arrays, since a manifest with millions of ids would be large."""
     if pa.types.is_int64(ids.type):
         return {"ids": ids.to_numpy()}
     texts = [text.encode() for text in ids.to_pylist()]
@@ -328,7 +330,7 @@ def _checked(vectors: Any) -> Any:
         matrix = sparse.csr_array(vectors, dtype=np.float32, copy=True)
         matrix.check_format(full_check=True)
     except ValueError as error:
-        raise DataError(f"the vectors are no matrix of numbers ({error}).") from error
+        raise DataError(f"the vectors are not a matrix of numbers ({error}).") from error
     wrong = np.flatnonzero(~np.isfinite(matrix.data))
     if len(wrong):
         row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
@@ -344,7 +346,7 @@ def _checked(vectors: Any) -> Any:
 def _as_classes(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     values = as_ids(labels, "labels")
     if values.null_count:
-        raise DataError(f"{values.null_count} documents have no label; leave them out.")
+        raise DataError(f"{values.null_count} documents have no label; remove these documents.")
     names, classes = np.unique(values.to_numpy(zero_copy_only=False), return_inverse=True)
     return classes.astype(np.int64), tuple(map(str, names))
 

@@ -1,4 +1,4 @@
-"""Opening collections, whatever form they are in."""
+"""Opens a collection in any of its forms: a directory, a table of texts, or a sparse matrix."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def open_collection(
     Parameters
     ----------
     path
-        Where it is. A table has the column text, and may have id and label.
+        Path of the collection. A table has the column text, and may have id and label.
     vectorizer
-        That of another collection or of a model, for a table; None fits a new one.
+        Vectorizer of another collection or of a model, for a table; None fits a new one.
     options
-        Of `TextVectorizer.fit`, for a table.
+        Options of `TextVectorizer.fit`, for a table.
 
     Raises
     ------
     DataError
-        If it is not there, of no known form, or wrong.
+        If the path does not exist, has none of these forms, or holds wrong data.
     UsageError
-        If options for text are given with vectors.
+        If options for texts are given with vectors.
     """
     source = Path(path)
     is_table = source.suffix == ".parquet"
@@ -76,8 +76,8 @@ def open_collection(
     if is_array_folder(source, KIND):
         return load_collection(source)
     raise DataError(
-        f"{source}: no collection: wanted is a directory of one, a parquet table with the column "
-        "text, or a sparse matrix as .npz."
+        f"{source}: no collection; give the directory of a collection, a parquet table with the "
+        "column text, or a sparse matrix as .npz."
     )
 
 
@@ -91,7 +91,7 @@ def _read_table(
         file = pq.ParquetFile(source)
         names = file.schema_arrow.names
         if "text" not in names:
-            raise DataError(f"{source}: has no column text; its columns: {', '.join(names)}.")
+            raise DataError(f"{source}: has no column text; its columns are {', '.join(names)}.")
         table = file.read(columns=[name for name in COLUMNS if name in names])
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{source}: no parquet table that can be read ({error}).") from error

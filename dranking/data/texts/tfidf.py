@@ -1,4 +1,4 @@
-"""Text as vectors: tf-idf of the most frequent words, of unit length."""
+"""Vectors of texts: tf-idf of the most frequent words, scaled to unit length."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ OPTIONS = ("sublinear_tf", "stop_words", "token_pattern", "lowercase")
 
 @dataclass(frozen=True, eq=False)
 class TextVectorizer:
-    """A fitted tf-idf weighting, which also vectorises text that comes later.
+    """A fitted tf-idf weighting, which makes vectors of any texts.
 
     Attributes
     ----------
     vocabulary
-        The words, in the order of the vectors' columns: ascending.
+        The words, ascending; word i is column i of the vectors.
     idf
-        (n_words,) float64 weight of each.
+        (n_words,) float64 inverse document frequencies.
     options
-        Those of scikit-learn's `TfidfVectorizer` that matter to new text.
+        Options of scikit-learn's `TfidfVectorizer` that matter for new texts; see `OPTIONS`.
     """
 
     vocabulary: tuple[str, ...]
@@ -39,7 +39,7 @@ class TextVectorizer:
     def stored(
         cls, vocabulary: tuple[str, ...], idf: NDArray[Any], options: Mapping[str, Any]
     ) -> TextVectorizer:
-        """One that was written by somebody; raises ValueError unless `fit` could have made it."""
+        """Return a stored vectorizer; raise ValueError if `fit` could not have made it."""
         if set(options) != set(OPTIONS):
             raise ValueError(f"a vectorizer has the options {', '.join(OPTIONS)}")
         pattern = options["token_pattern"]
@@ -71,22 +71,22 @@ class TextVectorizer:
         token_pattern: str = r"(?u)\b\w\w+\b",
         lowercase: bool = True,
     ) -> TextVectorizer:
-        """Take the most frequent words of texts, and weigh them.
+        """Find the most frequent words of texts, and their inverse document frequencies.
 
         Parameters
         ----------
         texts
-            One each document.
+            One text per document.
         n_words
-            Words at most: those that occur most often in all.
+            Largest number of words; the words that occur most often in all texts are taken.
         sublinear_tf
-            Whether a word that occurs n times in a document counts as 1 + ln(n) instead of n.
+            Whether a word that occurs n times in a text counts 1 + ln(n) instead of n.
         stop_words
-            "english" leaves out scikit-learn's list of frequent English words.
+            "english" ignores the words of scikit-learn's list of English stop words.
         token_pattern
             Regular expression of a word.
         lowercase
-            Whether case does not matter.
+            Whether texts are converted to lower case.
 
         Raises
         ------
@@ -109,7 +109,10 @@ class TextVectorizer:
         return cls(words, np.asarray(vectorizer.idf_, dtype=np.float64), options)
 
     def transform(self, texts: Iterable[str]) -> Any:
-        """Vectors of texts, (n_texts, n_words) float32 `csr_array`; words unknown do not count."""
+        """Return the vectors of texts, (n_texts, n_words) float32 `csr_array`.
+
+        Words outside the vocabulary are ignored.
+        """
         from scipy import sparse
 
         vectorizer = _sklearn_vectorizer(self.options, vocabulary=self.vocabulary)

@@ -1,1 +1,5 @@
-"""Bytes of text files."""
+"""Reading of LETOR / SVMlight text as bytes.
+
+`tokenizer` appends the rows of a chunk of text to arrays; `words` finds words and lines, and
+`decimals` reads decimal numbers exactly.
+"""

@@ -2,9 +2,9 @@
 
 A decimal ``m * 10**e`` whose parts are exact in float64 takes one correctly rounded operation
 (Clinger, How to read floating point numbers accurately, 1990). Any other decimal is approximated
-with an error bound, and its float32 is sure when both ends of the bound round to it: rounding is
-monotone, so the correctly rounded float64 rounds to it too. About one long decimal in 10**7 stays
-unsure and is left to the caller.
+with an error bound, and its float32 is certain if both ends of the bound round to the same float32:
+rounding is monotone, so the correctly rounded float64 rounds to that float32 too. About one long
+decimal in 10**7 stays uncertain; the caller converts it.
 
 Text is as in `dranking.kernels.text.words`.
 """
@@ -26,12 +26,12 @@ _FLOAT32_END = float(2**128 - 2**103)  # from here on a float64 rounds to infini
 
 @kernel
 def scan_decimal(text: NDArray[np.uint8], position: int) -> tuple[bool, int, bool, int, int, bool]:
-    """Read a decimal number that a blank, ``#`` or the line's end follows.
+    """Read a decimal number that ends at a blank, at ``#`` or at the end of the line.
 
     Returns
     -------
     valid, end, negative, mantissa, exponent, cut: the number is +-mantissa * 10**exponent, plus
-    less than one unit of the mantissa where digits were cut off.
+    less than one unit of the mantissa if digits were cut off.
     """
     negative = text[position] == MINUS
     if negative or text[position] == PLUS:
@@ -63,18 +63,18 @@ def scan_decimal(text: NDArray[np.uint8], position: int) -> tuple[bool, int, boo
 
 @kernel
 def _scan_power(text: NDArray[np.uint8], position: int) -> tuple[bool, int, int]:
-    """Read what stands behind the ``e`` of a number; return whether valid, the end, the power."""
+    """Read the power behind the ``e`` of a number; return its validity, its end and its value."""
     negative = text[position] == MINUS
     if negative or text[position] == PLUS:
         position += 1
-    # A power too long for the scan is beyond what the digits of any line can outweigh.
+    # The digits of a line cannot outweigh a power that is too long for the scan.
     stop, power = scan_digits(text, position, 0)
     return stop > position, stop, -power if negative else power
 
 
 @kernel
 def scan_digits(text: NDArray[np.uint8], position: int, value: int) -> tuple[int, int]:
-    """Append digits to a number; return their end and the number, stuck where it is full."""
+    """Append digits to a number; return their end and the number, which stops at 18 digits."""
     digit = int(text[position]) ^ ZERO
     while digit <= 9:
         if value < MANTISSA_FULL:
@@ -86,7 +86,7 @@ def scan_digits(text: NDArray[np.uint8], position: int, value: int) -> tuple[int
 
 @kernel
 def round_to_float32(mantissa: int, exponent: int, cut: bool) -> tuple[bool, np.float32]:
-    """Round mantissa * 10**exponent; return whether the float32 is sure, and it."""
+    """Round mantissa * 10**exponent; return whether the float32 is certain, and the float32."""
     if mantissa == 0:
         return True, np.float32(0)
     if not cut and mantissa <= MAX_EXACT_MANTISSA and abs(exponent) <= MAX_EXACT_POWER:
@@ -108,7 +108,7 @@ def round_to_float32(mantissa: int, exponent: int, cut: bool) -> tuple[bool, np.
 
 @kernel
 def scale(mantissa: int, exponent: int) -> float:
-    """Return mantissa * 10**exponent in float64; correctly rounded where both parts are exact."""
+    """Return mantissa * 10**exponent in float64; correctly rounded if both parts are exact."""
     if exponent < 0:
         return mantissa / float(POWERS[-exponent])
     return mantissa * float(POWERS[exponent])

@@ -1,11 +1,11 @@
 """Tokenizer of LETOR / SVMlight text: bytes in, rows of numbers and byte strings out.
 
-A chunk of whole lines is read once, byte by byte. What it holds is appended to growing arrays
-(`TokenTable`); how far each of them is filled stands in a small array of counts, so that the
-next chunk goes on where this one ended.
+A chunk of whole lines is read once, byte by byte. Its rows are appended to growing arrays
+(`TokenTable`). A small array of counts says how far each array is filled, so that the next chunk
+continues where this chunk ended.
 
-Every value is the float32 of the correctly rounded float64 (see `decimals` beside it); the few
-numbers that the scan cannot be sure of are listed for the caller to convert.
+Every value is the float32 of the correctly rounded float64 (see `decimals`); the few numbers whose
+float32 is uncertain are listed for the caller to convert.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ from dranking.kernels.text.words import (
     word_end,
 )
 
-# What stopped the tokenizer (its return value).
+# Reasons why the tokenizer stopped (its return value).
 OK = 0
 BAD_RELEVANCE = 1
 NEGATIVE_RELEVANCE = 2
@@ -53,13 +53,13 @@ INDEX_LARGE = 7
 BAD_VALUE = 8
 NULL_VALUE = 9
 VALUE_RANGE = 10
-SLOW_NUMBER = 11  # inside only
+SLOW_NUMBER = 11  # used only within this module
 
 # Positions in the array of counts.
 ROWS, VALUES, QUERIES, SLOW, LINE, ERROR_AT = range(6)
 N_COUNTS = 6
 
-# What a NULL value becomes.
+# Treatments of a NULL value.
 NULL_IS_ERROR, NULL_IS_ZERO, NULL_IS_NAN = range(3)
 
 MAX_INDEX = 2**31 - 2
@@ -68,35 +68,35 @@ MAX_INDEX = 2**31 - 2
 _QID = np.frombuffer(b"qid:", dtype=np.uint8)
 _NULL = np.frombuffer(b"NULL", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
-_SHORT = 18  # as many digits fit int64
+_SHORT = 18  # this many digits fit int64
 
 
 class TokenTable(NamedTuple):
-    """Growing arrays that the tokenizer appends to; `counts` says how much of them is filled.
+    """Growing arrays that the tokenizer appends to; `counts` says how far they are filled.
 
     Attributes
     ----------
     relevance
-        (rows,) float64 as it stands in the text.
+        (rows,) float64 relevance as in the text.
     lines
         (rows,) int64 line number in the file, from 1.
     widths
-        (rows,) int32 largest feature index of the row, zeros counted.
+        (rows,) int32 largest feature index of the row, including features with value 0.
     value_ptr
         (rows + 1,) int64; the values of row r are `value_ptr[r]:value_ptr[r + 1]`.
     values, columns
-        (values,) float32 and int32 (from 0), without values that are +0.
+        (values,) float32 values and int32 columns (counted from 0), without values of +0.
     query_ptr
         (queries + 1,) int64 first row of each query, then the number of rows.
     qid_ptr, qid_bytes
-        (queries + 1,) int64 and uint8: the query ids.
+        (queries + 1,) int64 offsets into uint8 bytes: the query ids.
     comment_ptr, comment_bytes
-        (rows + 1,) int64 and uint8: what stands behind ``#``.
+        (rows + 1,) int64 offsets into uint8 bytes: the comments behind ``#``.
     doc_ptr, doc_bytes
-        (rows + 1,) int64 and uint8: the word behind ``docid =`` in the comment.
+        (rows + 1,) int64 offsets into uint8 bytes: the words behind ``docid =`` in comments.
     slow
-        (slow, 4) int64 numbers left to the caller: position in `values` (or -1 - row for a
-        relevance), first and last + 1 byte in the text, line.
+        (slow, 4) int64 numbers that the caller must convert: position in `values` (or -1 - row for
+        a relevance), first byte and last byte + 1 in the text, line.
     """
 
     relevance: NDArray[np.float64]
@@ -124,19 +124,19 @@ def tokenize(
     Parameters
     ----------
     text
-        (n_bytes,) uint8, whole lines: empty, or ending in a newline.
+        (n_bytes,) uint8, whole lines: empty, or with a newline at the end.
     table
-        Appended to; it must have room for `n_bytes` // 4 values, `n_bytes` // 8 + 1 rows and
-        queries, and `n_bytes` more bytes of each kind.
+        Rows are appended to it; it must have room for `n_bytes` // 4 values, `n_bytes` // 8 + 1
+        rows and queries, and `n_bytes` more bytes in each array of bytes.
     counts
-        (N_COUNTS,) int64, updated. `LINE` is the number of the next line; `ERROR_AT` is set to
-        the byte at which the text is wrong, and the other counts then end before that line.
+        (N_COUNTS,) int64, updated. `LINE` is the number of the next line. At an error, `ERROR_AT`
+        is set to the wrong byte, and the other counts end before its line.
     null
         `NULL_IS_ERROR`, `NULL_IS_ZERO` or `NULL_IS_NAN`.
 
     Returns
     -------
-    `OK`, or what is wrong.
+    `OK`, or the reason why the tokenizer stopped.
 
     Notes
     -----
@@ -163,7 +163,7 @@ def tokenize(
 def _read_row(
     text: NDArray[np.uint8], start: int, table: TokenTable, counts: NDArray[np.int64], null: int
 ) -> tuple[int, int]:
-    """Append one line; return what is wrong with it, and where it ends or is wrong."""
+    """Append one line; return its error code, and its end or the wrong byte."""
     row = counts[ROWS]
     code, stop, relevance = _read_relevance(text, start)
     if code == SLOW_NUMBER:
@@ -206,7 +206,7 @@ def _read_row(
 
 @kernel
 def _read_relevance(text: NDArray[np.uint8], start: int) -> tuple[int, int, float]:
-    """Read the relevance; return what is wrong, its end and it."""
+    """Read the relevance; return its error code, its end and its value."""
     valid, stop, negative, mantissa, exponent, cut = scan_decimal(text, start)
     if not valid:
         return BAD_RELEVANCE, start, 0.0
@@ -235,10 +235,10 @@ def _read_features(
 
     Returns
     -------
-    What is wrong, where the features end or are wrong, the last index, the count of values.
+    The error code, the end of the features or the wrong byte, the last index, the number of values.
     """
-    # Nearly all time goes here. Short decimals are read in place, with helpers that have one way
-    # out: only those come to be inlined without counting references to `text` at every number.
+    # Nearly all time is spent here. Short decimals are read in place, with helpers that have a
+    # single return statement: Numba inlines them without counting references to `text`.
     filled = counts[VALUES]
     last = 0
     while True:
@@ -273,7 +273,7 @@ def _read_features(
 
 @kernel
 def _index_error(text: NDArray[np.uint8], start: int, stop: int, index: int) -> int:
-    """What is wrong with the feature that starts where the features of a row end, if any does."""
+    """Return the error code of what follows the last valid feature of a row, or `OK`."""
     if stop == start and (text[start] == NEWLINE or text[start] == HASH):
         return OK
     if stop == start or text[stop] != COLON:
@@ -285,7 +285,7 @@ def _index_error(text: NDArray[np.uint8], start: int, stop: int, index: int) -> 
 
 @kernel
 def _read_value(text: NDArray[np.uint8], start: int, null: int) -> tuple[int, int, np.float32]:
-    """Read a value of any form; return what is wrong, its end, and it without its sign."""
+    """Read a value of any form; return its error code, its end, and the value without its sign."""
     valid, stop, _, mantissa, exponent, cut = scan_decimal(text, start)
     if valid:
         sure, value = round_to_float32(mantissa, exponent, cut)
@@ -315,7 +315,7 @@ def _add_slow(
 
 @kernel
 def _comment_range(text: NDArray[np.uint8], start: int, newline: int) -> tuple[int, int]:
-    """Where the comment is, if there is one behind the features."""
+    """Return the range of the comment behind the features; an empty range if there is none."""
     if start == newline:
         return start, start
     return start + 1, newline - 1 if text[newline - 1] == RETURN else newline
@@ -323,7 +323,7 @@ def _comment_range(text: NDArray[np.uint8], start: int, newline: int) -> tuple[i
 
 @kernel
 def _find_doc_id(text: NDArray[np.uint8], start: int, stop: int) -> tuple[int, int]:
-    """Find the first word behind ``docid =`` in `text[start:stop]`; an empty range if none."""
+    """Return the range of the word behind ``docid =`` in `text[start:stop]`, or an empty range."""
     for position in range(start, stop):
         if text[position] != _DOCID[0] or not matches(text, position, _DOCID):
             continue
@@ -346,7 +346,7 @@ def _is_last_query(
     qid_bytes: NDArray[np.uint8],
     n_queries: int,
 ) -> bool:
-    """Whether `text[start:stop]` is the id of the last query there is."""
+    """Return whether `text[start:stop]` is the id of the last query so far."""
     if n_queries == 0 or qid_ptr[n_queries] - qid_ptr[n_queries - 1] != stop - start:
         return False
     previous = qid_ptr[n_queries - 1]
@@ -372,7 +372,7 @@ def scatter_rows(
     columns, values
         int32 and float32.
     out
-        (n_rows, n_features) float32; overwritten where there is a value.
+        (n_rows, n_features) float32; overwritten where a row has a value.
     """
     for row in range(len(out)):
         for at in range(value_ptr[row], value_ptr[row + 1]):

@@ -1,4 +1,4 @@
-"""How well a bilinear model ranks a collection: queries in blocks, each against its candidates."""
+"""Evaluation of a bilinear model on a collection: each query ranks its candidate documents."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.model import BilinearModel
 
 QUERIES_AT_ONCE = 64
-"""Each has all documents as candidates: of 7,500 test posts, 256 queries took half a gigabyte."""
+"""Queries of a block. Each may rank all documents: 256 queries with 7,500 documents took 0.5 GB."""
 
 
 class BilinearEvaluation(NamedTuple):
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes
     ----------
     per_query
-        The value of each measure for each query.
+        Value of each measure for each query.
     errors
-        (n_queries,) share of each query's tuples (query, preferred, other) with
-        ``q' W d+ <= q' W d-``, all of them counted; NaN for a query without. A tie is an error.
+        (n_queries,) share of all tuples (q, d+, d-) of each query with ``q' W d+ <= q' W d-``, so
+        that a tie is an error; NaN for a query without tuples.
     n_tuples
-        Their number, over all queries.
+        Number of tuples of all queries.
     """
 
     per_query: PerQuery
@@ -42,12 +42,12 @@ class BilinearEvaluation(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Test error: the share of tuples in the wrong order, queries equally likely."""
+        """Test error: the mean share of tuples in the wrong order over queries with tuples."""
         return float(np.nanmean(self.errors))
 
     @property
     def standard_error(self) -> float:
-        """Of the test error, queries taken as drawn and documents as given; NaN for one query."""
+        """Standard error of `error` over random queries with fixed documents; NaN for one query."""
         errors = self.errors[~np.isnan(self.errors)]
         if len(errors) < 2:
             return float("nan")
@@ -55,7 +55,7 @@ class BilinearEvaluation(NamedTuple):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Mean of each measure over the queries that count."""
+        """Mean of each measure over the queries that the measure counts."""
         return self.per_query.summary().metrics
 
 
@@ -70,26 +70,26 @@ def evaluate_bilinear(
 ) -> BilinearEvaluation:
     """Measure how well a model ranks.
 
-    With classes, every document ranks all others, and those of its class are relevant; with
-    judgments, a query ranks the documents that are judged for it.
+    With classes, every document ranks all other documents, and documents of its class are relevant.
+    With judgments, a query ranks the documents that are judged for it.
 
     Parameters
     ----------
     model
         The model.
     documents, queries
-        What is ranked, and for what; no queries means the documents.
+        The documents to rank, and the queries; None if the documents are the queries.
     preferences
-        Classes or judgments; a table of tuples has no rankings.
+        Classes or judgments, but no table of tuples, which has no rankings.
     measures, convention
-        As in `dranking.evaluate`.
+        As for `dranking.evaluate`.
 
     Raises
     ------
     UsageError
-        If the preferences are a table of tuples, or a measure does not exist.
+        If the preferences are a table of tuples, or a measure is unknown.
     DataError
-        If the vectors do not fit the model.
+        If the vectors have other words than the model.
     """
     parts, errors, n_tuples = [], [], 0
     for block, scores in ranked_blocks(model, documents, preferences, queries=queries):
@@ -107,7 +107,7 @@ def ranked_blocks(
     *,
     queries: Collection | None = None,
 ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
-    """Judged queries with their candidates, without features, and the model's scores, in order."""
+    """Yield blocks of queries with their candidates, without features, and the model's scores."""
     asked = documents if queries is None else queries
     if isinstance(preferences, SameClass):
         rows = np.flatnonzero(preferences.classes >= 0)
@@ -143,9 +143,9 @@ def ranked_blocks(
 def best_blocks(
     model: BilinearModel, documents: Collection, n: int, *, queries: Collection | None = None
 ) -> Iterator[tuple[QueryBlock, NDArray[np.float64]]]:
-    """The n documents with the highest scores for each query, best first, and their scores.
+    """Yield blocks of the n best documents of each query, best first, and their scores.
 
-    Documents that are queries themselves are not ranked for themselves.
+    If the documents are the queries, no document is ranked for itself.
     """
     asked = documents if queries is None else queries
     n = min(n, documents.n_documents - (queries is None))
@@ -168,9 +168,10 @@ def best_blocks(
 def order_errors(
     block: QueryBlock, scores: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of different relevance in the wrong order or tied, and all of them, of each query.
+    """Return how many pairs of each query are in the wrong order or tied, and how many there are.
 
-    Each pair of grades is counted on its own, in O(n log n) for each grade of a query.
+    Only pairs of documents with different relevance count. The time is O(n log n) for each grade of
+    a query with n documents.
     """
     wrong, n_pairs = np.zeros((2, block.n_queries), dtype=np.int64)
     for query, (first, last) in enumerate(zip(block.query_ptr, block.query_ptr[1:], strict=False)):

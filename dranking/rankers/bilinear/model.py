@@ -1,4 +1,4 @@
-"""Bilinear models: weights of word pairs, stored as a directory, read and explained by people."""
+"""Bilinear models: weights of word pairs, stored as a directory, with explanations of scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KIND = "bilinear-model"
 
 
 class WordPair(NamedTuple):
-    """A word of queries, a word of documents, and a weight or a share of a score."""
+    """A query word, a document word, and the weight of the pair or its share of a score."""
 
     query_word: str
     word: str
@@ -35,13 +35,13 @@ class BilinearModel:
     Attributes
     ----------
     weights
-        W, (n_query_words, n_words) float32 `csr_array` with sorted indices; no zeros.
+        W, (n_query_words, n_words) float32 `csr_array` with sorted indices and no stored zeros.
     query_words, words
-        What rows and columns are, or None where they have no names.
+        Names of the rows and of the columns of W, or None.
     vectorizer, query_vectorizer
-        What makes vectors of the text of documents and of queries, or None.
+        Vectorizers of the texts of documents and of queries, or None.
     provenance
-        Where the model comes from: ranker, parameters, data, versions.
+        Origin of the model: ranker, parameters, data, versions.
     """
 
     weights: Any
@@ -57,7 +57,7 @@ class BilinearModel:
         return float(self.weights.nnz / max(1, self.weights.shape[0] * self.weights.shape[1]))
 
     def scores(self, queries: Any, documents: Any) -> NDArray[np.float32]:
-        """Scores of all documents for each of some queries, by sparse products.
+        """Return the scores of all documents for each query.
 
         Parameters
         ----------
@@ -71,27 +71,27 @@ class BilinearModel:
         Raises
         ------
         DataError
-            If vectors are of another length or not finite, their words are others, or there is no
-            vectorizer for texts.
+            If vectors have another length, other words or values that are not finite, or if the
+            model has no vectorizer for texts.
         """
         q, d = self._vectors(queries, of_queries=True), self._vectors(documents, of_queries=False)
-        # Dense but for W: its rows add up to more entries than are zero.
+        # The product with W is made dense: few of its entries are zero.
         asked = np.ascontiguousarray((q @ self.weights).toarray().T)
         return np.ascontiguousarray((d @ asked).T)
 
     def related(self, word: str, n: int = 10) -> list[WordPair]:
-        """The words of documents that most favour them for a query with a word.
+        """Return the document words with the largest positive weights for a query word.
 
-        The word itself is left out, and words of negative weight.
+        The word itself is not among them.
 
         Raises
         ------
         UsageError
-            If the columns have no names, or the word is unknown.
+            If W's rows and columns have no names, or the word is unknown.
         """
         query_words, words = self._names()
         if word not in query_words:
-            raise UsageError(f"{word!r} is no word of the model's {len(query_words):,}.")
+            raise UsageError(f"{word!r} is not among the model's {len(query_words):,} words.")
         row = query_words.index(word)
         entries = slice(self.weights.indptr[row], self.weights.indptr[row + 1])
         columns, values = self.weights.indices[entries], self.weights.data[entries]
@@ -103,21 +103,22 @@ class BilinearModel:
         return best[:n]
 
     def explain(self, query: Any, document: Any, n: int | None = None) -> list[WordPair]:
-        """The word pairs that make up the score of a document for a query.
+        """Return the word pairs that make up the score of a document for a query.
 
         Parameters
         ----------
         query, document
             Texts, or (1, n_words) sparse vectors.
         n
-            Pairs at most, the largest shares first; all if None. All add up to the score.
+            Largest number of pairs; None for all. The shares of all pairs add up to the score, and
+            the largest absolute shares come first.
 
         Raises
         ------
         UsageError
-            If the columns have no names.
+            If W's rows and columns have no names.
         DataError
-            As `scores`.
+            As for `scores`.
         """
         query_words, words = self._names()
         q = self._vectors([query] if isinstance(query, str) else query, of_queries=True)
@@ -134,18 +135,18 @@ class BilinearModel:
         ]
 
     def top_pairs(self, n: int = 50) -> list[WordPair]:
-        """The pairs of two different words with the largest weights, as absolute values.
+        """Return the n pairs of two different words with the largest absolute weights.
 
         Raises
         ------
         UsageError
-            If the columns have no names.
+            If W's rows and columns have no names.
         """
         query_words, words = self._names()
         entries = self.weights.tocoo()
         rows, columns = entries.coords
         found: list[WordPair] = []
-        # Of n + (number of rows) entries at most so many are of a word and itself.
+        # At most one entry of each row pairs a word with itself.
         for i in np.argsort(-np.abs(entries.data), kind="stable")[: n + len(query_words)]:
             pair = WordPair(query_words[rows[i]], words[columns[i]], float(entries.data[i]))
             if pair.query_word != pair.word:
@@ -160,7 +161,8 @@ class BilinearModel:
         Raises
         ------
         UsageError
-            If the path exists and `overwrite` is false, or it is not the project's.
+            If the path exists and `overwrite` is false, or if the path holds other files than a
+            model's.
         """
         vectorizers = {"documents": self.vectorizer, "queries": self.query_vectorizer}
         arrays = {name: getattr(self.weights, name) for name in ("indptr", "indices", "data")}
@@ -175,7 +177,7 @@ class BilinearModel:
         write_arrays(path, KIND, facts, arrays, overwrite=overwrite)
 
     def _vectors(self, given: Any, *, of_queries: bool) -> Any:
-        """The vectors of a collection, of texts, or as given; checked against W."""
+        """Return the vectors of a collection, of texts or of a sparse matrix, checked against W."""
         words = self.query_words if of_queries else self.words
         vectorizer = self.query_vectorizer if of_queries else self.vectorizer
         side, axis = ("queries", 0) if of_queries else ("documents", 1)
@@ -203,12 +205,14 @@ class BilinearModel:
 
     def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.query_words is None or self.words is None:
-            raise UsageError("the model's columns have no names: it was trained without words.")
+            raise UsageError(
+                "the model's columns have no names: the model was trained on vectors without words."
+            )
         return self.query_words, self.words
 
 
 class _Facts(BaseModel):
-    """What stands in the manifest of a model beside its arrays."""
+    """The facts in the manifest of a model, beside its arrays."""
 
     model_config = ConfigDict(extra="forbid")
     shape: tuple[NonNegativeInt, NonNegativeInt]
@@ -219,12 +223,12 @@ class _Facts(BaseModel):
 
 
 def load_bilinear_model(path: AnyPath) -> BilinearModel:
-    """Read a stored bilinear model. Runs no code from it.
+    """Load a stored bilinear model. No code from the model is run.
 
     Raises
     ------
     DataError
-        If it is not there, not a bilinear model, or damaged.
+        If the path does not exist, or holds no bilinear model or a damaged model.
     """
     stored, arrays = read_arrays(path, KIND)
     try:
