@@ -1,4 +1,8 @@
-"""Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X."""
+"""Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X.
+
+Kernels take dense documents in C order. F-ordered features are copied to it some whole queries at
+a time, which changes no bit of a result.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import (
-    Dense,
+    GramRowsOut,
     Moments,
     Queries,
     centre_first_documents,
@@ -31,7 +35,9 @@ def moments(
     query_ptr: NDArray[np.int64],
     query_weights: Array,
 ) -> Moments:
-    """Diagonal of A_q, b_q and y_q.y_q of every query (design: greedy RankRLS), weighted.
+    """Diagonal of A_q, b_q and y_q.y_q of every query, weighted.
+
+    `dranking/rankers/greedy/THEORY.md` has the symbols.
 
     Parameters
     ----------
@@ -43,17 +49,21 @@ def moments(
         (n_queries + 1,) int64 row offsets.
     query_weights
         (n_queries,) float64.
-
     """
     n_queries, n = len(query_ptr) - 1, features.shape[1]
     dense = isinstance(features, np.ndarray)
     means = np.empty((n_queries, n)) if dense else np.empty((0, n))
     diagonal, products = np.empty((n_queries, n)), np.empty((n_queries, n))
     out = Moments(diagonal, products, np.empty(n_queries), means, np.empty((2, n)))
-    queries = Queries(frozen(query_ptr), frozen(query_weights))
     if dense:
-        dense_moments(_dense(features), frozen(relevance), queries, out)
+        for documents, queries, first, rows in _in_c_order(features, query_ptr, query_weights):
+            own = slice(first, first + len(queries.weights))
+            part = Moments(
+                diagonal[own], products[own], out.label_norms[own], means[own], out.totals
+            )
+            dense_moments(documents, frozen(relevance[rows]), queries, part)
     else:
+        queries = Queries(frozen(query_ptr), frozen(query_weights))
         sparse_moments(csr_of(features), frozen(relevance), queries, out)
     add_up(frozen(diagonal), frozen(products), out.totals)
     return out
@@ -61,7 +71,7 @@ def moments(
 
 @kernel
 def add_up(diagonal: Array, products: Array, totals: Array) -> None:
-    """Overwrite the totals of `Moments`; NumPy would add up a single column in another order."""
+    """Overwrite the totals of `Moments`; NumPy would sum a single column in another order."""
     totals[:] = 0.0
     for q in range(len(diagonal)):
         for i in range(diagonal.shape[1]):
@@ -75,7 +85,7 @@ def moment_totals(
     query_ptr: NDArray[np.int64],
     query_weights: Array,
 ) -> tuple[Array, Array, float]:
-    """Sums of `moments` over the queries of CSR features, with nothing kept of a query.
+    """Sums of `moments` over the queries of CSR features; nothing is kept of any query.
 
     Returns
     -------
@@ -100,7 +110,7 @@ def row_totals(
 ) -> Array:
     """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
 
-    Those that `gram_rows` returns, with nothing kept of a query.
+    The sums are those that `gram_rows` returns; nothing is kept of any query.
     """
     totals = np.empty((len(wanted), features.shape[1]))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
@@ -142,16 +152,18 @@ def gram_rows(
     -------
     (J, n_features) float64 sums of the rows over the queries, in order.
     """
-    totals = np.empty((len(wanted), features.shape[1]))
-    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    out = GramRowsOut(frozen(slots), rows, np.zeros((len(wanted), features.shape[1])))
     if isinstance(features, np.ndarray):
         columns = np.empty((0, 0), np.float32) if columns is None else columns
-        dense_gram_rows(
-            _dense(features), queries, frozen(means), wanted, frozen(columns), slots, rows, totals
-        )
+        here = np.arange(len(wanted)) if len(columns) else wanted
+        for documents, queries, first, part in _in_c_order(features, query_ptr, query_weights):
+            wanted_documents = frozen(np.ascontiguousarray(columns[:, part].T))
+            own = frozen(means[first : first + len(queries.weights)])
+            dense_gram_rows(documents, wanted_documents, frozen(here), queries, own, first, out)
     else:
-        sparse_gram_rows(csr_of(features), queries, wanted, slots, rows, totals)
-    return totals
+        queries = Queries(frozen(query_ptr), frozen(query_weights))
+        sparse_gram_rows(csr_of(features), queries, frozen(wanted), out)
+    return out.totals
 
 
 def block_gram(
@@ -221,18 +233,23 @@ def gram_product(
 def centre_first(
     features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array, number: int
 ) -> NDArray[np.float32]:
-    """So many of the first documents, or all, centred, times the roots of the query weights.
+    """Centre the first documents of a block and multiply by the roots of the query weights.
 
     Parameters
     ----------
     features, query_ptr, query_weights
         As in `moments`; dense.
     number
-        Documents wanted. The last query may be cut; it is centred as if it had no others.
+        How many documents; all if there are fewer. The last query may be cut: its mean is then
+        that of its documents before the cut.
+
+    Returns
+    -------
+    (number, n_features) float32.
     """
-    centred = np.empty((min(number, len(features)), features.shape[1]), np.float32)
-    queries = Queries(frozen(query_ptr), frozen(query_weights))
-    centre_first_documents(_dense(features), queries, centred)
+    documents = frozen(np.ascontiguousarray(features[:number]))
+    centred = np.empty(documents.shape, np.float32)
+    centre_first_documents(documents, Queries(frozen(query_ptr), frozen(query_weights)), centred)
     return centred
 
 
@@ -292,6 +309,19 @@ def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
     return centred
 
 
-def _dense(features: NDArray[np.float32]) -> Dense:
-    by_feature = features.flags.f_contiguous and not features.flags.c_contiguous
-    return Dense(frozen(np.ascontiguousarray(features.T if by_feature else features)), by_feature)
+def _in_c_order(
+    features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array
+) -> Iterator[tuple[NDArray[np.float32], Queries, int, slice]]:
+    """Parts of a block in C order: documents, queries, place of the first query, and rows.
+
+    A block in C order is one part. Copies of others are of some thousand documents each.
+    """
+    n_queries = len(query_ptr) - 1
+    whole = features.flags.c_contiguous
+    for first, last in [(0, n_queries)] if whole else strips_of_queries(query_ptr):
+        rows = slice(query_ptr[first], query_ptr[last])
+        queries = Queries(
+            frozen(query_ptr[first : last + 1] - query_ptr[first]),
+            frozen(query_weights[first:last]),
+        )
+        yield frozen(np.ascontiguousarray(features[rows])), queries, first, rows

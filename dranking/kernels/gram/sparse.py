@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.gram.dense import Moments, Queries
+from dranking.kernels.gram.dense import GramRowsOut, Moments, Queries
 from dranking.kernels.machine.compile import frozen, kernel
 
 Array = NDArray[np.float64]
@@ -141,29 +141,21 @@ def add_query_products(
 
 
 @kernel
-def sparse_gram_rows(
-    x: Csr,
-    queries: Queries,
-    wanted: NDArray[np.int64],
-    slots: NDArray[np.int64],
-    rows: Array,
-    totals: Array,
-) -> None:
-    """Do what `dense_gram_rows` does, from CSR rows."""
-    n = totals.shape[1]
+def sparse_gram_rows(x: Csr, queries: Queries, wanted: NDArray[np.int64], out: GramRowsOut) -> None:
+    """Gram rows of the wanted features (J,) for every query of a block."""
+    n = out.totals.shape[1]
     counters = np.zeros((2, n), dtype=np.int64)
     present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
     position = np.full(n, -1, dtype=np.int64)
     for j in range(len(wanted)):
         position[wanted[j]] = j
     products = np.zeros((len(wanted), n))
-    totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
         rest = add_query_products(x, start, end, position, present.mean, products)
         for j in range(len(wanted)):
-            row, total = rows[slots[j], q], totals[j]
+            row, total = out.rows[out.slots[j], q], out.totals[j]
             row[:] = 0.0
             for p in range(n_present):
                 i = present.features[p]

@@ -1,7 +1,14 @@
-"""What a pick of greedy RankRLS means for each query: a matter of t numbers, not of n.
+"""Cholesky factors of M_q[S, S], and the pivots of selected features in every query.
 
-S is the ordered list of the features selected before, f the pick; M_q, z and the rest are as in
-`dranking.kernels.lqo.state`. Queries go in groups, side by side (`packed_triangles` beside it).
+The cost depends on the number of selected features t, not on the number of features n. S is the
+ordered list of the features selected before, f is the selected feature; M_q, z and the other
+symbols are those of `dranking.kernels.lqo.state`.
+
+Matrices are triangular and packed, and those of a *group* of queries lie side by side: entry
+(i, j), j <= i, of the matrix of the q-th query of a group is `packed[i (i + 1) / 2 + j, q]`. So a
+matrix grows by a row at the end, and operations that all queries share run along neighbours in
+memory.
+Vectors of a group lie side by side in the same way: (t, lanes), one lane per query.
 """
 
 from typing import NamedTuple
@@ -9,21 +16,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.packed_triangles import (
-    append_to_factors,
-    packed_row,
-    solve_lower,
-    solve_upper,
-    subtract_dot,
-    subtract_symmetric,
-)
 from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
 
+MOST_LANES = 64
+"""Queries in a group: the factors of so many queries, of some dozen features, stay in the cache."""
+
 
 class Picks(NamedTuple):
-    """Features to select one after the other, c of them; t features are selected before.
+    """c features to select one after the other; t features are selected before.
 
     Attributes
     ----------
@@ -37,10 +40,10 @@ class Picks(NamedTuple):
     total_within
         (c, t + c) A[f, :] at S and the picks.
     columns
-        (t + c,) which column each of S and of the picks has here.
+        (t + c,) the column in `rows` of each feature of S and of each pick.
     announced
-        (t + 3, n_queries) as of `announcement`, of a single pick that another tile may hold: then
-        `columns` are not looked at. Without rows where this one holds all features.
+        (t + 3, n_queries) result of `announcement` for a single pick, whose features other tiles
+        may hold; `columns` are then not read. Without rows where this tile holds all features.
     """
 
     slots: NDArray[np.int64]
@@ -52,108 +55,166 @@ class Picks(NamedTuple):
 
 
 class Pivots(NamedTuple):
-    """What the selection of f means for each of a group of queries.
+    """Pivots of c picks for a group of queries.
 
     Attributes
     ----------
     beta, delta
-        (t, lanes) M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S].
+        (c, t + c, lanes) M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S]; the j-th pick has the first
+        t + j rows.
     pivots, norms
-        (lanes,) M_f at f after eliminating S, and z_f . z_f.
+        (c, lanes) M_f at f after eliminating S, and z_f . z_f.
+    others
+        (t + c, lanes) workspace: M_q[S, f] and M_q[f, f] of the pick at hand.
     """
 
     beta: Array
     delta: Array
     pivots: Array
     norms: Array
+    others: Array
 
 
-class GroupPivots(NamedTuple):
-    """`Pivots` of several picks for a group of queries, query by query.
+def packed_matrices(n_queries: int, size: int) -> Array:
+    """(n_groups, size (size + 1) / 2, lanes) zeros: a packed matrix per query, in even groups."""
+    n_groups = max(1, -(-n_queries // MOST_LANES))
+    return np.zeros((n_groups, size * (size + 1) // 2, -(-n_queries // n_groups)))
 
-    Attributes
+
+@kernel
+def packed_row(i: int) -> int:
+    """Where row i of a packed matrix begins; also the number of entries of i rows."""
+    return i * (i + 1) // 2
+
+
+@kernel
+def solve_lower(factors: Array, x: Array, t: int) -> None:
+    """Overwrite `x[:t]` (t, lanes) with L^-1 x, where `factors` holds the L of each query."""
+    for i in range(t):
+        row, own = packed_row(i), x[i]
+        for j in range(i):
+            factor, other = factors[row + j], x[j]
+            for q in range(len(own)):
+                own[q] = fma(-factor[q], other[q], own[q])
+        factor = factors[row + i]
+        for q in range(len(own)):
+            own[q] = np.divide(own[q], factor[q])  # `/` would check for zero each time
+
+
+@kernel
+def solve_upper(factors: Array, x: Array, t: int) -> None:
+    """Overwrite `x[:t]` (t, lanes) with L'^-1 x."""
+    for i in range(t - 1, -1, -1):
+        row, own = packed_row(i), x[i]
+        factor = factors[row + i]
+        for q in range(len(own)):
+            own[q] = np.divide(own[q], factor[q])
+        for j in range(i):
+            factor, other = factors[row + j], x[j]
+            for q in range(len(own)):
+                other[q] = fma(-factor[q], own[q], other[q])
+
+
+@kernel
+def subtract_symmetric(packed: Array, x: Array, out: Array, t: int) -> None:
+    """Subtract G x from `out[:t]` (t, lanes), where `packed` holds the lower half of every G."""
+    for i in range(t):
+        row, x_i, out_i = packed_row(i), x[i], out[i]
+        entry = packed[row + i]
+        for q in range(len(x_i)):
+            out_i[q] = fma(-entry[q], x_i[q], out_i[q])
+        for j in range(i):
+            entry, x_j, out_j = packed[row + j], x[j], out[j]
+            for q in range(len(x_i)):
+                out_i[q] = fma(-entry[q], x_j[q], out_i[q])
+                out_j[q] = fma(-entry[q], x_i[q], out_j[q])
+
+
+@kernel
+def append_to_factors(factors: Array, column: Array, corner: Array, t: int, least: float) -> None:
+    """Append the row of a feature f to the Cholesky factors of M[S, S].
+
+    Parameters
     ----------
-    beta, delta
-        (lanes, c, t + c), of the j-th pick the first t + j numbers.
-    pivots, norms
-        (lanes, c).
+    column
+        (at least t, lanes) M[S, f]; becomes M[S, S]^-1 M[S, f].
+    corner
+        (lanes,) M[f, f]; becomes the pivot, the Schur complement of M at f.
+    least
+        Lower bound of the pivots.
     """
+    row, lanes = packed_row(t), len(corner)
+    solve_lower(factors, column, t)
+    for j in range(t):
+        factor, own = factors[row + j], column[j]
+        for q in range(lanes):
+            factor[q] = own[q]
+            corner[q] = fma(-own[q], own[q], corner[q])
+    factor = factors[row + t]
+    for q in range(lanes):
+        corner[q] = max(corner[q], least)
+        factor[q] = np.sqrt(corner[q])
+    solve_upper(factors, column, t)
 
-    beta: Array
-    delta: Array
-    pivots: Array
-    norms: Array
+
+@kernel
+def append_to_gram(within: Array, picks: Picks, pick: int, first: int) -> None:
+    """Append the row A_q[f, S] and A_q[f, f] of a pick f to the packed A_q[S, S], `within`.
+
+    `first` is the first query of the group.
+    """
+    t = len(picks.slots) - len(picks.total_rows) + pick
+    row, rows_f = packed_row(t), picks.rows[picks.slots[t]]
+    for q in range(min(within.shape[1], len(rows_f) - first)):
+        for j in range(t + 1):
+            if len(picks.announced) > 0:
+                within[row + j, q] = picks.announced[j, first + q]
+            else:
+                within[row + j, q] = rows_f[first + q, picks.columns[j]]
 
 
 @kernel
 def find_pivots(
-    within: Array, factors: Array, own: Array, total_within: Array, regularization: float
-) -> Pivots:
-    """What selecting f takes of a group of queries: a matter of t numbers each, not of n.
+    within: Array, factors: Array, picks: Picks, pick: int, regularization: float, out: Pivots
+) -> None:
+    """Overwrite the pivots of a pick f and append its row to the Cholesky factors of M_q[S, S].
 
-    A row is appended to their A_q[S, S], `within`, and to its Cholesky factor.
-
-    Parameters
-    ----------
-    own
-        (t + 1, at most lanes) A_q[f, S] and A_q[f, f].
-    total_within
-        (t + 1,) A[f, S] and A[f, f].
+    The row of f was appended to `within`, the packed A_q[S, S].
     """
-    t = len(own) - 1
-    row = packed_row(t)
-    grown = within[row : row + t + 1]
-    left_out = np.empty(grown.shape)  # M_q[f, S] and M_q[f, f]
-    for j in range(t + 1):
-        for q in range(own.shape[1]):
-            grown[j, q] = own[j, q]
-        left_out[j] = total_within[j] - grown[j]
-    left_out[t] += regularization
-
-    beta, pivots = left_out[:t].copy(), left_out[t].copy()
-    append_to_factors(factors, beta, pivots, regularization)
-    delta = grown[:t].copy()
-    subtract_symmetric(within, beta, delta)  # g[S]
-    solve_lower(factors, delta)
-    solve_upper(factors, delta)
-    # z_f . z_f comes from here: where features nearly copy each other, what the recursion for v
-    # knows of f has lost more digits than the two agree on.
-    norms = grown[t].copy()
-    subtract_dot(beta, grown[:t], norms)
-    subtract_dot(delta, left_out[:t], norms)
-    return Pivots(beta, delta, pivots, np.maximum(norms, 0.0))
+    t, lanes = len(picks.slots) - len(picks.total_rows) + pick, within.shape[1]
+    row, others, total = packed_row(t), out.others, picks.total_within[pick]
+    beta, delta, pivots, norms = out.beta[pick], out.delta[pick], out.pivots[pick], out.norms[pick]
+    for j in range(t):
+        for q in range(lanes):
+            delta[j, q] = within[row + j, q]
+            others[j, q] = total[j] - delta[j, q]
+            beta[j, q] = others[j, q]
+    for q in range(lanes):
+        norms[q] = within[row + t, q]
+        pivots[q] = (total[t] - norms[q]) + regularization
+    append_to_factors(factors, beta, pivots, t, regularization)
+    for j in range(t):
+        for q in range(lanes):
+            norms[q] = fma(-beta[j, q], within[row + j, q], norms[q])
+    subtract_symmetric(within, beta, delta, t)
+    solve_lower(factors, delta, t)
+    solve_upper(factors, delta, t)
+    # z_f . z_f is computed here and not taken from v: where features nearly copy each other, the
+    # recursion for v has lost more digits of f than the two agree on.
+    for j in range(t):
+        for q in range(lanes):
+            norms[q] = fma(-delta[j, q], others[j, q], norms[q])
+    for q in range(lanes):
+        norms[q] = max(norms[q], 0.0)
 
 
 @kernel
-def find_group_pivots(
-    within: Array,
-    factors: Array,
-    picks: Picks,
-    queries: tuple[int, int],
-    regularization: float,
-    out: GroupPivots,
-) -> None:
-    """Overwrite `out` with the pivots of every pick for a group of queries, first to last.
-
-    Rows are appended to their A_q[S, S], `within`, and to its Cholesky factors.
-    """
-    n_picks, n_slots = picks.total_within.shape
-    first, end = queries
-    n_queries = end - first
-    own = np.empty((n_slots, n_queries))
-    for pick in range(n_picks):
-        size = n_slots - n_picks + pick
-        rows_f = picks.rows[picks.slots[size]]
-        for q in range(n_queries):
-            for j in range(size + 1):
-                if len(picks.announced) > 0:
-                    own[j, q] = picks.announced[j, first + q]
-                else:
-                    own[j, q] = rows_f[first + q, picks.columns[j]]
-        total_within = picks.total_within[pick, : size + 1]
-        found = find_pivots(within, factors, own[: size + 1], total_within, regularization)
-        for q in range(n_queries):
-            for j in range(size):
-                out.beta[q, pick, j] = found.beta[j, q]
-                out.delta[q, pick, j] = found.delta[j, q]
-            out.pivots[q, pick], out.norms[q, pick] = found.pivots[q], found.norms[q]
+def empty_pivots(n_picks: int, size: int, lanes: int) -> Pivots:
+    """Memory for the pivots of some picks, the last of which makes `size` selected features."""
+    return Pivots(
+        np.empty((n_picks, size, lanes)),
+        np.empty((n_picks, size, lanes)),
+        np.empty((n_picks, lanes)),
+        np.empty((n_picks, lanes)),
+        np.empty((size, lanes)),
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.packed_triangles import solve_lower, solve_upper
+from dranking.kernels.lqo.pivots import solve_lower, solve_upper
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -29,11 +29,11 @@ def held_out_weights(factors: Array, left_out: Array, weights: Array) -> None:
         queries = range(group * lanes, min((group + 1) * lanes, len(left_out)))
         for q in queries:
             eliminated[:, q % lanes] = left_out[q]
-        solve_lower(factors[group], eliminated)
+        solve_lower(factors[group], eliminated, t)
         for size in range(1, t + 1):
             # The factor of the first features is the corner of the factor of all.
             solved = eliminated[:size].copy()
-            solve_upper(factors[group], solved)
+            solve_upper(factors[group], solved, size)
             for q in queries:
                 weights[q, size - 1, :size] = solved[:, q % lanes]
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.lqo.packed_triangles import append_to_factors, packed_row, solve_lower
+from dranking.kernels.lqo.pivots import append_to_factors, packed_row, solve_lower
 from dranking.kernels.lqo.sparse_query import (
     NOT_ASKED,
     Fit,
@@ -417,9 +417,9 @@ def fit_to_all(
     for k in range(t):
         column[:k, 0] = fit.gram[:k, k]
         corner[0] = fit.gram[k, k] + fit.regularization
-        append_to_factors(factor, column[:k], corner, fit.regularization)
+        append_to_factors(factor, column, corner, k, fit.regularization)
     labels = fit.products.copy().reshape(t, 1)
-    solve_lower(factor, labels)
+    solve_lower(factor, labels, t)
     explained_diagonal[:] = 0.0
     explained_products[:] = 0.0
     for j in range(t):

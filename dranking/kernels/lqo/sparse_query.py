@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.lqo.packed_triangles import append_to_factors, solve_lower, solve_upper
+from dranking.kernels.lqo.pivots import append_to_factors, solve_lower, solve_upper
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -303,7 +303,7 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
             corner[0] -= gram[b, b]
             b += 1
         corner[0] += fit.regularization
-        append_to_factors(query.factor, column[:k], corner, fit.regularization)
+        append_to_factors(query.factor, column, corner, k, fit.regularization)
 
 
 @kernel
@@ -312,14 +312,15 @@ def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
 
     `size` is the number of documents of the query, `weight` its own.
     """
-    solve_lower(query.factor, query.weights)
-    solve_upper(query.factor, query.weights)
+    t = len(query.weights)
+    solve_lower(query.factor, query.weights, t)
+    solve_upper(query.factor, query.weights, t)
     unit = np.empty(query.weights.shape)
     for b in range(p):
         unit[:] = 0.0
         unit[query.members[b]] = 1.0
-        solve_lower(query.factor, unit)
-        solve_upper(query.factor, unit)
+        solve_lower(query.factor, unit, t)
+        solve_upper(query.factor, unit, t)
         for a in range(p):
             query.inverse[a, b] = unit[query.members[a], 0]
     columns, error = query.columns[: p + 1, :size], 0.0

@@ -21,15 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.pivots import GroupPivots, Picks, find_group_pivots
+from dranking.kernels.lqo.pivots import Picks, Pivots, append_to_gram, empty_pivots, find_pivots
 from dranking.kernels.machine.compile import kernel
-from dranking.kernels.machine.instructions import borrowed
-from dranking.kernels.machine.panels import (
-    NARROW_WIDTH,
-    bring_near,
-    eliminate_columns,
-    eliminate_panel,
-)
+from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
 
@@ -108,14 +102,15 @@ def initial_state(start: Start, q: int, regularization: float, state: Array) -> 
 
 @kernel
 def add_scores(state: Array, error: float, scores: Array) -> None:
-    """Add one query's LQO error with each candidate to `scores` (n_features,).
+    """Add one query's LQO error with each candidate to `scores` (n_features + 1,), and e itself.
 
     `state` is (4, n_features): E_i = e - 2 a u + a^2 v with a = r / s.
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
-    for i in range(len(scores)):
+    for i in range(len(s)):
         a = np.divide(r[i], s[i])  # `/` checks for zero each time, and s is at least lambda
         scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
+    scores[len(s)] += error
 
 
 @kernel
@@ -126,8 +121,7 @@ def initial_scores(start: Start, errors: Array, regularization: float, scores: A
     scores[:] = 0.0
     for q in range(len(errors)):
         initial_state(start, q, regularization, state)
-        add_scores(state, errors[q], scores[:n])
-        scores[n] += errors[q]
+        add_scores(state, errors[q], scores)
 
 
 @kernel
@@ -172,51 +166,45 @@ def announcement(
 
 @kernel
 def eliminate(
-    beta: Array,
-    delta: Array,
-    picks: Picks,
-    total_rows: Array,
-    q: int,
-    out: Array,
+    pivots: Pivots, pick: int, lane: int, picks: Picks, total_rows: Array, q: int, sums: Array
 ) -> None:
-    """Overwrite `out` (n_picks, 2, n_features) with m and h of query q for each pick f.
+    """Overwrite rows of `sums` (3, n_features) with m, h and g of query q for a pick f.
 
-    These are M_f and z_f . z_i after eliminating the S before: with R the rows of S, m = M_q[f, :]
-    - beta' (A_S - R) and h = A_q[f, :] - beta' R - delta' (A_S - R).
+    These are M_f, z_f . z_i and z_f . x_i after eliminating S. With R the rows of S:
+    g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R) and h = g - delta' (A_S - R), summed in
+    the order of S, by fused multiplications.
 
     Parameters
     ----------
-    beta, delta
-        (n_picks, size) of each pick the first numbers, as of `GroupPivots`.
     total_rows
-        (at least size, n_features) A[i, :] of S and the picks.
+        (at least t + 1, n_features) A[i, :] of S and f.
     """
-    beta, delta, picks = borrowed(beta), borrowed(delta), borrowed(picks)
-    total_rows, out = borrowed(total_rows), borrowed(out)
-    n_picks, size = beta.shape
-    n = out.shape[2]
-    for first in range(0, n, NARROW_WIDTH):
-        # The last panel begins within the one before.
-        column = min(first, n - NARROW_WIDTH)
-        for pick in range(n_picks):
-            t = size - n_picks + pick
-            of_pick = beta[pick, :t], delta[pick, :t], picks.rows, picks.slots, total_rows, q
-            if column < 0:
-                eliminate_columns(*of_pick, 0, n, out[pick])
-            else:
-                eliminate_panel(*of_pick, column, out[pick])
+    beta, delta, rows, slots = pivots.beta[pick], pivots.delta[pick], picks.rows, picks.slots
+    m, h, g = sums[0], sums[1], sums[2]
+    t = len(slots) - len(picks.total_rows) + pick
+    own, total = rows[slots[t], q], total_rows[t]
+    for i in range(len(m)):
+        g[i], m[i], h[i] = own[i], total[i] - own[i], 0.0
+    for j in range(t):
+        own, total, b, d = rows[slots[j], q], total_rows[j], -beta[j, lane], -delta[j, lane]
+        for i in range(len(m)):
+            others = total[i] - own[i]
+            g[i] = fma(b, own[i], g[i])
+            m[i] = fma(b, others, m[i])
+            h[i] = fma(d, others, h[i])
+    for i in range(len(m)):
+        h[i] += g[i]
 
 
 @kernel
-def advance_state(
-    state: Array, m: Array, h: Array, own: OwnNumbers, regularization: float
-) -> float:
+def advance_state(state: Array, sums: Array, own: OwnNumbers, regularization: float) -> float:
     """Bring the state (4, n_features) of one query past the selection of f.
 
-    `m` and `h` are (n_features,) M_f and z_f . z_i after eliminating S. Returns what the query's
-    error loses. (A function of its own because only so Numba vectorises the loop.)
+    The first two rows of `sums` are m and h as of `eliminate`. Returns by how much the query's
+    error falls. (A function of its own, because Numba vectorises the loop only so.)
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
+    m, h = sums[0], sums[1]
     norm, r_f, u_f = own.norm, own.r, own.u
     scale = 1.0 / own.pivot
     a_f = r_f * scale
@@ -236,69 +224,55 @@ def update(
 ) -> None:
     """Select features: as many rounds of the greedy algorithm for every query of a block.
 
-    What the state of a query and its rows are read for is done for all picks at once, while they
-    are near; each pick is selected as it would be alone.
+    The state of a query and its Gram rows are read once for all picks; each pick is selected as it
+    would be alone.
 
     Parameters
     ----------
     state, errors
-        Those of the block, without the picks.
+        State and errors of the block before the picks.
     after
-        The block afterwards: overwrites its state, errors and scores, which are those of the round
-        that follows each pick, and adds rows to all else.
+        The block afterwards. Its state and errors are overwritten, and its scores, which are those
+        of the round that follows each pick; rows are appended to its other arrays.
     """
-    picks, after = borrowed(picks), borrowed(after)
     n_picks, n = picks.total_rows.shape
-    t = len(picks.slots) - n_picks
-    after.total_rows[t : t + n_picks] = picks.total_rows
+    t, lanes = len(picks.slots) - n_picks, after.factors.shape[2]
+    for pick in range(n_picks):
+        for i in range(n):
+            after.total_rows[t + pick, i] = picks.total_rows[pick, i]
+    pivots, sums = empty_pivots(n_picks, t + n_picks, lanes), np.empty((3, n))
     after.scores[:] = 0.0
-    n_groups, _, lanes = after.factors.shape
-    room = (lanes, n_picks, t + n_picks)
-    pivots = GroupPivots(np.empty(room), np.empty(room), np.empty(room[:2]), np.empty(room[:2]))
-    rows = np.empty((n_picks, 2, n))
-    for group in range(n_groups):
-        first, end = group * lanes, min((group + 1) * lanes, len(errors))
-        within, factors = after.within[group], after.factors[group]
-        find_group_pivots(within, factors, picks, (first, end), regularization, pivots)
-        for q in range(first, end):
-            bring_near(picks.rows, picks.slots, min(q + 1, len(errors) - 1))
-            after_q = after.state[q % len(after.state)]
-            if t == 0:
-                initial_state(after.start, q, regularization, after_q)
-            else:
-                after_q[:] = state[q]
-            after.errors[q] = errors[q]
-            select_in_query(q, q - first, picks, pivots, regularization, after, rows)
+    for q in range(len(errors)):
+        group, lane = q // lanes, q % lanes
+        if lane == 0:
+            within, factors = after.within[group], after.factors[group]
+            for pick in range(n_picks):
+                append_to_gram(within, picks, pick, q)
+                find_pivots(within, factors, picks, pick, regularization, pivots)
+        after_q = after.state[q % len(after.state)]
+        if t == 0:
+            initial_state(after.start, q, regularization, after_q)
+        else:
+            for k in range(4):
+                for i in range(n):
+                    after_q[k, i] = state[q, k, i]
+        error = errors[q]
+        for pick in range(n_picks):
+            eliminate(pivots, pick, lane, picks, after.total_rows, q, sums)
+            own = own_numbers(after_q, picks, pivots, pick, lane, q)
+            error -= advance_state(after_q, sums, own, regularization)
+            add_scores(after_q, error, after.scores[pick])
+        after.errors[q] = error
 
 
 @kernel
-def select_in_query(
-    q: int,
-    lane: int,
-    picks: Picks,
-    pivots: GroupPivots,
-    regularization: float,
-    after: BlockState,
-    rows: Array,
-) -> None:
-    """Bring the state of a query past every pick, and add to the scores.
-
-    `rows` (n_picks, 2, n_features) is room.
-    """
-    picks, pivots, after, rows = borrowed(picks), borrowed(pivots), borrowed(after), borrowed(rows)
-    n_picks, n = picks.total_rows.shape
-    t = len(picks.slots) - n_picks
-    state = after.state[q % len(after.state)]
-    beta, delta = pivots.beta[lane], pivots.delta[lane]
-    eliminate(beta, delta, picks, after.total_rows, q, rows)
-    for pick in range(n_picks):
-        size = t + pick
-        if len(picks.announced) > 0:
-            r_f, u_f = picks.announced[size + 1, q], picks.announced[size + 2, q]
-        else:
-            f = picks.columns[size]
-            r_f, u_f = state[1, f], state[2, f]
-        own = OwnNumbers(pivots.pivots[lane, pick], pivots.norms[lane, pick], r_f, u_f)
-        after.errors[q] -= advance_state(state, rows[pick, 0], rows[pick, 1], own, regularization)
-        add_scores(state, after.errors[q], after.scores[pick, :n])
-        after.scores[pick, n] += after.errors[q]
+def own_numbers(
+    state: Array, picks: Picks, pivots: Pivots, pick: int, lane: int, q: int
+) -> OwnNumbers:
+    """Numbers of a pick f in query q, from the state (4, n_features) or as they were announced."""
+    size = len(picks.slots) - len(picks.total_rows) + pick
+    if len(picks.announced) > 0:
+        r, u = picks.announced[size + 1, q], picks.announced[size + 2, q]
+    else:
+        r, u = state[1, picks.columns[size]], state[2, picks.columns[size]]
+    return OwnNumbers(pivots.pivots[pick, lane], pivots.norms[pick, lane], r, u)

@@ -46,23 +46,20 @@ class Totals(NamedTuple):
     products: Array
 
 
-@kernel
 def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: float) -> None:
-    """Eliminate f as well, t features being eliminated before; `row` (n_features,) is A[f, :]."""
-    basis, left, products = totals.basis, totals.left, totals.products
-    new = basis[t]
-    new[:] = row
-    new[f] += regularization
-    for j in range(t):
-        factor, before = basis[j, f], basis[j]
-        for i in range(len(new)):
-            new[i] -= factor * before[i]
-    scale = 1.0 / np.sqrt(max(new[f], regularization))
-    product = products[f] * scale
-    for i in range(len(new)):
-        new[i] *= scale
-        left[i] = max(left[i] - new[i] * new[i], regularization)
-        products[i] -= new[i] * product
+    """Eliminate f after t features; `row` (n_features,) is A[f, :]. All of `totals` is changed.
+
+    Estimated rows of features that nearly copy each other may contradict each other without bound.
+    """
+    basis, left, products = totals
+    with np.errstate(over="ignore", invalid="ignore"):
+        new = row - basis[:t, f] @ basis[:t]
+        new[f] += regularization
+        scale = 1.0 / np.sqrt(max(new[f], regularization))
+        new *= scale
+        np.maximum(left - new * new, regularization, out=left)
+        products -= new * (products[f] * scale)
+    basis[t] = new
 
 
 class RoundedDocuments(NamedTuple):
@@ -101,7 +98,7 @@ def round_documents(
     n = len(units)
     for d in range(len(documents)):
         for i in range(n):
-            units[i] = max(units[i], np.float64(abs(documents[d, i])))
+            units[i] = max(units[i], documents[d, i], -documents[d, i])
     per_unit = np.zeros(n, np.float32)
     for i in range(n):
         units[i] /= LARGEST

@@ -5,14 +5,12 @@ Python (as where Numba is switched off) they do the same, slowly.
 """
 
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
-
-Something = TypeVar("Something")
 
 CACHE_LINE = 8
 """Float64 numbers that one prefetch brings."""
@@ -28,15 +26,6 @@ def prefetch(row: NDArray[Any], i: int) -> None:
 
     Elements are counted from the first one of the array as if they lay side by side.
     """
-
-
-def borrowed(arrays: Something) -> Something:
-    """An array, or (nested) tuples of arrays, without counting references to them.
-
-    Whoever calls a kernel holds its arrays while it runs. A small function that takes some of them
-    would count references to each, atomically: with tens of them that is most of its time.
-    """
-    return arrays
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -71,27 +60,3 @@ def _prefetch(context: Any, row: Any, i: Any) -> Any:
 @overload(prefetch, strict=False)  # type: ignore[untyped-decorator]
 def _overload_prefetch(row: Any, i: Any) -> Any:
     return lambda row, i: _prefetch(row, i)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _borrowed(context: Any, arrays: Any) -> Any:
-    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        if isinstance(kind, types.Array):
-            array = cgutils.create_struct_proxy(kind)(context, builder, value)
-            array.meminfo = cgutils.get_null_value(array.meminfo.type)
-            return array._getvalue()
-        if isinstance(kind, types.containers.BaseTuple):
-            items = cgutils.unpack_tuple(builder, value, len(kind))
-            kinds = zip(kind, items, strict=True)
-            return context.make_tuple(builder, kind, [strip(context, builder, *k) for k in kinds])
-        return value
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return strip(context, builder, signature.args[0], arguments[0])
-
-    return arrays(arrays), generate
-
-
-@overload(borrowed, strict=False)  # type: ignore[untyped-decorator]
-def _overload_borrowed(arrays: Any) -> Any:
-    return lambda arrays: _borrowed(arrays)

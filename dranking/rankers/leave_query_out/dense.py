@@ -22,8 +22,7 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram_kernels
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.packed_triangles import group_room
-from dranking.kernels.lqo.pivots import Picks
+from dranking.kernels.lqo.pivots import Picks, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
@@ -302,8 +301,8 @@ def initial_block(
         start=start,
         state=np.empty((0, 4, n)),
         errors=moments.label_norms.copy(),
-        within=group_room(n_queries, size),
-        factors=group_room(n_queries, size),
+        within=packed_matrices(n_queries, size),
+        factors=packed_matrices(n_queries, size),
         total_rows=np.empty((size, n)),
         scores=np.empty((1, n + 1)),
     )

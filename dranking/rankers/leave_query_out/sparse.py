@@ -20,7 +20,7 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
-from dranking.kernels.lqo.packed_triangles import group_room
+from dranking.kernels.lqo.pivots import packed_matrices
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.lqo.sparse_query import Fit
 from dranking.kernels.machine.compile import frozen
@@ -172,7 +172,7 @@ def block_gains(
 def block_measure(block: QueryBlock, fit: Fit, measure: LqoMeasure) -> Array:
     """Measure the leave-query-out predictions of a block after every round."""
     t = len(fit.selected)
-    factors = group_room(block.n_queries, t)
+    factors = packed_matrices(block.n_queries, t)
     products = np.empty((block.n_queries, t))
     held_out_factors(*_arrays(block), _frozen(fit), factors, products)
     features = dense_columns(block, fit.selected)

@@ -32,8 +32,8 @@ from pipelines.benchmarks.harness import (
 from pipelines.benchmarks.scale import rlscore_peer
 
 SIZES = (
-    Size(70_000, 46, 40, {10: 15.0}, {}),
-    Size(200_000, 136, 50, {10: 40.0, 46: 20.0}, {}),
+    Size(70_000, 46, 40, {10: 12.0}, {}),
+    Size(200_000, 136, 50, {10: 30.0, 46: 20.0}, {}),
 )
 QUICK = (Size(2_000, 20, 40, {3: 0.0}, {}),)
 

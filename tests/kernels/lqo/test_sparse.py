@@ -9,7 +9,7 @@ from scipy import sparse
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.per_query import gram_rows, moment_totals, moments, row_totals
 from dranking.kernels.gram.sparse import csr_of
-from dranking.kernels.lqo.packed_triangles import group_room
+from dranking.kernels.lqo.pivots import packed_matrices
 from dranking.kernels.lqo.predictions import held_out_weights
 from dranking.kernels.lqo.sparse import STRIP, add_gains, explain, held_out_factors, roles
 from dranking.kernels.lqo.sparse_query import Fit
@@ -143,7 +143,7 @@ def test_held_out_weights_are_those_of_refits(problem, regularization):
     selected = list(range(t))[::-1]
     features = sparse.csr_array(X)
     fit, *_ = fit_of(features, y, query_ptr, weights, selected, [], regularization)
-    factors, left_out = group_room(n_queries, t), np.empty((n_queries, t))
+    factors, left_out = packed_matrices(n_queries, t), np.empty((n_queries, t))
     queries = Queries(frozen(query_ptr), frozen(weights))
     held_out_factors(csr_of(features), frozen(y), queries, fit, factors, left_out)
     found = np.zeros((n_queries, t, t))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.packed_triangles import MOST_LANES, group_room
-from dranking.kernels.lqo.pivots import Picks
+from dranking.kernels.lqo.pivots import MOST_LANES, Picks, Pivots, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.rankers.leave_query_out.dense import add_features
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
@@ -40,8 +39,8 @@ class Problem:
             start,
             np.empty((0, 4, n)),
             self.norms.copy(),
-            group_room(n_queries, size),
-            group_room(n_queries, size),
+            packed_matrices(n_queries, size),
+            packed_matrices(n_queries, size),
             np.empty((size, n)),
             np.empty((1, n + 1)),
         )
@@ -234,18 +233,22 @@ def test_elimination_equals_matrix_products(n, t, n_picks):
     rng = np.random.default_rng(t)
     size = t + n_picks
     rows, total_rows = rng.normal(size=(12, 3, n)), rng.normal(size=(size, n))
-    slots, beta, delta = rng.permutation(12)[:size], *rng.normal(size=(2, n_picks, size))
-    out, nobody = np.full((n_picks, 2, n), np.nan), np.empty((0, 0))
+    slots, beta, delta = rng.permutation(12)[:size], *rng.normal(size=(2, n_picks, size, 2))
+    pivots = Pivots(beta, delta, *np.empty((2, n_picks, 2)), np.empty((size, 2)))
+    nobody = np.empty((0, 0))
     of_picks = total_rows[t:], total_rows[t:, :size]  # not looked at here
     picks = Picks(slots, rows, *of_picks, np.arange(size), nobody)
-    lqo.eliminate(beta, delta, picks, total_rows, 1, out)
-    kept, left_out = rows[slots, 1], total_rows - rows[slots, 1]
-    for pick, (m, h) in enumerate(out):
+    own = rows[slots, 1]
+    others = total_rows - own
+    for pick in range(n_picks):
+        sums = np.full((3, n), np.nan)
+        lqo.eliminate(pivots, pick, 1, picks, total_rows, 1, sums)
         f = t + pick
-        b, d = beta[pick, :f], delta[pick, :f]
-        g = kept[f] - b @ kept[:f]
-        np.testing.assert_allclose(m, left_out[f] - b @ left_out[:f], rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(h, g - d @ left_out[:f], rtol=1e-12, atol=1e-13)
+        b, d = beta[pick, :f, 1], delta[pick, :f, 1]
+        g = own[f] - b @ own[:f]
+        np.testing.assert_allclose(sums[0], others[f] - b @ others[:f], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(sums[1], g - d @ others[:f], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(sums[2], g, rtol=1e-12, atol=1e-13)
 
 
 def test_reference_weights_solve_the_ridge_problem():
