@@ -1,7 +1,8 @@
-"""Waiting for a Dask cluster: no wait is without a deadline, and what is stuck is given up.
+"""Waiting for a Dask cluster: every wait has a deadline, and workers that are stuck are given up.
 
-Dask itself finds workers that die. It waits without end for one that is stopped, or that is paused
-because its memory is full, for a scheduler that hangs, and for workers where there are none.
+Dask itself notices workers that die. Dask waits without end for a worker that is stopped, for a
+worker that is paused because its memory is full, for a scheduler that hangs, and for workers where
+there are none.
 """
 
 from __future__ import annotations
@@ -19,39 +20,40 @@ from dranking.errors import TryAgainError
 _LOG = logging.getLogger(__name__)
 
 LOOKS = 6
-"""How often a watch looks after the workers within the deadline of one."""
+"""Number of looks at the workers within ``dranking.worker-seconds``."""
 
 MOST_PATIENCE = 8
-"""After each worker that is given up the next ones have twice the time, up to so many times: on
-machines that are merely slow a job would else begin anew for ever."""
+"""Each worker that is given up doubles the time that the next ones have, up to this factor. On
+machines that are merely slow, a job would otherwise start again for ever."""
 
 HEARTBEATS = 5
-"""A worker is given as many of its heartbeats at least: of very many workers each has few."""
+"""Every worker has the time of at least this number of its heartbeats, which are the rarer the more
+workers there are."""
 
 BUSY_SHARE = 0.02
-"""Share of a core by which a process that is at work is told from one that is stopped, or waits for
-ever; threads that wait for Python's lock take less."""
+"""Share of a core that a process uses at least if it works. A process that is stopped, or whose
+threads wait for Python's lock, uses less."""
 
 SAMPLE_SECONDS = 1.0
-"""Over so long at least: the system counts in hundredths of a second."""
+"""Least time over which `BUSY_SHARE` is measured: the system counts in hundredths of a second."""
 
 WORKER_POLL_SECONDS = 0.1
 
 
 class Supervisor:
-    """Waits for what a client of a cluster is asked to do.
+    """Calls methods of a client and its scheduler, and waits for the answers under deadlines.
 
     Parameters
     ----------
     client
         A `distributed.Client`.
     mark
-        What the keys of the tasks contain that are waited for.
+        Text that the keys of all tasks of the job contain.
 
     Attributes
     ----------
     full
-        Addresses of workers that were given up because their memory stayed full.
+        Addresses of workers that were given up because their memory was full.
     """
 
     def __init__(self, client: Any, mark: str) -> None:
@@ -63,12 +65,13 @@ class Supervisor:
         self.full: set[str] = set()
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What an asynchronous method of the client or its scheduler returns.
+        """Call an asynchronous method of the client or its scheduler and return its result.
 
         Raises
         ------
         TryAgainError
-            If there is no answer in time.
+            If there is no answer within ``dranking.scheduler-seconds``, or if the scheduler is
+            lost.
         """
         limit = setting("scheduler-seconds")
         answer = self._begin(method, *args, **kwargs)
@@ -84,34 +87,35 @@ class Supervisor:
             raise self.lost() from error
 
     def lost(self) -> TryAgainError:
-        """The error where the scheduler is not there any more."""
+        """The error for a scheduler that is not there any more."""
         return TryAgainError(
             f"the Dask scheduler at {self._address} was lost or restarted; run again when it is "
             "back."
         )
 
     def workers(self) -> dict[str, Any]:
-        """What the scheduler says of each worker, by address."""
+        """The scheduler's information about each worker, by address."""
         found: dict[str, Any] = self.ask(self._client.scheduler.identity, n_workers=-1)["workers"]
         return found
 
     def wait_for_workers(self, n_workers: int, seconds: float, otherwise: str) -> None:
-        """Wait until so many workers are running.
+        """Wait until a number of workers are running.
 
-        The client could, but would make the books of a cluster of this process newer than the news
-        of lost workers that are on their way to it: these raise KeyError when they come.
+        `Client.wait_for_workers` would update the list of workers of a cluster in this process.
+        Messages about lost workers that are still on their way to the cluster would then be about
+        unknown workers, and raise KeyError.
 
         Parameters
         ----------
         seconds
-            At most.
+            The deadline.
         otherwise
-            What users can do if they do not come, for the error.
+            Advice for the error: what else users can do.
 
         Raises
         ------
         TryAgainError
-            If they do not come in time, or the scheduler does not answer.
+            If the workers do not come in time, or if the scheduler does not answer.
         """
         deadline = time.monotonic() + seconds
         while (n_running := self._n_running()) < n_workers:
@@ -133,19 +137,20 @@ class Supervisor:
         n_left: Callable[[], int],
         **kwargs: Any,
     ) -> Any:
-        """The same, however long it takes, as long as there is progress.
+        """Like `ask`, but wait however long the answer takes, as long as there is progress.
 
-        Workers that are stuck meanwhile are given up; Dask then moves what they had elsewhere.
+        Meanwhile, workers that are stuck are given up. Dask then moves their tasks elsewhere.
 
         Parameters
         ----------
         n_left
-            How many tasks are not done.
+            Returns the number of tasks that are not done.
 
         Raises
         ------
         TryAgainError
-            If the scheduler does not answer, there are no workers, or no task finishes.
+            If the scheduler does not answer, if there are no workers for
+            ``dranking.no-workers-seconds``, or if no task finishes for ``dranking.task-seconds``.
         """
         so_far = Unchanged()
         running = self._begin(method, *args, **kwargs)
@@ -167,6 +172,7 @@ class Supervisor:
         return asyncio.run_coroutine_threadsafe(call(), loop)
 
     def _look_after_workers(self, so_far: Unchanged) -> None:
+        """Give up workers that are stuck; raise TryAgainError if there has been none for long."""
         workers = self.workers()
         alone = so_far.seconds("workers", bool(workers))
         if not workers and alone > setting("no-workers-seconds"):
@@ -176,40 +182,54 @@ class Supervisor:
             )
         limit = max(setting("worker-seconds"), HEARTBEATS * (1 + len(workers) / 200))
         limit *= min(2**self._n_given_up, MOST_PATIENCE)
+        silent, paused = self._silent(so_far, workers, limit), self._paused(so_far, workers, limit)
+        self.full |= paused
+        for address in silent | paused:
+            reason = "its memory is full" if address in paused else "it does not answer"
+            _LOG.warning("worker %s is given up after %.0f s: %s", address, limit, reason)
+            self._n_given_up += 1
+        if silent | paused:
+            self.ask(
+                self._client.run_on_scheduler,
+                give_up_workers(),
+                workers=list(silent | paused),
+                asynchronous=True,
+            )
+
+    def _silent(self, so_far: Unchanged, workers: dict[str, Any], limit: float) -> set[str]:
+        """The workers that have neither answered nor worked within the limit."""
         late = {
             address
             for address, worker in workers.items()
             if so_far.seconds(address, worker["last_seen"]) > limit
         }
-        stuck = late - self._at_work({a: workers[a]["nanny"] for a in late}, limit / 2)
+        return late - self._at_work({a: workers[a]["nanny"] for a in late}, limit / 2)
+
+    def _paused(self, so_far: Unchanged, workers: dict[str, Any], limit: float) -> set[str]:
+        """The workers with tasks of this job that have been paused for longer than the limit."""
         paused = {
             address
             for address, worker in workers.items()
             if so_far.seconds((address, "status"), worker["status"]) > limit
             and worker["status"] == "paused"
         }
-        if paused:
-            tasks = self.ask(self._client.scheduler.processing, workers=list(paused))
-            paused = {a for a in paused if any(self._mark in str(key) for key in tasks[a])}
-            self.full |= paused
-        for address in stuck | paused:
-            what = "its memory is full" if address in paused else "it does not answer"
-            _LOG.warning("worker %s is given up after %.0f s: %s", address, limit, what)
-            self._n_given_up += 1
-        if stuck | paused:
-            self.ask(
-                self._client.run_on_scheduler,
-                given_up(),
-                workers=list(stuck | paused),
-                asynchronous=True,
-            )
+        if not paused:
+            return paused
+        tasks = self.ask(self._client.scheduler.processing, workers=list(paused))
+        return {a for a in paused if any(self._mark in str(key) for key in tasks[a])}
 
     def _at_work(self, nannies: dict[str, str | None], seconds: float) -> set[str]:
-        """Those of some workers, given with their nannies, that do not answer but do something.
+        """The workers that do not answer, but work.
 
-        A worker that loads libraries from slow storage, or compiles, is silent for a while. Their
-        nannies know the time of the processor that they take. A worker is spared when first asked
-        after, and as long as that grows; not if its nanny says nothing for some seconds.
+        A worker that compiles, or loads libraries from slow storage, is silent for a while. Its
+        nanny knows the processor time of the worker. A worker counts as working at the first
+        question, and then as long as its processor time grows. A worker whose nanny does not answer
+        within `seconds` counts as stuck.
+
+        Parameters
+        ----------
+        nannies
+            From the address of a worker to the address of its nanny, or None without a nanny.
         """
         asked = {
             address: self._begin(
@@ -243,15 +263,15 @@ class Supervisor:
         if waited > limit:
             raise TryAgainError(
                 f"none of {n_left} tasks on the Dask cluster of {self._address} has finished for "
-                f"{waited:.0f} s (dranking.task-seconds). If they take so long, raise it; else see "
-                "the logs of the workers."
+                f"{waited:.0f} s (dranking.task-seconds). If tasks take so long, raise "
+                "dranking.task-seconds; otherwise read the logs of the workers."
             )
 
 
 def processor_seconds() -> Callable[..., float]:
-    """A function for nannies to run: the time of the processor that their workers have taken.
+    """A function that runs on nannies and returns the processor time of the worker, in seconds.
 
-    Made inside another it travels as code, and nannies need not load this package.
+    The function travels as code because it is nested: nannies need not load this package.
     """
 
     def used(dask_worker: Any) -> float:
@@ -265,14 +285,14 @@ def processor_seconds() -> Callable[..., float]:
     return used
 
 
-def given_up() -> Callable[..., Awaitable[None]]:
-    """A function for the scheduler to run, which gives up workers.
+def give_up_workers() -> Callable[..., Awaitable[None]]:
+    """A function that runs on the scheduler and gives up workers.
 
-    Made inside another it travels as code: the scheduler's machine may not have this package.
+    The function travels as code because it is nested: the scheduler may not have this package.
     """
 
     async def give_up(workers: list[str], dask_scheduler: Any) -> None:
-        """Take workers off the scheduler; their nannies, where they have any, start new ones."""
+        """Take workers off the scheduler. Their nannies, if there are any, start new processes."""
         import asyncio
         import contextlib
 
@@ -281,7 +301,7 @@ def given_up() -> Callable[..., Awaitable[None]]:
         async def restart(nanny: str) -> None:
             with contextlib.suppress(Exception):
                 async with rpc(nanny, connection_args=dask_scheduler.connection_args) as process:
-                    kill = process.kill(reason="no sign of life", timeout=1)  # asked before
+                    kill = process.kill(reason="no sign of life", timeout=1)  # to stop by itself
                     await asyncio.wait_for(kill, 30)
 
         for address in workers:
