@@ -1,11 +1,11 @@
-"""A cluster that is there already, at an address.
+"""A running cluster, at an address.
 
     dranking select DATA ... --scheduler cluster/address.py --cluster address=tls://head:8786 \
         --cluster tls_ca_file=ca.pem --cluster tls_cert=me.pem --cluster tls_key=me.key
 
-Option: address. Without it, that of Dask's configuration (`scheduler-address`, or the variable
-DASK_SCHEDULER_ADDRESS, as the Kubernetes operator sets it in the pods of a DaskJob).
-`--scheduler tls://head:8786` is the same in short.
+Option: address. The default is the address in Dask's configuration: `scheduler-address`, or the
+variable DASK_SCHEDULER_ADDRESS, which the Kubernetes operator sets in the pods of a DaskJob.
+`--scheduler tls://head:8786` is short for this file with that address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dranking.errors import UsageError
 
 
 def make_cluster(options: Mapping[str, Any]) -> str:
-    """The address."""
+    """The address of the scheduler."""
     check_options(options, ["address"], "an address")
     address = options.get("address") or dask.config.get("scheduler-address", None)
     if not isinstance(address, str) or "://" not in address:

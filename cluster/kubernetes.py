@@ -1,17 +1,16 @@
-"""Pods made by the Dask operator of a Kubernetes cluster. Needs the extra `kubernetes`.
+"""A cluster of pods, which the Dask operator of Kubernetes makes. Needs the extra `kubernetes`.
 
     dranking select DATA ... --scheduler cluster/kubernetes.py --cluster n_workers=64 \
         --cluster image=registry.example.org/dranking:latest --cluster memory_limit=8Gi \
         --cluster timeout=10m
 
-Options: image, which has dranking; n_workers; claims, volumes to mount into the workers, as
-{my-claim = "/data"} (they read the data themselves); name ("dranking"), namespace;
-threads_per_worker (1), and as many CPUs; memory_limit of each worker (4Gi); env, for all pods; and
-what else `dask_kubernetes.operator.KubeCluster` takes. From outside of the Kubernetes cluster,
-ports are forwarded.
+Options: image, a container image with dranking; n_workers; claims, the volumes that workers mount
+to read the data, as {my-claim = "/data"}; name ("dranking"); namespace; threads_per_worker (1),
+which is also the number of CPUs; memory_limit of each worker (4Gi); env, variables of all pods; and
+other arguments of `dask_kubernetes.operator.KubeCluster`. If the command runs outside the
+Kubernetes cluster, ports are forwarded.
 
-KubeCluster itself speaks no TLS. Where the network of the pods is not to be trusted, use
-`daskjob.yaml`, which does.
+KubeCluster has no TLS. On a network of pods that you do not trust, use `daskjob.yaml`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"me
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
-    """Create the DaskCluster resource, and wait until its scheduler is there."""
+    """Create the DaskCluster resource, and wait for its scheduler."""
     refuse_security(
         options,
-        "cluster/kubernetes.py cannot use TLS, as KubeCluster does not; use daskjob.yaml, or the "
+        "cluster/kubernetes.py cannot use TLS, since KubeCluster cannot; use daskjob.yaml, or the "
         "address (tls://...) of a cluster with certificates.",
     )
     operator = optional("dask_kubernetes.operator", "kubernetes")
@@ -40,12 +39,12 @@ def make_cluster(options: Mapping[str, Any]) -> Any:
 
 
 def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The DaskCluster resource for some options, as `kubectl apply` takes it; and what is left."""
+    """The DaskCluster resource, as for `kubectl apply`, and the options for KubeCluster itself."""
     operator = optional("dask_kubernetes.operator", "kubernetes")
     given = dict(options)
     image = given.pop("image", None)
     if not isinstance(image, str):
-        raise UsageError(f"image is {image!r}; name a container image that has dranking.")
+        raise UsageError(f"image is {image!r}; name a container image with dranking.")
     threads, memory = given.pop("threads_per_worker", 1), given.pop("memory_limit", "4Gi")
     worker = ["dask", "worker", "--nthreads", str(threads)]
     spec: dict[str, Any] = operator.make_cluster_spec(
@@ -57,8 +56,7 @@ def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
             "requests": {"cpu": str(threads), "memory": memory},
             "limits": {"memory": memory},
         },
-        # By itself a worker would take the share of the node's memory that its threads are of the
-        # node's cores.
+        # By default, the limit would be a share of the node's memory, by threads over cores.
         worker_command=[*worker, "--memory-limit", str(parse_bytes(memory))],
         idle_timeout=given.pop("idle_timeout", 3600),
     )
@@ -69,7 +67,7 @@ def cluster_spec(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def _mount(pod: dict[str, Any], claims: Mapping[str, str]) -> None:
-    """Mount volumes into the containers of a pod: from the name of a claim to its path."""
+    """Mount volumes into the containers of a pod; `claims` maps names of claims to paths."""
     pod["volumes"] = [
         {"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
         for number, claim in enumerate(claims)

@@ -1,12 +1,13 @@
-"""Jobs of a PBS cluster, by dask-jobqueue. Needs the extra `pbs`.
+"""Workers in jobs of a PBS cluster, by dask-jobqueue. Needs the extra `pbs`.
 
     dranking select DATA ... --scheduler cluster/pbs.py --cluster n_workers=64 \
         --cluster cores=16 --cluster memory=64GB --cluster walltime=02:00:00 \
         --cluster interface=ib0 --cluster timeout=30m
 
-Options: n_workers in all; cores and memory of a job, which runs a one-thread worker on each core
-(processes, if fewer); queue, account, walltime, resource_spec, interface, and what else
-`dask_jobqueue.PBSCluster` takes. For all else see `slurm.py`: only the commands differ.
+Options: n_workers over all jobs; cores and memory of a job; processes, the number of workers in a
+job (default: cores, so that each worker has one thread); queue, account, walltime, resource_spec,
+interface, and other arguments of `dask_jobqueue.PBSCluster`. Everything else is as in
+`slurm.py`.
 """
 
 from __future__ import annotations
@@ -20,5 +21,5 @@ DASK_JOBQUEUE = job_queues("pbs")
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
-    """Start the scheduler here and submit the jobs; `job_script()` shows what is submitted."""
+    """Start the scheduler in this process and submit the jobs, whose script is `job_script()`."""
     return start(DASK_JOBQUEUE.PBSCluster, batch_options(options, "pbs"))

@@ -1,11 +1,11 @@
-"""A cluster that tells its address in a file, as `dask scheduler --scheduler-file` and dask-mpi do.
+"""A running cluster that wrote its address to a file: `dask scheduler --scheduler-file`, dask-mpi.
 
     dranking select DATA ... --scheduler cluster/scheduler_file.py \
         --cluster path=/shared/scheduler.json --cluster timeout=10m
 
-Option: path, a .json file on storage that this machine shares with the scheduler. It is waited for
-until it is there and filled, for `timeout` at most (30 s). `--scheduler /shared/scheduler.json` is
-the same in short.
+Option: path, a .json file on storage that this machine shares with the scheduler. The command waits
+for the file and its content until `timeout` (30 s). `--scheduler /shared/scheduler.json` is short
+for this file with that path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dranking.errors import UsageError
 
 
 def make_cluster(options: Mapping[str, Any]) -> str:
-    """The path of the file."""
+    """The path of the scheduler file."""
     check_options(options, ["path"], "a file")
     path = options.get("path")
     if not isinstance(path, str) or not path.endswith(".json"):

@@ -1,14 +1,15 @@
-"""Jobs of a SLURM cluster, by dask-jobqueue. Needs the extra `slurm`.
+"""Workers in jobs of a SLURM cluster, by dask-jobqueue. Needs the extra `slurm`.
 
     dranking select DATA ... --scheduler cluster/slurm.py --cluster n_workers=64 \
         --cluster cores=16 --cluster memory=64GB --cluster walltime=02:00:00 \
         --cluster interface=ib0 --cluster timeout=30m
 
-Options: n_workers in all; cores and memory of a job, which runs a one-thread worker on each core
-(processes, if fewer); queue, account, walltime, interface, and what else
-`dask_jobqueue.SLURMCluster` takes. What is the same in all your jobs belongs into
-`~/.config/dask/jobqueue.yaml`. The scheduler runs in this process: start it where compute nodes can
-reach it. `timeout` is for the time in the queue.
+Options: n_workers over all jobs; cores and memory of a job; processes, the number of workers in a
+job (default: cores, so that each worker has one thread); queue, account, walltime,
+interface, and other arguments of `dask_jobqueue.SLURMCluster`. Options that all your jobs have in
+common belong in `~/.config/dask/jobqueue.yaml`. The scheduler runs in the process of the command:
+run the command where compute nodes can reach it. `timeout` must cover the time that jobs wait in
+the queue.
 
 `security = true` makes temporary certificates, which jobs read from shared_temp_directory.
 """
@@ -24,5 +25,5 @@ DASK_JOBQUEUE = job_queues("slurm")
 
 
 def make_cluster(options: Mapping[str, Any]) -> Any:
-    """Start the scheduler here and submit the jobs; `job_script()` shows what is submitted."""
+    """Start the scheduler in this process and submit the jobs, whose script is `job_script()`."""
     return start(DASK_JOBQUEUE.SLURMCluster, batch_options(options, "slurm"))

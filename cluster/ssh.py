@@ -1,18 +1,18 @@
-"""Processes on hosts that can be reached by SSH without a password. Needs the extra `ssh`.
+"""Processes on hosts that SSH reaches without a password. Needs the extra `ssh`.
 
     dranking select DATA ... --scheduler cluster/ssh.py \
         --cluster 'hosts=["head", "node1", "node2"]' --cluster workers_per_host=16 \
         --cluster memory_limit=8GB
 
-The first host runs the scheduler, the others the workers (name it again to have workers there).
-Options: hosts; workers_per_host (1), threads_per_worker (1), memory_limit of each worker;
-interface, such as "eth0", to listen there alone; remote_python, the interpreter on the hosts;
-connect_options, scheduler_options and worker_options, as `distributed.SSHCluster` takes them. Host
-keys are checked against known_hosts.
+The first host runs the scheduler, the other hosts run the workers. Name the first host again to
+have workers there too. Options: hosts; workers_per_host (1); threads_per_worker (1); memory_limit
+of each worker; interface, such as "eth0", the only one on which the processes listen;
+remote_python, the interpreter on the hosts; connect_options, scheduler_options and worker_options,
+as in `distributed.SSHCluster`. Host keys are checked against known_hosts.
 
-With TLS files (tls_ca_file, tls_cert, tls_key) all parts talk encrypted: the files must be at the
-same path on every host. The processes inherit this process's Dask configuration on their command
-lines: keep passwords out of it.
+With TLS files (tls_ca_file, tls_cert, tls_key), all connections are encrypted. The files must be at
+the same path on every host. The processes get the Dask configuration of this process on their
+command lines: keep passwords out of that configuration.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def ssh_options(options: Mapping[str, Any]) -> dict[str, Any]:
     names = isinstance(hosts, list) and all(isinstance(host, str) for host in hosts)
     if not names or len(hosts) < 2:
         raise UsageError(
-            f"hosts is {hosts!r}; name at least two: that of the scheduler, then those of workers "
-            '(which may be the same), such as ["head", "node1", "node2"].'
+            f"hosts is {hosts!r}; name at least two, the host of the scheduler and then the hosts "
+            'of workers (which may be the same), such as ["head", "node1", "node2"].'
         )
     worker = {
         "n_workers": given.pop("workers_per_host", 1),
         "nthreads": given.pop("threads_per_worker", 1),
         "memory_limit": given.pop("memory_limit", "auto"),
         "dashboard": False,
-        "dashboard_address": f"{LOOPBACK}:0",  # where metrics are
+        "dashboard_address": f"{LOOPBACK}:0",  # where it serves metrics
     }
     scheduler: dict[str, Any] = {"dashboard_address": f"{LOOPBACK}:0"}
     if given.get("security") is not None:

@@ -150,7 +150,7 @@ def test_a_file_that_is_no_certificate(certificates, tmp_path):
 
 
 def test_temporary_certificates_are_of_no_use_to_a_cluster_that_is_there(unlocked):
-    with pytest.raises(UsageError, match="for clusters that are started here"):
+    with pytest.raises(UsageError, match="for clusters that this command starts"):
         reached(unlocked.replace("tcp", "tls"), {"security": True})
 
 

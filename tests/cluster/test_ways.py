@@ -84,7 +84,7 @@ def test_every_way_is_in_the_readme():
             assert f"`{file.name}`" in text, file.name
 
 
-# What is there already
+# Running clusters
 
 
 @pytest.fixture(scope="module")
@@ -617,10 +617,10 @@ def test_gateway(monkeypatch):
         ("scale", 3),
         ("found", "theirs", {"address": "https://g"}),
     ]
-    with pytest.raises(UsageError, match="image: the cluster theirs is there already"):
+    with pytest.raises(UsageError, match="image: the cluster theirs is already running"):
         make({"name": "theirs", "image": "x"})
 
 
 def test_a_gateway_has_its_own_certificates(certificates):
-    with pytest.raises(UsageError, match="brings its own certificates"):
+    with pytest.raises(UsageError, match="has its own certificates"):
         run("cluster/gateway.py", dict(certificates))
