@@ -1,4 +1,4 @@
-"""What is known of the distribution of queries beforehand, and what a sample stands in for."""
+"""Known properties of the distribution of queries, and values of a sample in their place."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from sklearn.utils.extmath import row_norms
 
 from dranking.bounds.sizes import log_choose
-from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -171,7 +171,7 @@ def block_facts(
     maxima = {
         "weight": float(query_weights.max()),
         "length": float(lengths.max()),
-        "norm": largest_norm(block.features),
+        "norm": float(row_norms(block.features.astype(np.float64)).max()),
         "classes": max(
             log_choose(int(n), int(k)) for n, k in zip(lengths, n_relevant, strict=True)
         ),
@@ -180,8 +180,21 @@ def block_facts(
         "weight": float(query_weights.min()),
         "length": float(np.min(lengths.astype(float), initial=np.inf, where=lengths > 1)),
     }
-    binary = replace(block, relevance=relevant)
+    sums, pair_maxima = pair_facts(block, scores, relevant, n_levels)
+    of_lists, too_long = list_sums(block, scores, convention)
+    sizes = most_of_each_grade(block, n_levels)
+    return BlockFacts(
+        block.n_queries, sums | of_lists, maxima | pair_maxima, minima, sizes, too_long
+    )
+
+
+def pair_facts(
+    block: QueryBlock, scores: Array, relevant: Array, n_levels: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Sums of a block's pairwise losses; the largest pair numbers and margins of a query."""
     sums: dict[str, float] = {}
+    maxima: dict[str, float] = {}
+    binary = replace(block, relevance=relevant)
     for kind, of_kind, rule in (
         ("full", block, MarginRule("ranks", 0)),
         ("multipartite", block, MarginRule("levels", n_levels)),
@@ -191,14 +204,13 @@ def block_facts(
         n_pairs, margins = pair_counts(targets)
         maxima[f"{kind} pairs"] = float(n_pairs.max())
         maxima[f"{kind} margins"] = float(margins.max())
-        risks = pair_risks(targets, scores)
         if kind == "full":
+            lengths = np.diff(block.query_ptr)
             maxima["ties"] = float((lengths * (lengths - 1) / 2 - n_pairs).max())
+        risks = pair_risks(targets, scores)
         for name, values in zip(("0-1", "weighted", "hinge"), risks, strict=True):
             sums[f"{kind} {name}"] = float(values.sum())
-    of_lists, too_long = list_sums(block, scores, convention)
-    sizes = most_of_each_grade(block, n_levels)
-    return BlockFacts(block.n_queries, sums | of_lists, maxima, minima, sizes, too_long)
+    return sums, maxima
 
 
 def _check_whole_grades(block: QueryBlock) -> None:
@@ -242,11 +254,3 @@ def list_sums(
             sums[name] = loss.at(scores, own)[0]
     found = too_long["ndcg argmax"]
     return sums, found and f"query {block.query_ids[found.query]} {found.why}"
-
-
-def largest_norm(features: FeatureMatrix) -> float:
-    """Largest Euclidean norm of a row."""
-    if sparse.issparse(features):
-        return float(np.sqrt(features.astype(np.float64).power(2).sum(axis=1).max()))
-    values = np.asarray(features, dtype=np.float64)
-    return float(np.sqrt(np.einsum("ij,ij->i", values, values).max()))

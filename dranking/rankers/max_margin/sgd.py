@@ -63,7 +63,7 @@ class MarginSPD(SPD):
 
 
 def margin_block(block: QueryBlock, pairs: PairRule, margins: MarginRule) -> PairBlock:
-    """The labelled documents of a block, with targets, which have the same order, as relevance."""
+    """The labelled documents of a block, with targets instead of grades as relevance."""
     block = block.labelled()
     return labelled_block(replace(block, relevance=margins.targets(block)), pairs)
 
