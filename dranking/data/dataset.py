@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 
 
@@ -43,7 +43,7 @@ class Dataset(ABC):
 
     feature_names: tuple[str, ...]
     blocks: tuple[BlockInfo, ...]
-    transforms: tuple[QueryMinMax | Standard, ...] = ()
+    transforms: tuple[Scaling, ...] = ()
     is_sparse: bool = False
     in_memory: bool = False
     has_documents: bool = True
@@ -149,25 +149,32 @@ class Dataset(ABC):
         """A view of the queries where `keep` (n_queries,) is true; the block borders stay."""
         return QuerySubset(self, keep)
 
-    def transformed(self, transforms: Sequence[QueryMinMax | Standard]) -> Dataset:
+    def transformed(self, transforms: Sequence[Scaling]) -> Dataset:
         """A view with further scalings, which are applied when blocks are read."""
         return TransformedDataset(self, tuple(transforms)) if transforms else self
 
 
-class QuerySubset(Dataset):
-    """The queries of another data set that a mask selects; blocks may become empty."""
+class _View(Dataset):
+    """Another data set, seen in another way."""
 
-    def __init__(self, source: Dataset, keep: NDArray[np.bool_]) -> None:
-        if len(keep) != source.n_queries:
-            raise ValueError(f"keep has {len(keep)} entries for {source.n_queries} queries.")
+    def __init__(self, source: Dataset) -> None:
         self._source = source
-        borders = np.cumsum([b.n_queries for b in source.blocks])[:-1]
-        self._keep = np.split(np.asarray(keep, dtype=bool), borders)
         self.feature_names = source.feature_names
         self.transforms = source.transforms
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
+
+
+class QuerySubset(_View):
+    """The queries of another data set that a mask selects; blocks may become empty."""
+
+    def __init__(self, source: Dataset, keep: NDArray[np.bool_]) -> None:
+        super().__init__(source)
+        if len(keep) != source.n_queries:
+            raise ValueError(f"keep has {len(keep)} entries for {source.n_queries} queries.")
+        borders = np.cumsum([b.n_queries for b in source.blocks])[:-1]
+        self._keep = np.split(np.asarray(keep, dtype=bool), borders)
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
@@ -190,18 +197,14 @@ class QuerySubset(Dataset):
         return self._source.block(index, columns).take_queries(self._keep[index])
 
 
-class TransformedDataset(Dataset):
+class TransformedDataset(_View):
     """Another data set with further scalings."""
 
-    def __init__(self, source: Dataset, added: tuple[QueryMinMax | Standard, ...]) -> None:
-        self._source = source
+    def __init__(self, source: Dataset, added: tuple[Scaling, ...]) -> None:
+        super().__init__(source)
         self._added = added
-        self.feature_names = source.feature_names
         self.blocks = source.blocks
         self.transforms = (*source.transforms, *added)
-        self.is_sparse = source.is_sparse
-        self.in_memory = source.in_memory
-        self.has_documents = source.has_documents
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block and scale it."""

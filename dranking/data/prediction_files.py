@@ -43,14 +43,12 @@ def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(
             f"scores has shape {values.shape}; the block has {block.n_documents} documents."
         )
-    missing = np.isnan(values)
-    if missing.any():
-        row, query = _locate(block, missing)
-        raise DataError(
-            f"query {block.query_ids[query]}: the score of document {row} of the query "
-            "(counted from 0) is NaN. Every document needs a score; look for missing or "
-            "overflowing feature values, or for a damaged model."
-        )
+    _refuse(
+        block,
+        np.isnan(values),
+        "is NaN. Every document needs a score; look for missing or overflowing feature values, or "
+        "for a damaged model.",
+    )
     return values
 
 
@@ -199,23 +197,25 @@ def write_predictions_parquet(
             raise DataError(f"{path}: there are no predictions to write.")
 
 
-def _locate(block: QueryBlock, flagged: NDArray[np.bool_]) -> tuple[int, int]:
-    """Position of the first flagged document within its query, and the query's index."""
-    row = int(np.argmax(flagged))
-    query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
-    return row - int(block.query_ptr[query]), query
+def _refuse(block: QueryBlock, flagged: NDArray[np.bool_], why: str) -> None:
+    """Raise DataError for the first flagged document, if any; `why` continues "its score"."""
+    if flagged.any():
+        row = int(np.argmax(flagged))
+        query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
+        raise DataError(
+            f"query {block.query_ids[query]}: the score of document "
+            f"{row - block.query_ptr[query]} of the query (counted from 0) {why}"
+        )
 
 
 def _finite_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
     values = checked_scores(block, scores)
-    infinite = np.isinf(values)
-    if infinite.any():
-        row, query = _locate(block, infinite)
-        raise DataError(
-            f"query {block.query_ids[query]}: the score of document {row} of the query (counted "
-            "from 0) is infinite, which evaluation tools do not read in a run file; write "
-            "predictions as parquet."
-        )
+    _refuse(
+        block,
+        np.isinf(values),
+        "is infinite, which evaluation tools do not read in a run file; write predictions as "
+        "parquet.",
+    )
     return values
 
 

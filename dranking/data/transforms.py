@@ -91,12 +91,15 @@ class Standard(BaseModel):
         return block.with_features(scaled)
 
 
-Transform: TypeAlias = Annotated[QueryMinMax | Standard, Field(discriminator="kind")]
+Scaling: TypeAlias = QueryMinMax | Standard
+
+Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
+"""A scaling as a field of a pydantic model, which JSON tells apart by its "kind"."""
 
 
 def missing_transforms(
-    needed: Sequence[QueryMinMax | Standard], present: Sequence[QueryMinMax | Standard]
-) -> tuple[QueryMinMax | Standard, ...]:
+    needed: Sequence[Scaling], present: Sequence[Scaling]
+) -> tuple[Scaling, ...]:
     """The scalings of a model that were not yet applied to the data.
 
     Parameters
@@ -123,5 +126,5 @@ def missing_transforms(
     return tuple(needed[len(present) :])
 
 
-def _kinds(transforms: Sequence[QueryMinMax | Standard]) -> str:
+def _kinds(transforms: Sequence[Scaling]) -> str:
     return " then ".join(t.kind for t in transforms) or "nothing"

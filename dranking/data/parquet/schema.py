@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dranking.data.tables.columns import Layout, Roles, find_layout, value_type
 from dranking.data.tables.ids import is_text
-from dranking.data.transforms import QueryMinMax, Standard, Transform
+from dranking.data.transforms import Scaling, Transform
 from dranking.errors import DataError
 
 TRANSFORMS_KEY = b"dranking.transforms"
@@ -25,7 +25,7 @@ SCALED_KEY = b"dranking.scaled-features"
 Schemas: TypeAlias = Sequence[tuple[str, pa.Schema]]
 """Place (a path) and schema with metadata of every table of a data set."""
 
-Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
+Transforms: TypeAlias = tuple[Scaling, ...]
 
 _TRANSFORMS: TypeAdapter[Transforms] = TypeAdapter(tuple[Transform, ...])
 _NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,9 @@ from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
 from dranking.data.statistics.block_folder import read_block
 from dranking.data.statistics.manifest import KIND, StatisticsManifest, load_manifest
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling, Standard
 from dranking.errors import DataError
 from dranking.files.commit import AnyPath, manifest_format, restore_interrupted
-
-Scaling: TypeAlias = QueryMinMax | Standard
 
 
 class StatisticsDataset(Dataset):

@@ -26,7 +26,7 @@ from dranking.data.statistics.manifest import StatisticsEntry, StatisticsManifes
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
 from dranking.data.store.manifest import manifest_json
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.commit import (
     MANIFEST_NAME,
@@ -44,7 +44,7 @@ def write_statistics(
     *,
     feature_names: Sequence[str],
     sparse: bool = False,
-    transforms: Sequence[QueryMinMax | Standard] = (),
+    transforms: Sequence[Scaling] = (),
     overwrite: bool = False,
 ) -> StatisticsDataset:
     """Write a statistics store, whole or not at all.

@@ -23,6 +23,7 @@ from dranking.data.store.manifest import (
     block_path,
 )
 from dranking.data.store.zarr_arrays import write_array
+from dranking.data.tables.ids import int64_or_string
 from dranking.errors import DataError
 from dranking.files.checksums import checksum
 
@@ -113,12 +114,7 @@ def _canonical(block: QueryBlock) -> QueryBlock:
 
 def _plain_ids(ids: pa.Array) -> pa.Array:
     """Ids as int64 if they are integers that fit, otherwise as strings."""
-    if pa.types.is_integer(ids.type):
-        try:
-            return ids.cast(pa.int64())
-        except pa.ArrowInvalid:  # uint64 beyond int64
-            return ids.cast(pa.string())
-    return ids.cast(pa.string())
+    return int64_or_string(ids) if pa.types.is_integer(ids.type) else ids.cast(pa.string())
 
 
 def _id_type(ids: pa.Array) -> IdType:

@@ -24,7 +24,7 @@ from dranking.data.store.manifest import (
     manifest_json,
 )
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory, restore_interrupted
 
@@ -75,7 +75,7 @@ class StoredDataset(Dataset):
         return tuple(self._manifest.info(entry) for entry in self._manifest.blocks)
 
     @property
-    def transforms(self) -> tuple[QueryMinMax | Standard, ...]:  # type: ignore[override]
+    def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]
         """Scalings already applied to the values."""
         return self._manifest.transforms
 
@@ -110,7 +110,7 @@ def write_dataset(
     path: AnyPath,
     *,
     feature_names: Sequence[str] | None = None,
-    transforms: Sequence[QueryMinMax | Standard] = (),
+    transforms: Sequence[Scaling] = (),
     fill: Callable[[], ArrayLike] | None = None,
     overwrite: bool = False,
 ) -> StoredDataset:

@@ -50,7 +50,7 @@ def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
     if pa.types.is_floating(kind):
         ids = _whole_numbers(ids, name)
     elif pa.types.is_integer(kind):
-        ids = _int64_or_string(ids)
+        ids = int64_or_string(ids)
     elif pa.types.is_null(kind) or is_text(kind):
         ids = _cast(ids, pa.string(), name)
     else:
@@ -100,7 +100,8 @@ def _from_integers(values: Any, name: str, error: Exception) -> pa.Array:
     return pa.array([str(item) for item in items])
 
 
-def _int64_or_string(ids: pa.Array) -> pa.Array:
+def int64_or_string(ids: pa.Array) -> pa.Array:
+    """Integers as int64, or as strings if one of them is beyond int64."""
     try:
         return ids.cast(pa.int64())
     except pa.ArrowInvalid:  # uint64 beyond int64

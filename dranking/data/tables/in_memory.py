@@ -28,7 +28,7 @@ from dranking.data.tables.numeric_values import (
 )
 from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 
 
@@ -56,7 +56,7 @@ class MemoryDataset(Dataset):
         self,
         blocks: Iterable[QueryBlock],
         feature_names: Iterable[str],
-        transforms: Sequence[QueryMinMax | Standard] = (),
+        transforms: Sequence[Scaling] = (),
     ) -> None:
         self._blocks = tuple(blocks)
         self.feature_names = check_feature_names(feature_names)
