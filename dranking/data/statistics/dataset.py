@@ -3,79 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.blocks import BlockInfo
 from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
+from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.statistics.block_folder import read_block
-from dranking.data.statistics.manifest import KIND, StatisticsManifest, load_manifest
+from dranking.data.statistics.manifest import KIND, StatisticsManifest
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.transforms import Scaling, Standard
-from dranking.errors import DataError
-from dranking.files.commit import AnyPath, manifest_format, restore_interrupted
+from dranking.files.commit import manifest_format
 
 
-class StatisticsDataset(Dataset):
+class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
     """A statistics store, which stands in for the data set that it was made of.
 
     Greedy RankRLS and RankRLS train on a store and choose lambda on it by squared leave-query-out
     error; computations that need documents raise DataError. The fingerprint equals the data's
     fingerprint as long as queries expired in whole blocks only.
 
-    Pickled, a store is its path: it opens again where it is used, and refuses a directory that was
-    changed in between.
-
-    Parameters
-    ----------
-    path
-        The directory.
-
-    Raises
-    ------
-    DataError
-        If there is no manifest, or if it is damaged, of another schema or of another kind.
+    See `DirectoryDataset` for parameters and errors.
     """
 
+    _model, _kind = StatisticsManifest, KIND
     has_documents = False
-
-    def __init__(self, path: AnyPath) -> None:
-        self.path = Path(path).absolute()
-        restore_interrupted(self.path)
-        self.manifest, self._manifest_digest = load_manifest(self.path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_manifest_digest": self._manifest_digest}
-
-    @cached_property
-    def manifest(self) -> StatisticsManifest:
-        """Manifest of the store; a pickled store loads it on first use."""
-        manifest, digest = load_manifest(self.path)
-        if digest != self._manifest_digest:
-            raise DataError(
-                f"{self.path}: was changed since it was opened. Start the computation again."
-            )
-        return manifest
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """One unique name per feature."""
-        return self.manifest.feature_names
-
-    @cached_property
-    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of each block: its documents, and the memory of its statistics."""
-        return tuple(self.manifest.info(entry) for entry in self.manifest.blocks)
-
-    @property
-    def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]
-        """Scalings that the data's values already had."""
-        return self.manifest.transforms
 
     def block(  # type: ignore[override] # rankers that take statistics check `has_documents`
         self, index: int, columns: NDArray[np.intp] | None = None
@@ -119,10 +73,6 @@ class StatisticsDataset(Dataset):
         """Statistics of each block without features: ids, sizes, weights and times."""
         for index in range(self.n_blocks):
             yield read_block(self.path, self.manifest, index, queries_only=True)
-
-    def block_digests(self) -> Iterator[str]:
-        """Hex digest of the content of each block, in order."""
-        return (entry.digest for entry in self.manifest.blocks)
 
 
 class _ScaledStatistics(TransformedDataset):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
@@ -13,7 +12,7 @@ from dranking.data.statistics.query_times import TimeType
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Transform
 from dranking.files.checksums import Checksum
-from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.manifests import DirectoryKind
 
 KIND: Final = DirectoryKind(
     "statistics store", "dranking-statistics", 2, "build the statistics anew"
@@ -125,8 +124,3 @@ class StatisticsManifest(BaseModel):
         """Bytes of the uncompressed features that the statistics were made of: float32, or CSR."""
         size = VALUE_BYTES["sparse" if self.sparse else "dense"]
         return size * sum(entry.n_values for entry in self.blocks)
-
-
-def load_manifest(directory: Path) -> tuple[StatisticsManifest, str]:
-    """Read the manifest of a statistics store; see `dranking.files.manifests`."""
-    return read_manifest(directory, StatisticsManifest, KIND)

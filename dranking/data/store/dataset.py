@@ -2,87 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dranking.data.blocks import BlockInfo, QueryBlock
-from dranking.data.dataset import Dataset
+from dranking.data.blocks import QueryBlock
+from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.store.block_reader import read_block, read_query_ids
 from dranking.data.store.block_writer import WrittenBlock, write_block
 from dranking.data.store.manifest import (
+    KIND,
     BlockEntry,
     DatasetManifest,
     IdType,
-    load_manifest,
     manifest_json,
 )
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory, restore_interrupted
+from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory
 
 
-class StoredDataset(Dataset):
-    """A data set directory.
+class StoredDataset(DirectoryDataset[DatasetManifest]):
+    """A data set directory; see `DirectoryDataset` for parameters and errors."""
 
-    Pickled, a data set is its path: it opens again where it is used, and refuses a directory that
-    was replaced in between.
-
-    Parameters
-    ----------
-    path
-        The directory.
-
-    Raises
-    ------
-    DataError
-        If there is no manifest, or if it is damaged, of another schema or of another kind.
-    """
-
-    def __init__(self, path: AnyPath) -> None:
-        self.path = Path(path).absolute()
-        restore_interrupted(self.path)
-        self._manifest, self._manifest_digest = load_manifest(self.path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_manifest_digest": self._manifest_digest}
-
-    @cached_property
-    def _manifest(self) -> DatasetManifest:
-        """Manifest of the directory; a pickled data set loads it on first use."""
-        manifest, digest = load_manifest(self.path)
-        if digest != self._manifest_digest:
-            raise DataError(
-                f"{self.path}: was replaced since it was opened. Start the computation again."
-            )
-        return manifest
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """One unique name per feature."""
-        return self._manifest.feature_names
-
-    @cached_property
-    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of each block."""
-        return tuple(self._manifest.info(entry) for entry in self._manifest.blocks)
-
-    @property
-    def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]
-        """Scalings already applied to the values."""
-        return self._manifest.transforms
+    _model, _kind = DatasetManifest, KIND
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
         """Whether blocks hold CSR features."""
-        return self._manifest.sparse
+        return self.manifest.sparse
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block; dense features are F-ordered. All arrays are read-only.
@@ -92,17 +45,13 @@ class StoredDataset(Dataset):
         DataError
             If a file is missing or damaged; the message names the block, the file and the remedy.
         """
-        return read_block(self.path, self._manifest, index, columns)
+        return read_block(self.path, self.manifest, index, columns)
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order; reads no features."""
         return pa.concat_arrays(
-            [read_query_ids(self.path, self._manifest, b) for b in range(self.n_blocks)]
+            [read_query_ids(self.path, self.manifest, b) for b in range(self.n_blocks)]
         )
-
-    def block_digests(self) -> Iterator[str]:
-        """Hex digest of the content of each block, in order."""
-        return (entry.digest for entry in self._manifest.blocks)
 
 
 def write_dataset(

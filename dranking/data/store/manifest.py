@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pydantic import (
@@ -22,7 +21,7 @@ from dranking.data.store.zarr_arrays import chunk_name, n_chunks
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Standard, Transform
 from dranking.files.checksums import Checksum
-from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.manifests import DirectoryKind
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 1
@@ -187,8 +186,3 @@ def manifest_json(manifest: BaseModel) -> str:
     blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
     entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join([*entries, f' "blocks": [\n{blocks}\n ]']) + "\n}\n"
-
-
-def load_manifest(directory: Path) -> tuple[DatasetManifest, str]:
-    """Read the manifest of a data set directory; see `dranking.files.manifests`."""
-    return read_manifest(directory, DatasetManifest, KIND)

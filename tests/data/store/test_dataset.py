@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dranking.data.store import dataset as store
+from dranking.data import directory_dataset
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
@@ -193,7 +193,7 @@ def test_pickle_is_small_and_opens_lazily(tmp_path, monkeypatch):
     pickled = pickle.dumps(dataset)
     assert len(pickled) < 500
     monkeypatch.chdir("/")
-    monkeypatch.setattr(store, "load_manifest", lambda path: pytest.fail("opened"))
+    monkeypatch.setattr(directory_dataset, "read_manifest", lambda *_: pytest.fail("opened"))
     copy = pickle.loads(pickled)
     monkeypatch.undo()
     assert copy.feature_names == dataset.feature_names
@@ -203,7 +203,7 @@ def test_pickle_is_small_and_opens_lazily(tmp_path, monkeypatch):
 def test_a_pickle_refuses_a_data_set_that_was_replaced(written):
     pickled = pickle.dumps(StoredDataset(written))
     write_dataset([simple_block(70)], written, overwrite=True)
-    with pytest.raises(DataError, match="was replaced since it was opened"):
+    with pytest.raises(DataError, match="was changed since it was opened"):
         _ = pickle.loads(pickled).blocks
 
 
