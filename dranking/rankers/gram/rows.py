@@ -192,16 +192,16 @@ class GramRows(TotalRows):
             )
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
-        wanted = np.array(features, dtype=np.int64)
+        indices = np.array(features, dtype=np.int64)
         if self.kept:
             self.kept = self._tiles.map_blocks(
                 fetch_rows,
                 self.moments.blocks,
                 self.kept,
-                Literal(wanted),
+                Literal(indices),
                 Literal(np.array(self._free_slots(len(features)))),
                 Literal(self.n_passes + 1),
-                columns=wanted,
+                columns=indices,
                 name="gram-rows",
             )
             totals: Array = self._tiles.sum(self.kept, row_totals, "gram-rows")
@@ -209,8 +209,8 @@ class GramRows(TotalRows):
             sums = self._tiles.map_blocks(
                 fresh_totals,
                 self.moments.blocks,
-                Literal(wanted),
-                columns=wanted,
+                Literal(indices),
+                columns=indices,
                 name="gram-rows",
             )
             totals = self._tiles.sum(sums, np.asarray, "gram-rows")
@@ -250,11 +250,11 @@ def fetch_rows(
     columns: NDArray[np.float32] | None,
     moments: Moments,
     kept: BlockRows,
-    wanted: NDArray[np.int64],
+    features: NDArray[np.int64],
     slots: NDArray[np.int64],
     fetch: int,
 ) -> BlockRows:
-    """Compute the rows of the features `wanted` and write them into free slots.
+    """Compute the rows of the features `features` and write them into free slots.
 
     `columns` (J, n_documents) are these features; None if the block holds all features.
 
@@ -264,17 +264,17 @@ def fetch_rows(
     """
     rows = kept.rows
     if kept.fetch[0] >= fetch:
-        rows = np.empty((len(wanted), block.n_queries, block.n_features))
-        slots = np.arange(len(wanted))
+        rows = np.empty((len(features), block.n_queries, block.n_features))
+        slots = np.arange(len(features))
     if isinstance(block, QueryStatistics):
-        totals = statistics_rows(block, wanted, slots, rows)
+        totals = statistics_rows(block, features, slots, rows)
     else:
         totals = gram.gram_rows(
             block.features,
             block.query_ptr,
             block.weights,
             moments.means,
-            wanted,
+            features,
             slots,
             rows,
             columns,
@@ -292,10 +292,10 @@ def fresh_totals(
     block: QueryBlock,
     columns: NDArray[np.float32] | None,
     moments: Moments,
-    wanted: NDArray[np.int64],
+    features: NDArray[np.int64],
 ) -> Array:
     """(J, n_features) sums over the queries of rows that are not kept."""
-    return _fresh_rows(block, columns, moments, wanted).totals
+    return _fresh_rows(block, columns, moments, features).totals
 
 
 def with_kept_rows(
@@ -323,10 +323,12 @@ def _fresh_rows(
     block: QueryBlock,
     columns: NDArray[np.float32] | None,
     moments: Moments,
-    wanted: NDArray[np.int64],
+    features: NDArray[np.int64],
 ) -> BlockRows:
-    rows = np.empty((len(wanted), block.n_queries, block.n_features))
-    return fetch_rows(block, columns, moments, _no_rows(rows), wanted, np.arange(len(wanted)), 1)
+    rows = np.empty((len(features), block.n_queries, block.n_features))
+    return fetch_rows(
+        block, columns, moments, _no_rows(rows), features, np.arange(len(features)), 1
+    )
 
 
 def _no_rows(rows: Array) -> BlockRows:

@@ -194,12 +194,12 @@ def statistics_moments(block: QueryStatistics) -> Moments:
 
 
 def statistics_rows(
-    block: QueryStatistics, wanted: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
+    block: QueryStatistics, features: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
 ) -> Array:
     """Gram rows, as `dranking.kernels.gram.per_query.gram_rows` computes them from documents."""
-    totals = np.zeros((len(wanted), block.n_features))
+    totals = np.zeros((len(features), block.n_features))
     weights = frozen(block.weights)
-    for slot, kept, total in zip(slots, block.rows(wanted.tolist()), totals, strict=True):
+    for slot, kept, total in zip(slots, block.rows(features.tolist()), totals, strict=True):
         add_weighted(frozen(kept), weights, rows[slot], total)
     return totals
 

@@ -57,8 +57,8 @@ class SparseRows(TotalRows):
     """The Gram rows A[i, :] fetched so far; the rows of single queries are not kept."""
 
     def _sum_rows(self, features: Sequence[int]) -> Array:
-        wanted = np.array(features, dtype=np.int64)
-        totals: Array = self._tiles.sum_blocks(block_rows, wanted, name="gram-rows")
+        indices = np.array(features, dtype=np.int64)
+        totals: Array = self._tiles.sum_blocks(block_rows, indices, name="gram-rows")
         return totals
 
 
@@ -147,9 +147,9 @@ class _Scorer:
         return Fit(role, selected, between, self._moments.products[selected], regularization)
 
 
-def block_rows(block: QueryBlock, wanted: Indices) -> Array:
+def block_rows(block: QueryBlock, features: Indices) -> Array:
     """(J, n_features) rows of the Gram matrix of the block's queries."""
-    return gram.row_totals(block.features, block.query_ptr, block.weights, wanted)
+    return gram.row_totals(block.features, block.query_ptr, block.weights, features)
 
 
 def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:

@@ -10,7 +10,7 @@ from tests.rankers.problems import random_problem
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Features that copy each other, less or more, mislead about the picks to come."""
+    """Features that nearly copy each other."""
     problem = random_problem(5, n_queries=60, n_features=20)
     rng = np.random.default_rng(0)
     copies = problem.X + 0.1 * rng.normal(size=problem.X.shape).astype(np.float32)
@@ -19,7 +19,7 @@ def dataset():
 
 
 def test_a_fetch_that_runs_again_undoes_no_later_one(dataset):
-    """As after the loss of a worker, on rows that have gone on meanwhile."""
+    """As after the loss of a worker, when a later fetch has written to the same slots."""
     block = dataset.block(0)
     moments = block_moments(block)
     start = room_for_rows(moments, 3)
@@ -36,8 +36,8 @@ def test_a_fetch_that_runs_again_undoes_no_later_one(dataset):
 def test_a_fetch_that_broke_off_runs_again(dataset, monkeypatch):
     block = dataset.block(0)
     moments = block_moments(block)
-    start, wanted = room_for_rows(moments, 2), (np.array([4, 5]), np.array([0, 1]))
-    whole = fetch_rows(block, None, moments, room_for_rows(moments, 2), *wanted, 1)
+    start, where = room_for_rows(moments, 2), (np.array([4, 5]), np.array([0, 1]))
+    whole = fetch_rows(block, None, moments, room_for_rows(moments, 2), *where, 1)
     compute = gram.gram_rows
 
     def break_off(*arguments):
@@ -47,8 +47,8 @@ def test_a_fetch_that_broke_off_runs_again(dataset, monkeypatch):
 
     monkeypatch.setattr(gram, "gram_rows", break_off)
     with pytest.raises(MemoryError):
-        fetch_rows(block, None, moments, start, *wanted, 1)
+        fetch_rows(block, None, moments, start, *where, 1)
     monkeypatch.setattr(gram, "gram_rows", compute)
-    again = fetch_rows(block, None, moments, start, *wanted, 1)
+    again = fetch_rows(block, None, moments, start, *where, 1)
     np.testing.assert_array_equal(again.rows, whole.rows)
     np.testing.assert_array_equal(again.totals, whole.totals)

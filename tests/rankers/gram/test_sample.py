@@ -15,7 +15,7 @@ from tests.reference.greedy import centred_queries
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Correlated features, so that what is best next depends on what was picked."""
+    """Correlated features, so that the best next feature depends on the features selected."""
     problem = random_problem(1, n_queries=80, n_features=24)
     mixed = problem.X @ np.random.default_rng(0).normal(size=(24, 24))
     X = (problem.X + mixed / 6.0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Rankers on a statistics store: what they find in the data, bit for bit, without the data."""
+"""Rankers on a statistics store give the same bits as on the data, without the data."""
 
 import shutil
 import sys
@@ -39,7 +39,7 @@ def _picks_without_gain_are_fine():
 
 @pytest.fixture(autouse=True)
 def _a_state_is_kept(monkeypatch):
-    """As it is of statistics; without it, what is found in sparse data is rounded otherwise."""
+    """Keep a state for sparse data too, as for statistics: other scores are rounded differently."""
     monkeypatch.setattr("dranking.rankers.leave_query_out.memory_plan.needs_of", Needs)
 
 
@@ -49,7 +49,7 @@ def layout(request):
 
 
 def problem_of(seed=3, n_queries=40):
-    """Some labels missing, and all of one query."""
+    """A problem with missing labels, and a query without any label."""
     problem = random_problem(seed, n_queries=n_queries, n_features=14, zeros=0.4)
     problem.y[np.random.default_rng(seed).random(len(problem.y)) < 0.1] = np.nan
     problem.y[problem.qid == 4] = np.nan
@@ -116,7 +116,7 @@ def test_the_model_and_a_checkpoint_are_those_of_the_data(tmp_path):
 
 
 def parts_of(problem, layout, cuts):
-    """The data set in parts of some blocks each, and the blocks together."""
+    """Parts of the data set, of some blocks each, and all blocks together."""
     dataset = problem.dataset(layout, max_documents=30)
     blocks = [dataset.block(b) for b in range(dataset.n_blocks)]
     names = dataset.feature_names
@@ -151,7 +151,7 @@ sys.addaudithook(_note_opened)  # cannot be removed; does nothing unless a test 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Every file that this process opens."""
+    """The names of all files that this process opens."""
     files: list[Path] = []
     monkeypatch.setattr(sys.modules[__name__], "_OPENED", files)
     return files
@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_not_appended(tmp_path):
     blocks = [new.block(b) for b in range(new.n_blocks)]
     others = {
         "names and order must be the same": MemoryDataset(blocks, [f"x{i}" for i in range(14)]),
-        "another scaling": new.transformed([Standard(mean=(0.0,) * 14, scale=(2.0,) * 14)]),
+        "whose scaling differs": new.transformed([Standard(mean=(0.0,) * 14, scale=(2.0,) * 14)]),
         "query 0 and .* more of the new data are in .*store already": dataset,
     }
     for message, data in others.items():
@@ -245,7 +245,7 @@ def test_rankrls_and_its_errors_are_those_of_refits(tmp_path_factory, name, prob
 
 
 def test_standard_scaling_needs_no_data(tmp_path):
-    """Scaled X is rounded to float32, scaled statistics are not: equal to that rounding."""
+    """Scaled X is rounded to float32 and scaled statistics are not: equal up to that rounding."""
     dataset = random_problem(7, n_queries=60, n_features=8).dataset(max_documents=40)
     scale = tuple(np.random.default_rng(0).uniform(0.1, 9.0, 8))
     scaling = Standard(mean=(0.3,) * 8, scale=scale)

@@ -1,4 +1,4 @@
-"""How tests run a greedy selection, and what they ask of it."""
+"""Helpers of the tests of greedy selections: run a selection, and check its path."""
 
 from itertools import combinations
 
@@ -20,10 +20,10 @@ def select(dataset, n_features, regularization=1.0, executor=None, **rules):
 
 
 def assert_greedy(path, queries, tolerance=1e-9, error_tolerance=None):
-    """Every pick is the best by refitting, or within `tolerance` of it; so is every error.
+    """Assert that picks are the best by refits, and errors those of refits, to `tolerance`.
 
-    An error is a difference of sums of the size of the initial error, so beside the relative
-    tolerance it may be off by some thousand roundings of that.
+    An error is a difference of sums as large as the initial error, so beside the relative
+    tolerance an error may be off by some thousand roundings of the initial error.
     """
     floor = 1e-13 * path.initial_error
     error_tolerance = tolerance if error_tolerance is None else error_tolerance

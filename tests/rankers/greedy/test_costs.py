@@ -1,4 +1,4 @@
-"""Features that cost: gain per cost, groups paid once, a budget; against refits."""
+"""Feature costs against refits: gain per cost, groups paid once, and a budget."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ PRICES = st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0])
 
 @st.composite
 def priced(draw, n_features):
-    """Costs and groups in which costs agree, for the reference and for the selection."""
+    """Costs and groups of features; the features of a group have the same cost."""
     groups = [draw(st.sampled_from([None, None, "a", "b"])) for _ in range(n_features)]
     of_group = {"a": draw(PRICES), "b": draw(PRICES)}
     costs = [draw(PRICES) if g is None else of_group[g] for g in groups]

@@ -1,4 +1,4 @@
-"""Greedy RankRLS against refitting, against the published selections, and against itself."""
+"""Greedy RankRLS against refits, against the published selections, and against itself."""
 
 import os
 import subprocess
@@ -136,7 +136,7 @@ def test_prefetch_changes_no_bit(prefetch):
 
 @pytest.mark.parametrize("prefetch", [1, 3, 64])
 def test_rows_kept_stay_within_their_bound(prefetch):
-    """With features that mislead the prefetch, every pick still finds room for its row."""
+    """Even if the upcoming picks are wrong, every pick finds a slot for its row."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=(300, 1))
     X = np.hstack([base + 0.01 * rng.normal(size=(300, 40)), rng.normal(size=(300, 20))])
@@ -196,7 +196,7 @@ def test_a_tie_goes_to_the_lowest_index(layout):
 
 
 def noise_that_raises_the_error():
-    """Two noise features that raise the leave-query-out error, and two constant in every query."""
+    """Two noise features that raise the leave-query-out error, and two features without effect."""
     rng = np.random.default_rng(2)
     sizes = np.full(6, 4)
     X = rng.normal(size=(24, 4)).astype(np.float32)
@@ -259,7 +259,7 @@ def test_one_grade_per_query_ties_everything(y):
 
 
 def test_a_single_query_has_nothing_to_learn_from():
-    """Its held-out fit has no data: every candidate ties the initial error, exactly."""
+    """The fit without the only query has no data, so every candidate ties the initial error."""
     problem = random_problem(15, n_queries=1, n_features=3, max_documents=9)
     with pytest.warns(SelectionWarning):
         model = dr.GreedyRankRLS(n_features=3).fit(problem.dataset())
@@ -281,7 +281,7 @@ def test_queries_of_weight_zero_change_no_bit():
 
 
 def test_a_weight_is_a_repetition_for_all_other_queries():
-    """With weight 2 every other query sees the query twice; brute force says what it is itself."""
+    """A weight of 2 counts a query twice in the fits without other queries; against refits."""
     problem = random_problem(17, n_queries=12, n_features=6)
     problem = problem._replace(weights=np.where(np.arange(12) < 4, 2.0, 1.0))
     path = select(problem.dataset(), 6)
@@ -347,7 +347,7 @@ MQ2008_SELECTIONS = {
 
 @pytest.fixture(scope="module")
 def mq2008_parts(mq2008):
-    """The five parts as (X, y, qid), read by a parser of this test's own."""
+    """The five parts as (X, y, qid), read by a parser that the package does not have."""
     parts = []
     for number in range(1, 6):
         X, y, qid = [], [], []

@@ -1,4 +1,4 @@
-"""Splitting the features into blocks changes no bit, and sends little."""
+"""Feature blocks change no bit of a selection, and tiles send each other little."""
 
 from concurrent.futures import Future
 
@@ -19,7 +19,7 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import memory_plan as memory
-from dranking.rankers.leave_query_out.memory_plan import Needs, needed_feature_blocks, plan_memory
+from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.rankers.greedy.selections import assert_greedy
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.greedy import centred_queries
@@ -44,7 +44,7 @@ def assert_same_paths(actual, expected):
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory):
-    """Data in memory, and the same in storage, in several blocks."""
+    """Data of several blocks, in memory and in storage."""
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dataset, dr.write_dataset(blocks, tmp_path_factory.mktemp("data") / "d")
@@ -146,7 +146,7 @@ def test_a_killed_run_goes_on_with_other_feature_blocks(datasets, tmp_path, monk
 
 
 class RecordingExecutor(ThreadExecutor):
-    """Threads that remember what they were asked."""
+    """Threads that remember the tasks that were submitted."""
 
     def __init__(self):
         super().__init__(2)
@@ -157,7 +157,7 @@ class RecordingExecutor(ThreadExecutor):
         return super().submit(function, *args, name=name, slot=slot)
 
     def arguments(self, name):
-        """The arguments of all tasks of a name, their inputs resolved."""
+        """The arguments of all tasks with a name; futures are replaced by their results."""
         return [
             [arg.result() if isinstance(arg, Future) else arg for arg in args]
             for asked, args in self.asked
@@ -166,7 +166,7 @@ class RecordingExecutor(ThreadExecutor):
 
 
 def array_bytes(args, kind):
-    """Bytes of the arrays among the arguments: those sent by the driver, or those shared."""
+    """Bytes of the arrays among arguments that the driver sent, or that other tiles sent."""
     if kind is Literal:
         values = [a.value for a in args if isinstance(a, Literal)]
         return sum(
@@ -223,43 +223,6 @@ def test_blocks_of_one_feature_add_up_many_queries_in_the_same_order():
     expected = select_paths(dataset, LAMBDAS, SelectionRules(4)).paths
     found = select_paths(dataset, LAMBDAS, SelectionRules(4), feature_blocks=6).paths
     assert_same_paths(found, expected)
-
-
-def test_features_are_split_where_a_block_is_too_large_for_a_tile(datasets, monkeypatch):
-    stored, run = datasets[1], get_executor("threads")
-    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 1
-    x_bytes = 4 * max(block.n_values for block in stored.blocks)
-    monkeypatch.setattr(memory, "MAX_TILE_BYTES", x_bytes // 3 + 1)
-    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 3
-    in_memory = plan_memory(datasets[0], 1, SIZE, run, "1GB")
-    assert in_memory.n_feature_blocks == 1  # nothing to gain in this process
-    monkeypatch.setattr(memory, "MAX_TILE_BYTES", 1)
-    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == stored.n_features
-
-
-def test_features_are_not_split_where_only_a_single_state_fits(tmp_path):
-    dataset = random_problem(3, n_queries=10, n_features=30).dataset()
-    stored = dr.write_dataset([dataset.block(0)], tmp_path / "d")
-    run = get_executor("threads")
-    needs = Needs(stored, SIZE, run)
-    limit = needs.total(True, True, 1, 1)
-    assert needed_feature_blocks(stored, needs, run, limit) > 1
-    plan = plan_memory(stored, 1, SIZE, run, limit)
-    assert (plan.n_feature_blocks, plan.n_states) == (1, 1)
-
-
-def test_features_are_split_where_a_worker_could_not_hold_a_tile(datasets):
-    class Workers:
-        n_slots, in_process, memory_limit = 4, False, None
-
-    stored = datasets[1]
-    needs = Needs(stored, SIZE, Workers())
-    largest = max(stored.blocks, key=lambda block: block.n_values)
-    share = largest.n_queries / stored.n_queries
-    kept = 4 * largest.n_values + share * (needs.total(False, True, 1) - needs.stream)
-    for parts in (1, 2, 5):
-        available = int(4 * kept / parts) + 8
-        assert needed_feature_blocks(stored, needs, Workers(), available) == parts
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 31, 2.5, True])

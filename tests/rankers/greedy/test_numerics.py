@@ -1,4 +1,4 @@
-"""Greedy RankRLS on data that takes digits: near copies, large means, any scales."""
+"""Greedy RankRLS on data that loses digits: near copies, large means, any scales."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tests.reference.greedy import centred_queries, ridge_weights
 @pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
 @pytest.mark.parametrize("layout", ["C", "CSR"])
 def test_near_duplicates_with_a_tiny_lambda_stay_close_to_refits(distance, layout):
-    """A candidate's score may be off by 5e-7 here, as in the paper's algorithm; never the error."""
+    """As in the paper's algorithm, a score may be off by 5e-7 here; the error of a pick may not."""
     rng = np.random.default_rng(19)
     base = rng.uniform(0.25, 0.5, size=(120, 4))
     X = np.hstack([base, base + distance * rng.normal(size=base.shape)]).astype(np.float32)
@@ -44,7 +44,7 @@ def test_means_far_above_the_spread(mean, layout, tolerance):
     layout=st.sampled_from(sorted(LAYOUTS)),
 )
 def test_features_of_any_scale_stay_close_to_refits(problem, powers, regularization, layout):
-    """Gram matrices lose the digits of their condition, so the tolerance grows with its bound."""
+    """Gram matrices lose digits with their condition number, so the tolerance grows with it."""
     scales = 10.0 ** np.array(powers[: problem.X.shape[1]])
     scaled = problem._replace(X=(problem.X * scales).astype(np.float32))
     X, y, query_ptr, weights = scaled.labelled()
@@ -61,7 +61,7 @@ def test_features_of_any_scale_stay_close_to_refits(problem, powers, regularizat
 
 @pytest.mark.parametrize("scales", [[1.0, 1e-6, 1e6], [1e9, 1e9, 1.0]])
 def test_raw_features_of_any_scale(scales):
-    """Unscaled counts beside fractions, a copy among them: the weights are those of ridge."""
+    """Features of very different scales and their copies get the weights of ridge regression."""
     problem = random_problem(21, n_features=3)
     X = (problem.X * np.array(scales)).astype(np.float32)
     raw = problem._replace(X=np.hstack([X, X]))

@@ -1,4 +1,4 @@
-"""What is fetched in advance: never of influence on the result, within its room, worth its cost."""
+"""Prefetched rows change no bit, fit into their slots, and are as many as is fastest."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ SIZE = 12
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Features that copy each other, less or more, mislead about the picks to come."""
+    """Features that nearly copy each other, which makes predictions of picks wrong."""
     problem = random_problem(5, n_queries=60, n_features=20)
     rng = np.random.default_rng(0)
     copies = problem.X + 0.1 * rng.normal(size=problem.X.shape).astype(np.float32)
@@ -54,7 +54,7 @@ def test_the_result_is_the_same_in_every_bit(dataset, expected, n_rows):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("form", ["memory", "stored", "statistics", "no rows"])
 def test_no_clock_changes_a_bit(dataset, expected, form, seed, tmp_path, monkeypatch):
-    """Passes of whatever length: J comes out otherwise in every pass."""
+    """Passes seem to take random times, so that the number of rows differs from pass to pass."""
     ticks = np.random.default_rng(seed).exponential(size=1000).cumsum()
     clock = SimpleNamespace(perf_counter=iter(ticks.tolist()).__next__)
     monkeypatch.setattr(prefetch, "time", clock)
@@ -105,7 +105,7 @@ def test_no_more_rows_are_kept_than_there_is_room_for(dataset, n_rows, n_paths, 
 
 
 def test_the_last_pick_has_room_for_runners_up(dataset):
-    """Rows that were guessed wrong make way: room does not wear out."""
+    """Rows of wrong predictions are dropped, so that slots stay free for other rows."""
     passes = {
         n_rows: select_paths(dataset, [1.0], SelectionRules(30, prefetch=n_rows)).n_passes
         for n_rows in (1, 8)

@@ -1,4 +1,4 @@
-"""Candidates scored in other ways: back-fitting, and ranking measures of the best of them."""
+"""Rescoring: the best candidates are scored again by a ranking measure; against refits."""
 
 import numpy as np
 import pytest

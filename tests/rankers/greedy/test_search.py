@@ -25,7 +25,7 @@ LAMBDAS = [0.01, 0.3, 30.0]
 
 
 def nested_problem(seed, n_queries=10, n_copies=4, max_documents=6):
-    """Features and noisy sums of pairs of them, which are picked first and then superfluous."""
+    """Features, and noisy sums of feature pairs, which are picked first and superfluous later."""
     problem = random_problem(seed, n_queries, n_features=4, max_documents=max_documents)
     rng = np.random.default_rng(seed)
     sums = [
@@ -362,7 +362,7 @@ def test_statistics_have_no_documents_to_measure(tmp_path):
 
 @pytest.fixture(scope="module")
 def mq2008_fold_1(mq2008):
-    """The training part of fold 1."""
+    """(X, y, query sizes) of the training part of fold 1."""
     folder = [mq2008 / f"S{number}.txt" for number in (1, 2, 3)]
     blocks = [dr.open_dataset(path).block(0) for path in folder]
     X = np.concatenate([block.features for block in blocks])
@@ -372,7 +372,7 @@ def mq2008_fold_1(mq2008):
 
 
 def test_searches_of_mq2008(mq2008_fold_1):
-    """Every set that a search keeps has the error that refits give it, and floating pays."""
+    """The errors of every search are those of refits, and floating search finds smaller errors."""
     X, y, sizes = mq2008_fold_1
     dataset = from_arrays(X, y, qid=np.repeat(np.arange(len(sizes)), sizes))
     queries = centred_queries(X, y, np.concatenate(([0], np.cumsum(sizes))))
@@ -389,12 +389,12 @@ def test_searches_of_mq2008(mq2008_fold_1):
 
 
 def error_by_normal_equations(queries, subset, regularization):
-    """Leave-query-out error by a solve for every query: refits by least squares take too long."""
+    """Leave-query-out error from a solve for every query; refits by least squares take too long."""
     parts = [(X[:, list(subset)], y) for X, y, _ in queries]
     A, b = sum(X.T @ X for X, _ in parts), sum(X.T @ y for X, y in parts)
     error = 0.0
     for X, y in parts:
-        left_out = A - X.T @ X + regularization * np.eye(len(A))
-        residual = y - X @ np.linalg.solve(left_out, b - X.T @ y)
+        others = A - X.T @ X + regularization * np.eye(len(A))
+        residual = y - X @ np.linalg.solve(others, b - X.T @ y)
         error += residual @ residual
     return error

@@ -1,4 +1,4 @@
-"""What bounds, interrupts or steers a selection changes nothing that it should not."""
+"""Rules of a selection: start, forbidden features, patience, random candidates, measures."""
 
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ SIZE = 6
 
 @pytest.fixture
 def stored(tmp_path):
-    """A dataset directory of several blocks, and the same data in memory."""
+    """Data of several blocks, in a dataset directory and in memory."""
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset

@@ -22,7 +22,7 @@ LAMBDA, SIZE = 0.5, 9
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Correlated features, so that what is best next depends on what was picked."""
+    """Correlated features, so that the best next feature depends on the features selected."""
     problem = random_problem(1, n_queries=80, n_features=24)
     mixed = problem.X @ np.random.default_rng(0).normal(size=(24, 24))
     X = (problem.X + mixed / 6.0).astype(np.float32)
@@ -60,7 +60,7 @@ def gains_by_fits(A, b, S, candidates):
 
 
 def picks_by_fits(A, b, S, candidates, number):
-    """The forward selection by a fit for every candidate, from S on."""
+    """Forward selection from S on, with a fit for every candidate."""
     S, left = list(S), list(candidates)
     for _ in range(number):
         S.append(left.pop(int(np.argmax(gains_by_fits(A, b, S, left)))))

@@ -1,17 +1,28 @@
 """The memory plan: no limit changes a bit, and what cannot fit is refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import dranking as dr
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
 from dranking.engine.memory import format_bytes
 from dranking.rankers.greedy import search
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import dense as dense_state
+from dranking.rankers.leave_query_out import memory_plan as memory
 from dranking.rankers.leave_query_out.dense import add_features
-from dranking.rankers.leave_query_out.memory_plan import Needs, plan_memory
+from dranking.rankers.leave_query_out.memory_plan import (
+    Needs,
+    SparseNeeds,
+    needed_feature_blocks,
+    needs_of,
+    plan_memory,
+)
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 
@@ -23,7 +34,7 @@ SIZE = 6
 
 @pytest.fixture
 def stored(tmp_path):
-    """A dataset directory of several blocks, and the same data in memory."""
+    """Data of several blocks, in a dataset directory and in memory."""
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
@@ -39,7 +50,7 @@ def assert_same_paths(actual, expected):
 
 
 def limits(dataset):
-    """A memory limit for every way to run, the most memory first."""
+    """A memory limit for every way to run a selection; the way with most memory comes first."""
     needs = Needs(dataset, SIZE, get_executor("threads"))
     ways = [
         (resident, keep, n, n_states)
@@ -131,3 +142,78 @@ def test_what_is_said_to_be_needed_is_the_least_that_suffices(stored):
 def test_a_limit_that_is_no_size(stored, limit):
     with pytest.raises(dr.UsageError, match="memory_limit"):
         select_paths(stored[0], [1.0], SelectionRules(SIZE), memory_limit=limit)
+
+
+def test_features_are_split_where_a_block_is_too_large_for_a_tile(stored, monkeypatch):
+    stored, in_memory = stored
+    run = get_executor("threads")
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 1
+    x_bytes = 4 * max(block.n_values for block in stored.blocks)
+    monkeypatch.setattr(memory, "MAX_TILE_BYTES", x_bytes // 3 + 1)
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == 3
+    plan = plan_memory(in_memory, 1, SIZE, run, "1GB")
+    assert plan.n_feature_blocks == 1  # nothing to gain in this process
+    monkeypatch.setattr(memory, "MAX_TILE_BYTES", 1)
+    assert plan_memory(stored, 1, SIZE, run, "1GB").n_feature_blocks == stored.n_features
+
+
+def test_features_are_not_split_where_only_a_single_state_fits(tmp_path):
+    dataset = random_problem(3, n_queries=10, n_features=30).dataset()
+    stored = dr.write_dataset([dataset.block(0)], tmp_path / "d")
+    run = get_executor("threads")
+    needs = Needs(stored, SIZE, run)
+    limit = needs.total(True, True, 1, 1)
+    assert needed_feature_blocks(stored, needs, run, limit) > 1
+    plan = plan_memory(stored, 1, SIZE, run, limit)
+    assert (plan.n_feature_blocks, plan.n_states) == (1, 1)
+
+
+def test_features_are_split_where_a_worker_could_not_hold_a_tile(stored):
+    class Workers:
+        n_slots, in_process, memory_limit = 4, False, None
+
+    stored = stored[0]
+    needs = Needs(stored, SIZE, Workers())
+    largest = max(stored.blocks, key=lambda block: block.n_values)
+    share = largest.n_queries / stored.n_queries
+    kept = 4 * largest.n_values + share * (needs.total(False, True, 1) - needs.stream)
+    for parts in (1, 2, 5):
+        available = int(4 * kept / parts) + 8
+        assert needed_feature_blocks(stored, needs, Workers(), available) == parts
+
+
+def test_the_state_is_kept_where_it_is_smaller_than_the_data():
+    run = get_executor("threads")
+    sparser, denser = (
+        from_arrays(sparse.csr_array(np.ones((4_000, 3), np.float32)), np.ones(4_000), qid)
+        for qid in (np.arange(4_000), np.zeros(4_000, dtype=int))
+    )
+    assert type(needs_of(sparser, 2, run)) is SparseNeeds
+    assert type(needs_of(denser, 2, run)) is Needs
+    assert plan_memory(denser, 1, 2, run, None).n_states == 2
+    assert plan_memory(sparser, 1, 2, run, None).n_states == 0
+    assert plan_memory(sparser, 1, 2, run, None, refits=True).n_states == 2
+
+
+def test_no_executor_changes_whether_the_state_is_kept():
+    elsewhere = SimpleNamespace(in_process=False, n_slots=8)
+    chosen = set()
+    for density in np.geomspace(0.05, 1.0, 40):
+        X = sparse.random_array((2_000, 40), density=density, rng=np.random.default_rng(0))
+        dataset = from_arrays(
+            sparse.csr_array(X.astype(np.float32)), np.zeros(2_000), np.arange(2_000) // 100
+        )
+        here = type(needs_of(dataset, 4, get_executor("threads")))
+        assert here is type(needs_of(dataset, 4, elsewhere))
+        chosen.add(here)
+    assert chosen == {Needs, SparseNeeds}
+
+
+def test_memory_does_not_grow_with_queries_times_features():
+    run = get_executor("threads")
+    X = sparse.random_array((20_000, 50_000), density=1e-4, rng=np.random.default_rng(0)).tocsr()
+    dataset = from_arrays(X.astype(np.float32), np.zeros(20_000), np.arange(20_000) // 4)
+    plan = plan_memory(dataset, 1, 10, run, None)
+    assert plan.n_bytes < 10**8 < 8 * dataset.n_queries * dataset.n_features
+    with pytest.raises(dr.UsageError, match="needs at least"):
+        plan_memory(dataset, 1, 10, run, plan.n_bytes - 1)

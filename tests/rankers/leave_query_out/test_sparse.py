@@ -1,6 +1,5 @@
-"""Selections over sparse data, which keep no state, against those that do and against refits."""
+"""Selections over sparse data without a state, against selections with a state and refits."""
 
-from types import SimpleNamespace
 from unittest import mock
 
 import hypothesis.strategies as st
@@ -13,10 +12,10 @@ import dranking as dr
 from dranking.data.scaling import fit_standard
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine import tile_sizes
-from dranking.engine.executor import ThreadExecutor, get_executor
+from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.memory_plan import Needs, SparseNeeds, needs_of, plan_memory
+from dranking.rankers.leave_query_out.memory_plan import Needs, SparseNeeds
 from tests.rankers.greedy.selections import (
     assert_copies_follow_their_order,
     assert_greedy,
@@ -31,12 +30,12 @@ GRID = [2.0**-3, 1.0, 2.0**6]
 
 
 def without_state():
-    """While this is entered, every selection computes its scores from the data."""
+    """A context in which every selection computes its scores from the data."""
     return mock.patch("dranking.rankers.leave_query_out.memory_plan.needs_of", SparseNeeds)
 
 
 def with_state():
-    """While this is entered, every selection keeps its state."""
+    """A context in which every selection keeps a state."""
     return mock.patch("dranking.rankers.leave_query_out.memory_plan.needs_of", Needs)
 
 
@@ -46,7 +45,7 @@ def sparse_problem(seed, n_queries=60, n_features=40):
 
 @pytest.fixture
 def stored(tmp_path):
-    """A sparse dataset directory of several blocks, and the same data in memory."""
+    """Sparse data of several blocks, in a dataset directory and in memory."""
     dataset = sparse_problem(3).dataset(sparse.csr_array, max_documents=10)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data"), dataset
@@ -198,43 +197,6 @@ def test_leave_query_out_predictions_are_those_with_a_state():
     with with_state():
         [expected] = select_paths(dataset, [0.5], rules, measure=measure).paths
     np.testing.assert_allclose(path.measured, expected.measured, rtol=1e-9)
-
-
-def test_the_state_is_kept_where_it_is_smaller_than_the_data():
-    run = get_executor("threads")
-    sparser, denser = (
-        from_arrays(sparse.csr_array(np.ones((4_000, 3), np.float32)), np.ones(4_000), qid)
-        for qid in (np.arange(4_000), np.zeros(4_000, dtype=int))
-    )
-    assert type(needs_of(sparser, 2, run)) is SparseNeeds
-    assert type(needs_of(denser, 2, run)) is Needs
-    assert plan_memory(denser, 1, 2, run, None).n_states == 2
-    assert plan_memory(sparser, 1, 2, run, None).n_states == 0
-    assert plan_memory(sparser, 1, 2, run, None, refits=True).n_states == 2
-
-
-def test_no_executor_changes_whether_the_state_is_kept():
-    elsewhere = SimpleNamespace(in_process=False, n_slots=8)
-    chosen = set()
-    for density in np.geomspace(0.05, 1.0, 40):
-        X = sparse.random_array((2_000, 40), density=density, rng=np.random.default_rng(0))
-        dataset = from_arrays(
-            sparse.csr_array(X.astype(np.float32)), np.zeros(2_000), np.arange(2_000) // 100
-        )
-        here = type(needs_of(dataset, 4, get_executor("threads")))
-        assert here is type(needs_of(dataset, 4, elsewhere))
-        chosen.add(here)
-    assert chosen == {Needs, SparseNeeds}
-
-
-def test_memory_does_not_grow_with_queries_times_features():
-    run = get_executor("threads")
-    X = sparse.random_array((20_000, 50_000), density=1e-4, rng=np.random.default_rng(0)).tocsr()
-    dataset = from_arrays(X.astype(np.float32), np.zeros(20_000), np.arange(20_000) // 4)
-    plan = plan_memory(dataset, 1, 10, run, None)
-    assert plan.n_bytes < 10**8 < 8 * dataset.n_queries * dataset.n_features
-    with pytest.raises(dr.UsageError, match="needs at least"):
-        plan_memory(dataset, 1, 10, run, plan.n_bytes - 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
