@@ -1,1 +1,1 @@
-"""Sums over pairs of documents, and steps on pairs."""
+"""Kernels of pairwise rankers: sums over all pairs of a query, and steps on drawn pairs."""

@@ -1,1 +1,11 @@
-"""SPD, LCRA, RankSVM and RankLogistic."""
+"""Pairwise rankers: a loss of the score differences of pairs of documents plus an L2 penalty.
+
+- `spd`: SPD, stochastic pairwise descent, one drawn pair a step (Sculley 2009);
+- `lcra`: LCRA, views that learn from labelled pairs and agree on unlabelled pairs (Tsivtsivadze,
+  Hofmann and Heskes 2012);
+- `stochastic_ranker`, `epochs`, `pair_blocks`: what SPD and LCRA share, from the parameters to the
+  epochs on shards of the data and the blocks to draw pairs from;
+- `ranksvm`, `objective`: RankSVM and RankLogistic, the minimum of the objective over all pairs.
+
+``THEORY.md`` beside this file holds objectives, updates, deviations from the papers and figures.
+"""

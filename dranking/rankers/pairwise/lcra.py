@@ -1,4 +1,15 @@
-"""LCRA: large-scale co-regularised ranking from few labels and many unlabelled documents."""
+"""LCRA: large-scale co-regularised ranking from few labels and many unlabelled documents.
+
+The parts of a training, in the order in which they run:
+
+1. objective: the docstring of `LCRA`, and in full that of
+   `dranking.kernels.pairwise.coregularised`;
+2. views and sampling: `split_views`, `LCRA._problem`; an epoch on one shard of the data,
+   `CoregularisedEpoch`, draws k labelled and l unlabelled pairs for each step;
+3. step: `dranking.kernels.pairwise.coregularised.coregularised_steps`;
+4. mixing: after each epoch `dranking.rankers.pairwise.epochs.PairPlan.run_epoch` replaces the
+   weights by the mean of the shards' weights.
+"""
 
 from __future__ import annotations
 
@@ -48,45 +59,49 @@ NO_PAIRS = Batch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.em
 
 
 class LCRA(StochasticRanker):
-    """Linear ranker whose views of the documents learn from labelled pairs, and to agree.
+    """Linear ranker with several views that learn from labelled pairs and agree on unlabelled ones.
 
-    The features are divided into M views, each with its own weights w_v; a document's score is the
-    mean of theirs. Step t, of length ``eta = 1 / (lambda (t + t0))`` with
-    ``t0 = 1 / (lambda eta0)``, draws k labelled pairs (p, y) and l unlabelled pairs p:
+    The features are divided into M views, each with its own weights w_v; the score of a document
+    is the mean of the views' scores. Over labelled pairs (p, y) and unlabelled pairs p of documents
+    of one query (p is the difference of the two feature vectors), LCRA minimises
+
+        sum_v [ k mean loss(y, <w_v, p_v>) + lambda / 2 |w_v|^2 ]
+            + l mu sum_{u, v} mean (<w_u, p_u> - <w_v, p_v>)^2.
+
+    Step t, of length ``eta = 1 / (lambda (t + t0))`` with ``t0 = 1 / (lambda eta0)``, draws k
+    labelled and l unlabelled pairs. All views take the gradient step
 
         w_v <- (1 - eta lambda) w_v - eta sum_labelled loss'(y, <w_v, p_v>) p_v
 
-    in all views at once, then for each unlabelled pair the proximal step, in closed form, of
+    at the weights before the step; then each unlabelled pair takes the proximal step, in closed
+    form, of ``mu sum_{u, v} (<w_u, p_u> - <w_v, p_v>)^2``, which draws the scores of the views
+    together. With mu = 0 each view is trained by SPD on the same pairs ("SPD MV").
 
-        mu sum_{u, v} (<w_u, p_u> - <w_v, p_v>)^2,
-
-    which pulls the scores of the views together. With mu = 0 the views are trained on their own,
-    SPD for each on the same pairs ("SPD MV").
-
-    Two points differ from the paper's Algorithm 1. It prints a minus before the hinge's term: that
-    would ascend the loss; the sign here is the descent direction of its equation 2. And its
-    explicit co-regularisation step diverges unless ``4 mu eta M l max_v |p_v|^2 + eta lambda < 2``,
-    which early steps of length 1 / (lambda t) violate; the proximal step is its implicit form,
-    stable for every mu.
+    The steps deviate from the paper's algorithm 1 in two points. The algorithm prints a minus
+    before the hinge's term, which would ascend the loss; the sign here is the descent direction of
+    the paper's equation 2. The paper's explicit co-regularisation step diverges unless
+    ``4 mu eta M l max_v |p_v|^2 + eta lambda < 2``, which early steps of length 1 / (lambda t)
+    violate; the proximal step is the implicit form, stable for every mu. ``THEORY.md`` beside this
+    file has the details.
 
     Parameters
     ----------
     regularization
         lambda > 0.
     mu
-        Strength of the co-regularisation, at least 0.
+        Weight mu of the co-regularisation, at least 0.
     views
         Number of views, at least 2, for a random partition of the features; or the features of
-        each view, by index or name: every feature in exactly one.
+        each view, by index or name. Every feature must be in exactly one view.
     n_labelled, n_unlabelled
-        k, at least 1, and l, at least 0. The terms of the k labelled pairs add up.
+        Pairs drawn for a step: k, at least 1, and l, at least 0. The terms of all pairs add up.
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
     eta0
-        First step length. None takes the inverse of k times the largest squared norm of a view
-        among 1,000 pairs (half of it for the squared hinge).
+        First step length. None means 1 / (k max |p_v|^2), the maximum over all views of 1,000
+        drawn pairs (half of the quotient for the squared hinge).
     label, average, n_epochs, steps_per_epoch, sampling, position_weights, n_shards
-        As in `SPD`; `sampling` says for unlabelled pairs the same as for labelled ones.
+        As in `SPD`; `sampling` holds for unlabelled pairs as well.
     patience, metric, convention, warm_start, random_state, memory_limit, checkpoint
         As in `SPD`. `random_state` also draws the random partition.
 
@@ -98,7 +113,8 @@ class LCRA(StochasticRanker):
     References
     ----------
     Tsivtsivadze, Hofmann, Heskes: Large scale co-regularized ranking, 2012, equation 2 and
-    Algorithm 1. Its complexity claim counts one pair; a step here costs O((k + l) d).
+    algorithm 1. The paper's complexity claim counts one pair; a step costs O((k + l) d) for d
+    nonzeros of a pair.
 
     Examples
     --------
@@ -179,15 +195,15 @@ class LCRA(StochasticRanker):
         X, y, qid, query_weights, validation, executor
             As in `SPD.fit`.
         unlabelled
-            Data with the same features whose pairs the views shall agree on; labels are not
-            looked at. None means the documents of X without relevance.
+            Data with the same features on whose pairs the views shall agree; labels are ignored.
+            None means the documents of X without relevance.
 
         Raises
         ------
         UsageError
             If a parameter is out of range, or the steps diverge.
         DataError
-            If the data is wrong, or has no pair of either kind.
+            If the data is wrong, or has no labelled or no unlabelled pair.
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
@@ -204,9 +220,9 @@ class LCRA(StochasticRanker):
         validation: Dataset | None = None,
         executor: Any = None,
     ) -> LCRA:
-        """Train for one epoch on more data, from where training ended; as `fit`.
+        """Train for one epoch on more data, from the end of the last training; see `fit`.
 
-        The average is over iterates of this call. There is no checkpoint.
+        The model is the mean over iterates of this call alone. No checkpoint is written.
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)
@@ -308,7 +324,7 @@ class CoregularisedEpoch(ShardEpoch):
         iterate = Iterate(weights.copy(), np.zeros_like(weights))
         first, losses = t, 0.0
         for blocks, n_steps in self._portions(segments, epoch, pairs_per_step=max(k, l)):
-            # With l = 0 there is one block, whose rows stand in for the unlabelled ones.
+            # With l = 0 there is one source: the labelled rows stand in for the unlabelled rows.
             labelled, unlabelled = blocks[0], blocks[-1]
             pairs = labelled.draw(k * n_steps, self.label)
             others = unlabelled.draw(l * n_steps, "sign") if l else NO_PAIRS
@@ -320,14 +336,14 @@ class CoregularisedEpoch(ShardEpoch):
 
 
 def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int]]:
-    """Features of each view, ascending: a random partition, or the groups given.
+    """Features of each view, ascending: a random partition of all features, or the given groups.
 
     Raises
     ------
     UsageError
         If a feature is in no view or in several, a view is empty, or there are fewer than two.
     DataError
-        If there are fewer features than views, or a name is not there.
+        If there are fewer features than views, or no feature has a name that is given.
     """
     n = dataset.n_features
     if not isinstance(views, Sequence) or isinstance(views, str):
@@ -353,12 +369,12 @@ def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int
 
 
 def same_features(unlabelled: Dataset, dataset: Dataset) -> Dataset:
-    """The unlabelled data, scaled as the labelled.
+    """The unlabelled data, scaled like the labelled data.
 
     Raises
     ------
     DataError
-        If its features are others, in another order, or scaled in another way.
+        If the two have other features, another order of features, or another scaling.
     """
     if unlabelled.feature_names != dataset.feature_names:
         raise DataError(
