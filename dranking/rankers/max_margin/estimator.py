@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,8 @@ Loss: TypeAlias = Literal["pairwise", "ap", "ndcg"]
 Solver: TypeAlias = Literal["auto", "cutting-planes", "newton", "sgd"]
 
 CHOICES = {
-    "loss": ("pairwise", "ap", "ndcg"),
-    "solver": ("auto", "cutting-planes", "newton", "sgd"),
-    "margins": ("levels", "ranks"),
-    "form": ("argmax", "sum"),
+    name: get_args(values)
+    for name, values in {"loss": Loss, "solver": Solver, "margins": Margins, "form": Form}.items()
 }
 
 SGD_PARAMETERS = (
