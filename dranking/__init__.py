@@ -1,4 +1,22 @@
-"""Distributed learning to rank with sparse models on Dask."""
+"""Distributed learning to rank with sparse models on Dask.
+
+The public names are imported here on first use. The layers, of which every layer imports only the
+layers below it:
+
+| layer | contents |
+|---|---|
+| `cli` | the command line |
+| `retrain`, `report`, `export` | nightly runs, registry, gate; HTML reports; export formats |
+| `rankers`, `bounds`, `tuning` | estimators and models; risk bounds; choice of hyperparameters |
+| `engine` | threads or Dask: tiles, passes, reductions |
+| `metrics`, `losses`, `sampling` | measures of queries; losses over pairs; draws of pairs |
+| `data` | data sets on disk, blocks in memory, readers, writers, scaling |
+| `files` | commit protocol, checksums, JSON, redaction |
+| `kernels` | numpy, scipy, numba: arrays in, arrays out |
+
+The unit of all work is a block of whole queries. Sums over blocks are combined in one fixed
+tree, so results do not depend on workers, placement or order, in any bit.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +67,7 @@ if TYPE_CHECKING:
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
-# Public name -> module that defines it. Imported on first use: `import dranking` stays fast.
+# Public name -> module that defines it, imported on first use so that `import dranking` is fast.
 _HOME = {
     "BilinearModel": "dranking.rankers.bilinear.model",
     "BilinearRanker": "dranking.rankers.bilinear.estimator",

@@ -17,9 +17,9 @@ from dranking.rankers.linear.model import LinearModel
 
 
 def elasticsearch(terms: Sequence[Term], name: str) -> str:
-    """The body to POST to ``/_ltr/_featureset/FEATURESET/_createmodel``.
+    """Write the body to POST to ``/_ltr/_featureset/FEATURESET/_createmodel``.
 
-    The plugins add in float32 and have no intercept, so a mean goes to the feature's normaliser.
+    The plugins compute in float32 and have no intercept, so normalisers subtract the means.
     """
     normalizers = {
         term.name: {"standard": {"mean": term.mean, "standard_deviation": term.scale}}
@@ -59,13 +59,13 @@ class _Named(BaseModel):
 
 
 class ElasticsearchModel(BaseModel):
-    """The body of a ``_createmodel`` request as the plugins document it."""
+    """The body of a ``_createmodel`` request, as documented by the plugins."""
 
     model_config = ConfigDict(extra="forbid")
     model: _Named
 
     def to_model(self) -> LinearModel:
-        """The model with this project's names for everything."""
+        """Convert to a `LinearModel`."""
         ranker = self.model.model
         norms = [ranker.feature_normalizers.get(name) for name in ranker.definition]
         scaling = Standard(

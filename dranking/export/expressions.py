@@ -13,23 +13,23 @@ _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([^(){}\n]*\)(\.[A-Za-z0-9_]
 
 
 def vespa(terms: Sequence[Term], name: str) -> str:
-    """A rank profile for a Vespa schema, with the score as its first phase.
+    """Write a rank profile for a Vespa schema, with the score in its first phase.
 
-    A feature called ``bm25(title)`` is that rank feature; one called ``clicks`` is the document's
-    attribute. Vespa computes in float64.
+    A feature with a name such as ``bm25(title)`` is a rank feature; a feature with a name such as
+    ``clicks`` is an attribute of the document. Vespa computes in float64.
 
     Raises
     ------
     UsageError
-        If a name can be neither, or the profile cannot have its name.
+        If a feature's name has neither form, or the profile's name is not allowed.
     """
     bad = [term.name for term in terms if not _is_vespa_name(term.name)]
     if bad or not _IDENTIFIER.fullmatch(name):
         what = f"features {', '.join(bad[:5])}" if bad else f"a rank profile {name!r}"
         raise UsageError(
             f"Vespa cannot have {what}: a name has letters, digits and _, and does not begin with "
-            "a digit. Give features their names there (rank features such as bm25(title), or "
-            "attributes) with --feature-names, and the profile its own with --name."
+            "a digit. Set the names of features in Vespa (rank features such as bm25(title), or "
+            "attributes) with --feature-names, and the name of the profile with --name."
         )
     score = _sum(terms, lambda name: name if "(" in name else f"attribute({name})", " " * 12)
     return (
@@ -39,9 +39,10 @@ def vespa(terms: Sequence[Term], name: str) -> str:
 
 
 def sql(terms: Sequence[Term], name: str) -> str:
-    """An SQL expression over columns named as the features; ORDER BY it, descending.
+    """Write an SQL expression over columns with the names of the features.
 
-    Literals are floating point in every dialect; a NULL feature makes the score NULL.
+    Documents are ranked by ORDER BY this expression DESC. Literals are floating point in every
+    dialect. A NULL feature makes the score NULL.
     """
     comment = " ".join(name.split())
     score = _sum(terms, _quoted, "", literal=_sql_literal)
@@ -49,7 +50,7 @@ def sql(terms: Sequence[Term], name: str) -> str:
 
 
 def python(terms: Sequence[Term], name: str) -> str:
-    """A Python module that imports nothing: a tuple of feature names and a function."""
+    """Write a Python module without imports: a tuple of feature names and a function."""
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
@@ -73,7 +74,7 @@ def _sum(
     literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
-    """The score as a sum, a term on a line."""
+    """Write the score as a sum, with a line for every term."""
     parts = []
     for term in terms:
         value = reference(term.name)
@@ -85,12 +86,12 @@ def _sum(
 
 
 def _signed(value: float, literal: Callable[[float], str]) -> str:
-    """A number that may stand behind any operator."""
+    """Write a number that may follow any operator."""
     return f"({literal(value)})" if value < 0 else literal(value)
 
 
 def _sql_literal(value: float) -> str:
-    """A literal that is floating point and not decimal: it has an exponent."""
+    """Write a literal that is floating point, not decimal, as it has an exponent."""
     text = repr(value)
     return text if "e" in text else f"{text}e0"
 
@@ -102,7 +103,7 @@ def _quoted(name: str) -> str:
 
 
 def _in_docstring(name: str) -> str:
-    """A name that cannot end a docstring."""
+    """Write a name that cannot end a docstring."""
     return " ".join(name.split()).replace("\\", "\\\\").replace('"', "'")
 
 

@@ -46,7 +46,7 @@ SUFFIXES: dict[Format, str] = {
     "sql": ".sql",
     "python": ".py",
 }
-"""How the files usually end."""
+"""Usual file suffix of every format."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -58,9 +58,9 @@ def export_model(
     name: str = "dranking",
     feature_names: Mapping[str, str] | None = None,
 ) -> str | bytes:
-    """A model as what an engine scores with.
+    """Export a model to the format of an engine.
 
-    Its scores are those of `LinearModel.predict` within float32 rounding, so the order is the same.
+    The engine's scores equal `LinearModel.predict` up to float32 rounding.
 
     Parameters
     ----------
@@ -70,26 +70,25 @@ def export_model(
         ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"vespa"``, ``"onnx"``, ``"sql"`` or
         ``"python"``.
     name
-        What the engine shall call the model: letters, digits, ``_``, ``-`` and ``.``.
+        Name of the model in the engine: letters, digits, ``_``, ``-`` and ``.``.
     feature_names
-        What the engine calls the features, where it is not the model's name.
+        Names of features in the engine, for the features whose names differ.
 
     Returns
     -------
-    Text; bytes for ``"onnx"``.
+    Text, or bytes for ``"onnx"``.
 
     Raises
     ------
     UsageError
-        If the engine cannot express the model, a name is not allowed there, or the format is
-        unknown.
+        If the engine cannot express the model or a name, or the format is unknown.
     """
     if form not in _WRITERS:
         raise UsageError(f"format {form!r} is unknown; there are {', '.join(FORMATS)}.")
     if not isinstance(model, LinearModel):
         raise UsageError(
-            f"a {type(model).__name__} cannot be exported: the formats hold a linear model, one "
-            "weight for each feature."
+            f"a {type(model).__name__} cannot be exported: all formats hold linear models, with a "
+            "weight for every feature."
         )
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -119,16 +118,16 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
     Parameters
     ----------
     path
-        File with the JSON that the engine was given.
+        File with the JSON that was sent to the engine.
     form
         ``"solr"``, ``"elasticsearch"`` or ``"opensearch"``.
 
     Raises
     ------
     UsageError
-        If the format cannot be read.
+        If the format cannot be imported.
     DataError
-        If the file is not there or not such a model; names the entry.
+        If the file cannot be read or is no such model; the message names the wrong entry.
     """
     if form not in _READERS:
         raise UsageError(f"{form!r} cannot be imported; there are {', '.join(_READERS)}.")

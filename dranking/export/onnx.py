@@ -1,4 +1,4 @@
-"""ONNX: a graph of four operators, for onnxruntime and whatever else reads the format."""
+"""ONNX: a graph of four operators, for onnxruntime and other readers of the format."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OPSET = 13
 
 
 def onnx(terms: Sequence[Term], name: str) -> bytes:
-    """A serialised graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
+    """Serialise a graph from ``features`` (n, n_features) float32 to ``scores`` (n,) float32.
 
-    The names of the features, in the order of the columns, are the model's ``features`` metadata.
+    The metadata entry ``features`` has the names of the features in the order of the columns.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
     )
     opset = helper.make_opsetid("", OPSET)
     model = helper.make_model(graph, producer_name="dranking", opset_imports=[opset])
-    model.ir_version = 8  # what runtimes of the last years read
+    model.ir_version = 8  # runtimes of recent years read this version
     helper.set_model_props(model, {"features": json.dumps([term.name for term in terms])})
     checker.check_model(model)
     content: bytes = model.SerializeToString()

@@ -20,9 +20,9 @@ NORMALIZER_CLASS = "org.apache.solr.ltr.norm.StandardNormalizer"
 
 
 def solr(terms: Sequence[Term], name: str) -> str:
-    """The body to PUT to ``/solr/COLLECTION/schema/model-store``.
+    """Write the body to PUT to ``/solr/COLLECTION/schema/model-store``.
 
-    Solr adds in float32 and has no intercept, so a mean goes to the normaliser of its feature.
+    Solr computes in float32 and has no intercept, so normalisers subtract the means.
     """
     content = {
         "class": MODEL_CLASS,
@@ -36,7 +36,10 @@ def solr(terms: Sequence[Term], name: str) -> str:
 def _feature(term: Term) -> dict[str, Any]:
     if not term.is_scaled:
         return {"name": term.name}
-    params = {"avg": repr(term.mean), "std": repr(term.scale)}  # strings, as Solr documents it
+    params = {
+        "avg": repr(term.mean),
+        "std": repr(term.scale),
+    }  # strings, as in Solr's documentation
     return {"name": term.name, "norm": {"class": NORMALIZER_CLASS, "params": params}}
 
 
@@ -64,7 +67,7 @@ class _Weights(BaseModel):
 
 
 class SolrModel(BaseModel):
-    """A stored linear model as Solr documents it."""
+    """A stored linear model, as documented by Solr."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
     kind: Literal["org.apache.solr.ltr.model.LinearModel"] = Field(alias="class")
@@ -74,7 +77,7 @@ class SolrModel(BaseModel):
     params: _Weights
 
     def to_model(self) -> LinearModel:
-        """The model with this project's names for everything."""
+        """Convert to a `LinearModel`."""
         norms = [feature.norm for feature in self.features]
         scaling = Standard(
             mean=tuple(norm.params.avg if norm else 0.0 for norm in norms),

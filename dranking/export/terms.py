@@ -1,4 +1,4 @@
-"""A linear model as what any engine can compute: a sum of weight (value - mean) / scale."""
+"""A linear model as a sum that any engine can compute: weight * (value - mean) / scale."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dranking.rankers.linear.model import LinearModel
 
 
 class Term(NamedTuple):
-    """One feature's part of a score, weight (value - mean) / scale.
+    """The part of a score that comes from one feature: weight * (value - mean) / scale.
 
     Attributes
     ----------
     name
-        Of the feature, as the engine knows it.
+        Name of the feature in the engine.
     weight, mean, scale
-        Finite; the scale is above 0.
+        Finite numbers; the scale is positive.
     """
 
     name: str
@@ -31,32 +31,32 @@ class Term(NamedTuple):
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the value is scaled before it is weighted."""
+        """Whether the value is centred or scaled."""
         return (self.mean, self.scale) != (0.0, 1.0)
 
 
 def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list[Term]:
-    """The terms of a model, in its order.
+    """The terms of a model, in the order of its features.
 
     Parameters
     ----------
     model
-        Any linear model whose scaling does not look at other documents.
+        A linear model whose scaling does not depend on other documents.
     names
-        What the engine calls the features, where it is not the model's name.
+        Names of features in the engine, for the features whose names differ.
 
     Raises
     ------
     UsageError
-        If the scaling needs the whole query, or a name is of no feature or used twice.
+        If the scaling needs the whole query, or a name belongs to no feature or is used twice.
     """
     mean = [0.0] * len(model.weights)
     scale = [1.0] * len(model.weights)
     for transform in model.transforms:
         if not isinstance(transform, Standard):
             raise UsageError(
-                f"the model scales its features by {transform.kind}: over all documents of a "
-                "query. An engine scores a document without seeing the others. Train on raw or "
+                f"the model scales its features by {transform.kind}, over all documents of a "
+                "query, but an engine scores every document on its own. Train on raw or "
                 "standard-scaled features (ingest --normalize none or standard)."
             )
         means = transform.mean or [0.0] * len(mean)
@@ -67,12 +67,12 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
 
 
 def check_float32(terms: Sequence[Term], engine: str) -> None:
-    """Refuse, for an engine that computes in float32, numbers that it cannot hold.
+    """Check that float32 can hold the numbers of a model.
 
     Raises
     ------
     UsageError
-        If a weight or mean would be infinite there, or a scale infinite or 0.
+        If a weight or mean becomes infinite, or a scale infinite or 0.
     """
     numbers = np.array([term[1:] for term in terms]).reshape(-1, 3)
     with np.errstate(over="ignore", under="ignore"):
@@ -97,5 +97,5 @@ def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
     called = [names.get(name, name) for name in model.feature_names]
     twice = sorted(name for name, count in Counter(called).items() if count > 1)
     if twice:
-        raise UsageError(f"two features would both be called {', '.join(twice[:5])}.")
+        raise UsageError(f"two features would have the same name: {', '.join(twice[:5])}.")
     return called

@@ -1,4 +1,4 @@
-"""What a report says of a model: measured, beside a champion, and from its training data."""
+"""The content of a report: measures of a model and a champion, and a study of the training data."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ Array = NDArray[np.float64]
 CUTOFFS = (1, 2, 3, 5, 10, 20)
 N_FOLDS = 5
 KINDS = {"GreedyRankRLS": "greedy-rankrls", "RankRLS": "rankrls"}
-"""Rankers whose paths are fast enough to be trained again for a report."""
+"""Rankers that are trained again for a report: ranker in the provenance -> name in `tune`."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What the training data shows beside the model.
+    """A study of the training data: models of the same kind with other settings.
 
     Attributes
     ----------
     sizes
-        The metric on the judged data of greedy selections of every size; empty for other rankers.
+        The metric on the judged data for greedy selections of every size; empty for RankRLS.
     lambdas, weights
-        lambdas, and (n_lambdas, n_features) weights of the model's features at each.
+        lambdas, and (n_lambdas, n_features) weights of the model's features at each lambda.
     stability
-        In which share of the folds each feature is selected, by name; empty for other rankers.
+        Share of the folds that select a feature, by name; empty for RankRLS.
     """
 
     sizes: Sequence[GridPoint]
@@ -60,33 +60,35 @@ class Training:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that the sections of a report are made of.
+    """Everything that the sections of a report show.
 
     Attributes
     ----------
     model
         The model reported on.
     metric, convention
-        What decides.
+        The main metric, and its convention.
     challenger, champion
-        That metric and NDCG at CUTOFFS, query by query; no champion to compare with.
+        Values of this metric and of NDCG at CUTOFFS for every query, of the model and of the
+        champion; the champion is None without comparison.
     scales
-        (n_features,) standard deviation of each of the model's features on the judged data, scaled
-        as the model scales them; None for a model of word pairs.
+        (n_features,) standard deviation of every feature of the model on the judged data, after the
+        model's scaling; None for a bilinear model.
     training
-        None where the training data is not there, or the ranker is another.
+        None without training data, or if the ranker is not in `KINDS`.
     facts
-        What is known of data and run: label to text.
+        Facts about data and run: label to text.
     verdict
-        Of the gate: ``{"accepted", "reasons"}``; None without one.
+        Verdict of the gate, ``{"accepted", "reasons"}``; None without a gate.
     segments
-        (n_queries,) segment of each judged query, null where it has none; None without segments.
+        (n_queries,) segment of every judged query, null for queries without segment; None without
+        segments.
     drift, max_drift
-        Population stability indices, and the limit.
+        Population stability index by feature, and the limit of the gate.
     command
-        How to make the model again.
+        Command that makes the model again.
     bounds
-        Of the risk on queries to come; or in words why there are none.
+        Risk bounds; or text that says why there are none.
     """
 
     model: LinearModel | BilinearModel
@@ -106,12 +108,12 @@ class Content:
 
 
 def measures_of(metric: str) -> list[str]:
-    """What a report measures: its metric, and NDCG at CUTOFFS."""
+    """The measures of a report: its metric, and NDCG at CUTOFFS."""
     return list(dict.fromkeys([get_measure(metric).name, *(f"ndcg@{k}" for k in CUTOFFS)]))
 
 
 def feature_scales(model: LinearModel, data: Dataset, executor: Executor) -> Array:
-    """(n_features,) standard deviation of each of the model's features, scaled as it does."""
+    """(n_features,) standard deviation of every feature of a model, after the model's scaling."""
     columns, missing = locate_features(model.feature_names, model.transforms, data)
     blocks = map_blocks(
         _scaled_moments, data, executor, missing, columns=columns, name="scales of features"
@@ -136,24 +138,25 @@ def describe(
     lambdas: Sequence[float] = (),
     executor: Executor,
 ) -> Content:
-    """Measure a model for a report.
+    """Compute the content of a report about a linear model.
 
     Parameters
     ----------
     model
-        What the report is about.
+        The model.
     judged
-        Queries that it was not trained on.
+        Judged queries that the model was not trained on.
     champion
         A model to compare with.
     train
-        The training data, or its statistics.
+        The training data of the model, or its statistics store.
     metric, convention
-        What decides.
+        The main metric, and its convention.
     lambdas
-        Where the regularisation path is drawn; around the model's own if fewer than two.
+        lambdas of the regularisation path, beside the model's own lambda; if there are no others,
+        powers of 4 around the model's own lambda.
     executor
-        Where it is computed.
+        Executor of all passes over the data.
     """
 
     def measured(measured_model: LinearModel) -> PerQuery:
@@ -190,7 +193,7 @@ def describe(
 def bounds_of(
     model: LinearModel, train: Dataset, convention: str, executor: Executor
 ) -> RiskBounds | str:
-    """Risk bounds from the training data; or in words why there are none."""
+    """Risk bounds from the training data; or text that says why there are none."""
     if not train.has_documents:
         return (
             "the model was trained on statistics of queries, and bounds need their documents. "
@@ -198,7 +201,7 @@ def bounds_of(
         )
     try:
         return risk_bounds(model, train, convention=convention, executor=executor)
-    except DataError as error:  # of weighted queries, grades below 0 or not whole
+    except DataError as error:  # weighted queries, negative or fractional grades
         return str(error)
 
 
@@ -212,10 +215,10 @@ def study_training(
     lambdas: Sequence[float],
     executor: Executor,
 ) -> Training | None:
-    """Train the model's kind again: at other sizes, at other lambdas, and without folds.
+    """Train the model's ranker again: with other sizes and lambdas, and without each fold.
 
-    None if the kind is not greedy RankRLS or RankRLS, or the model has another scaling than the
-    training data here, so that their weights do not compare.
+    None if the ranker is neither greedy RankRLS nor RankRLS, or if the scaling of the model differs
+    from the scaling of the training data, as the weights are not comparable then.
     """
     kind = KINDS.get(str(model.provenance.get("ranker")))
     parameters = model.provenance.get("parameters", {})
@@ -243,13 +246,13 @@ def study_training(
 
 
 def _weights_of(path: ModelPath, features: NDArray[np.intp]) -> Array:
-    """Weights of some features in the largest model of a path; 0 where one is not selected."""
+    """Weights of some features in the largest model of a path; 0 for features not selected."""
     weights = dict(zip(path.selected.tolist(), path.weights[-1].tolist(), strict=True))
     return np.array([weights.get(feature, 0.0) for feature in features.tolist()])
 
 
 def _stability(train: Dataset, value: float, size: int, executor: Executor) -> dict[str, float]:
-    """Share of the folds whose rest selects a feature, for those selected at least once."""
+    """Share of folds without which a feature is selected, for features selected at least once."""
     counts: dict[str, int] = {}
     masks = QueryKFold(N_FOLDS, 0).split(train.n_queries)
     for rest, _ in masks:
@@ -264,7 +267,7 @@ def _stability(train: Dataset, value: float, size: int, executor: Executor) -> d
 
 
 def selection_order(model: LinearModel) -> list[int]:
-    """Positions of the model's features: selected first comes first; else the heaviest."""
+    """Positions of the model's features in the order of selection, or by decreasing weight."""
     selected = model.provenance.get("selected")
     if isinstance(selected, list) and len(selected) == len(model.weights):
         return _by_rank(selected)
@@ -273,13 +276,13 @@ def selection_order(model: LinearModel) -> list[int]:
 
 
 def _by_rank(selected: Sequence[int]) -> list[int]:
-    """Features of a model are in column order; where each one selected is among them."""
+    """Positions of selected features in a model, whose features are in column order."""
     position = {feature: place for place, feature in enumerate(sorted(selected))}
     return [position[feature] for feature in selected]
 
 
 def differences(content: Content) -> Array:
-    """(n_queries,) how much better each query is than with the champion; NaN if it counts not."""
+    """(n_queries,) improvement of every query on the champion; NaN if the query does not count."""
     champion = content.champion or content.challenger
     sign = 1.0 if higher_is_better(content.metric) else -1.0
     change: Array = content.challenger.values[content.metric] - champion.values[content.metric]
@@ -287,5 +290,5 @@ def differences(content: Content) -> Array:
 
 
 def number(value: float | None) -> str:
-    """A figure as text."""
+    """Format a number."""
     return "not known" if value is None or math.isnan(value) else f"{value:.4f}"

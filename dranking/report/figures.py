@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 OURS, THEIRS, BAD = "#2f5d8a", "#8a8f98", "#b3261e"
-WIDTH = 5.8  # inches: letters can be read where a phone shows all of it
-MAX_BARS = 1000  # of sorted queries: more cannot be told apart
+WIDTH = 5.8
+"""Width of figures in inches, at which letters are readable on a phone."""
+MAX_BARS = 1000
+"""Largest number of bars for sorted queries; more bars are indistinguishable."""
 MAX_LABEL = 40
-NORMAL_975 = 1.96  # half-width of a 95 % interval in standard errors
+"""Characters of a feature's name in figures."""
+NORMAL_975 = 1.96
+"""Half-width of a 95 % interval in standard errors."""
 
 
 def plain_label(name: str) -> str:
-    r"""A feature's name as matplotlib shows it letter by letter: no formula, no hidden label.
+    r"""A feature's name that matplotlib shows literally, neither as formula nor as hidden label.
 
     Examples
     --------
@@ -39,7 +43,7 @@ def plain_label(name: str) -> str:
 def draw_sizes(
     sizes: Sequence[int], scores: Array, errors: Array, metric: str, champion: float | None
 ) -> Figure:
-    """A metric against the number of features, with its 95 % interval and the champion's line."""
+    """Draw a metric against the number of features, with 95 % intervals and the champion."""
     figure, axes = _axes()
     spread = NORMAL_975 * errors
     axes.fill_between(sizes, scores - spread, scores + spread, color=OURS, alpha=0.15, linewidth=0)
@@ -54,7 +58,7 @@ def draw_sizes(
 
 
 def draw_weights(names: Sequence[str], weights: Array) -> Figure:
-    """Standardised coefficients as bars, in the order given from the top."""
+    """Draw standardised weights as bars, the first at the top."""
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, weights, color=np.where(weights >= 0, OURS, BAD), height=0.7)
@@ -65,7 +69,7 @@ def draw_weights(names: Sequence[str], weights: Array) -> Figure:
 
 
 def draw_differences(differences: Array, metric: str) -> Figure:
-    """How much better every query is, sorted; of very many, so many at even distances."""
+    """Draw the sorted improvements of queries; at most MAX_BARS queries at equal distances."""
     figure, axes = _axes(height=2.5)
     n_bars = min(len(differences), MAX_BARS)
     places = np.linspace(0, max(len(differences) - 1, 0), n_bars).round().astype(int)
@@ -79,7 +83,7 @@ def draw_differences(differences: Array, metric: str) -> Figure:
 
 
 def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -> Figure:
-    """NDCG@k against k, a line for each model."""
+    """Draw NDCG@k against k, a line for every model."""
     figure, axes = _axes(height=2.5)
     for (name, values), colour in zip(lines.items(), (OURS, THEIRS), strict=False):
         axes.plot(cutoffs, values, marker="o", markersize=4, color=colour, label=name)
@@ -91,7 +95,7 @@ def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -
 
 
 def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequence[str]) -> Figure:
-    """Weights of the leading features against lambda; (n_lambdas, n_features) standardised."""
+    """Draw (n_lambdas, n_features) standardised weights against lambda, for leading features."""
     from matplotlib import colormaps
 
     figure, axes = _axes()
@@ -112,7 +116,7 @@ def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequenc
 
 
 def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
-    """In which share of the folds each feature is selected."""
+    """Draw the share of the folds that select a feature."""
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, shares, color=OURS, height=0.7)
@@ -124,7 +128,7 @@ def draw_stability(names: Sequence[str], shares: Sequence[float]) -> Figure:
 
 
 def draw_drift(names: Sequence[str], indices: Sequence[float], limit: float | None) -> Figure:
-    """Population stability index of the features that moved most."""
+    """Draw the population stability index of the features with the largest shifts."""
     figure, axes = _axes(height=0.6 + 0.26 * len(names))
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, indices, color=OURS, height=0.7)

@@ -1,4 +1,4 @@
-"""Sections about a model itself: its weights, its training, and what that training vouches for."""
+"""Sections about the model itself: weights, training, risk bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_PAIRS = 40
 
 
 def size_of(model: LinearModel | BilinearModel) -> tuple[str, int]:
-    """What a model has weights of, and how many."""
+    """Kind and number of the weights of a model."""
     if isinstance(model, BilinearModel):
         return "word pairs", int(model.weights.nnz)
     return "features", len(model.weights)
@@ -45,8 +45,8 @@ def sizes(content: Content, training: Training) -> Section:
         champion,
     )
     caption = (
-        f"{measure_label(content.metric)} on the judged queries of the models of every size on the "
-        "way to this one, with 95 % intervals over queries."
+        f"{measure_label(content.metric)} on the judged queries for selections of every size up to "
+        "this model, with 95 % intervals over queries."
     )
     return Section("How many features", drawings=[Drawing(figure, caption)])
 
@@ -64,8 +64,8 @@ def weights(model: LinearModel, scales: Array) -> Section:
     how = "in the order of selection" if "selected" in model.provenance else "heaviest first"
     which = f"the first {len(shown)}" if len(order) > len(shown) else "all"
     return Section(
-        "What the model looks at",
-        [f"Its {len(order)} features, {how}. A score is the sum of weight times value."],
+        "Weights of the model",
+        [f"The {len(order)} features, {how}. A score is the sum of weight times value."],
         [
             Drawing(
                 draw_weights([model.feature_names[i] for i in shown], standardised[shown]),
@@ -81,12 +81,15 @@ def word_pairs(model: BilinearModel) -> Section:
     rows = [(pair.query_word, pair.word, pair.value) for pair in model.top_pairs(N_PAIRS)]
     n_pairs, n_words = model.weights.nnz, model.weights.shape[1]
     return Section(
-        "What the model looks at",
+        "Weights of the model",
         [
-            f"The weights of {n_pairs:,} pairs of {n_words:,} words, {model.density:.3%} of all. A "
-            "score is the sum over the pairs of a word of the query and one of the document."
+            f"The model has weights for {n_pairs:,} pairs of {n_words:,} words, "
+            f"{model.density:.3%} of all pairs. A score is the sum over all pairs of a query "
+            "word and a document word."
         ],
-        tables=[Table(["word of the query", "of the document", "weight"], rows)] if rows else [],
+        tables=[Table(["word of the query", "word of the document", "weight"], rows)]
+        if rows
+        else [],
     )
 
 
@@ -98,32 +101,32 @@ def regularisation(model: LinearModel, training: Training, scales: Array) -> Sec
 
 
 def stability(training: Training) -> Section:
-    """How often features are selected without a fold."""
+    """Share of folds without which features are selected."""
     shares = dict(list(training.stability.items())[:N_BARS])
     return Section(
         "Stability of the selection",
-        ["Features selected when a fifth of the training queries is left out, fold by fold."],
+        ["The features were selected again without each fifth of the training queries."],
         [
             Drawing(
                 draw_stability(list(shares), list(shares.values())),
-                "Share of five folds in which each feature is selected.",
+                "Share of the five selections that contain a feature.",
             )
         ],
     )
 
 
 def learning(model: LinearModel) -> Section:
-    """How a stochastic training went; the model has no times, so the curve is over steps."""
+    """The learning curve of a stochastic training, against steps, as the model has no times."""
     curve = [CurvePoint(**point) for point in model.provenance["learning_curve"]]
-    caption = "Objective, and the validation metric where there is one, while training."
+    caption = "Objective and, with validation data, the metric during training."
     return Section(
         "Learning curve", drawings=[Drawing(plot_learning_curve(curve, against="n_steps"), caption)]
     )
 
 
 def bounds(found: RiskBounds | str) -> Section:
-    """What the training error says about queries to come, or why it says nothing."""
-    title = "What the training error says about queries to come"
+    """Risk bounds from the training error, or why there are none."""
+    title = "What the training error says about future queries"
     if isinstance(found, str):
         return Section(title, [f"No risk bounds here: {found}"])
     rows = []
@@ -137,28 +140,28 @@ def bounds(found: RiskBounds | str) -> Section:
                 bound.risk,
                 bound.empirical,
                 magnitude(bound.log_value) if known else "unknown",
-                "vacuous" if bound.is_vacuous else "holds something",
+                "vacuous" if bound.is_vacuous else "informative",
             )
         )
     from_sample = [name for name, value in found.known.items() if value.source == "sample"]
     caution = (
-        f"Taken from the sample instead of known beforehand: {', '.join(from_sample)}; so these "
-        "are approximations."
+        f"These values come from the sample, not from prior knowledge: {', '.join(from_sample)}. "
+        "The bounds are therefore approximations."
         if from_sample
         else "All caps were given."
     )
     return Section(
         title,
         [
-            f"Position-sensitive bounds, each failing with probability at most {found.delta:g}. A "
-            "vacuous bound is above what the risk can ever be. " + caution
+            "Position-sensitive bounds of the risk; the probability that a bound fails is at most "
+            f"{found.delta:g}. A vacuous bound exceeds the largest possible risk. {caution}"
         ],
-        tables=[Table(["bound", "of", "training risk", "bound on the risk", "verdict"], rows)],
+        tables=[Table(["bound", "risk", "training risk", "bound on the risk", "verdict"], rows)],
     )
 
 
 def magnitude(log_value: float) -> str:
-    """A positive number given by its natural logarithm, however large."""
+    """Format a positive number of any size, given by its natural logarithm."""
     if log_value < 700:
         return f"{math.exp(log_value):.4g}"
     return f"10^{log_value / math.log(10):.0f}"

@@ -1,4 +1,4 @@
-"""The page itself: sections of text, tables and figures, in one self-contained HTML file."""
+"""A page of text, tables and figures, rendered as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 TINY, HUGE = 1e-5, 1e6
-"""Sizes beyond which numbers of a column are not written with the same decimals."""
-LONG = 24  # characters without a space
+"""Beyond these magnitudes the numbers of a column are not written with equal decimals."""
+LONG = 24
+"""Length of a text without spaces from which lines may break anywhere."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Table:
     Attributes
     ----------
     columns
-        Headings; a column whose first cell is a number is aligned to the right.
+        Headings. A column is aligned to the right if its first cell is a number.
     rows
         Cells: text, numbers or None.
     """
@@ -39,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, and what it shows in words, for those who cannot see it."""
+    """A figure, and a caption that also describes the figure to screen readers."""
 
     figure: Figure
     caption: str
@@ -47,18 +48,18 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of the page.
 
     Attributes
     ----------
     title
-        Its heading.
+        Heading of the section.
     paragraphs
-        Text; nothing in it is markup.
+        Plain text, without markup.
     drawings, tables
-        What follows the text.
+        Figures and tables after the text.
     code
-        Commands to repeat it.
+        Commands, shown in a fixed-width font.
     """
 
     title: str
@@ -70,16 +71,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """What a report says.
+    """The page of a report.
 
     Attributes
     ----------
     title, subtitle
-        Above everything.
+        Heading of the page, and the line below it.
     facts
-        The few figures that matter most, with their labels.
+        The most important numbers: label and text.
     sections
-        In order.
+        The sections, in order.
     good
         Whether the verdict is favourable; None if there is none.
     """
@@ -92,7 +93,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML: no script, no other file, nothing from the network."""
+    """Render a page as HTML, without scripts, other files or anything from the network."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -107,20 +108,20 @@ def render(page: Page) -> str:
 
 
 def inline_svg(drawing: Drawing) -> Any:
-    """A figure as an SVG element that scales with the page and names what it shows."""
+    """Render a figure as an SVG element that scales with the page and carries its caption."""
     from markupsafe import Markup, escape
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    # Paths for letters: the reader's fonts do not matter. A fixed salt: the same bytes each time.
+    # Letters are drawn as paths, so that no font is needed. The salt makes the bytes reproducible.
     with (
         rc_context({"svg.fonttype": "path", "svg.hashsalt": drawing.caption}),
         warnings.catch_warnings(),
     ):
-        # Names in scripts that the font lacks: boxes in the figure, letters in the table.
+        # Scripts that the font lacks are boxes in the figure; the table shows these names.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         drawing.figure.draw_without_rendering()
-        drawing.figure.set_layout_engine("none")  # laid out once: again would move things a little
+        drawing.figure.set_layout_engine("none")  # a second layout would move things
         drawing.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
@@ -133,14 +134,14 @@ def inline_svg(drawing: Drawing) -> Any:
 
 
 def _private_ids(svg: str, prefix: str) -> str:
-    """Identifiers that no other figure of the page has."""
+    """Make the identifiers of a figure unique on the page."""
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
     return re.sub(r'href="#', f'href="#{prefix}', svg)
 
 
 def cells(table: Table) -> list[list[tuple[str, str]]]:
-    """The cells of a table: texts, those of a column with the same decimals, and their looks."""
+    """Text and CSS class of every cell; numbers of a column have equal decimals."""
     columns = [list(column) for column in zip(*table.rows, strict=True)]
     texts = [
         [cell_text(value, places) for value in column]
@@ -156,7 +157,7 @@ def cells(table: Table) -> list[list[tuple[str, str]]]:
 
 
 def decimals(column: Sequence[Any]) -> int | None:
-    """Decimals that tell the numbers of a column apart; None if it has tiny or huge ones."""
+    """Decimals for the numbers of a column; None if there are tiny or huge numbers."""
     sizes = [abs(v) for v in column if isinstance(v, float) and math.isfinite(v) and v != 0]
     if sizes and (min(sizes) < TINY or max(sizes) >= HUGE):
         return None
@@ -164,7 +165,7 @@ def decimals(column: Sequence[Any]) -> int | None:
 
 
 def cell_text(value: Any, places: int | None = None) -> str:
-    """A cell as text: so many decimals or four digits, thousands apart, a dash for nothing."""
+    """Format a cell: with some decimals, or four digits if None; a dash for None and NaN."""
     if value is None or value != value:
         return "\N{EN DASH}"
     if isinstance(value, float):
@@ -173,7 +174,7 @@ def cell_text(value: Any, places: int | None = None) -> str:
 
 
 def look(value: Any) -> str:
-    """The class of a cell: numbers stand to the right, verdicts in colour, digests may break."""
+    """CSS class of a cell: for numbers, verdicts, and long texts without spaces."""
     if _is_number(value):
         return "number"
     if value in ("passed", "failed"):

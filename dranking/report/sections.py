@@ -1,4 +1,4 @@
-"""The sections of a report, from what is known of a model."""
+"""The sections of a report, from its content."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dranking.tuning.curves import measure_label
 N_REGRESSIONS = 15
 N_BARS = 15
 SHIFTS = {"large (above 0.25)": (0.25, np.inf), "small (0.1 to 0.25)": (0.1, 0.25)}
-"""What population stability indices are commonly called."""
+"""Common names for ranges of the population stability index."""
 
 
 def page_of(content: Content, title: str = "Ranking model") -> Page:
-    """The page about a model."""
+    """Make the page about a model."""
     mean = content.challenger.summary().metrics[content.metric]
     what, size = of_model.size_of(content.model)
     facts = [
@@ -48,7 +48,7 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
 
 
 def sections_of(content: Content) -> Iterator[Section]:
-    """The sections there is something to say in, in order."""
+    """The sections of a page in order; sections without content are left out."""
     training = content.training
     if content.verdict is not None:
         yield _gate(content)
@@ -70,8 +70,8 @@ def sections_of(content: Content) -> Iterator[Section]:
         yield Section(
             "How to reproduce",
             [
-                "The same data, configuration (with what --set and the environment put over it) "
-                "and code give the same model, bit for bit."
+                "The same data, configuration (including --set and environment variables) and code "
+                "give the same model, bit for bit."
             ],
             code=content.command,
         )
@@ -102,7 +102,7 @@ def _gate(content: Content) -> Section:
     rows = [(r["rule"], "passed" if r["passed"] else "failed", r["text"]) for r in reasons]
     return Section(
         "The gate",
-        ["Every rule that was judged; all must pass." if rows else "No rule was set."],
+        ["The challenger must pass all of these rules." if rows else "No rule applies."],
         tables=[Table(["rule", "", "found"], rows)] if rows else [],
     )
 
@@ -139,7 +139,7 @@ def _queries(content: Content) -> Section:
 
 
 def _segments(content: Content) -> Section:
-    """The metric in each segment of the judged queries."""
+    """The metric in every segment of the judged queries."""
     labels = np.array([] if content.segments is None else content.segments.to_pylist(), object)
     tables = {"challenger": content.challenger}
     if content.champion is not None:
@@ -154,13 +154,13 @@ def _segments(content: Content) -> Section:
     columns = ["segment", "queries", *tables, *(["change"] if len(tables) == 2 else [])]
     return Section(
         "Segment by segment",
-        [f"Mean {measure_label(content.metric)} over the judged queries of each segment."],
+        [f"Mean {measure_label(content.metric)} over the judged queries of every segment."],
         tables=[Table(columns, rows)],
     )
 
 
 def _mean(table: PerQuery, metric: str, inside: NDArray[np.bool_]) -> float:
-    """Weighted mean over the queries inside that count; NaN if there is none."""
+    """Weighted mean over the queries that count in a segment; NaN if there are none."""
     values = table.values[metric]
     weights = np.where(inside & np.isfinite(values), 1.0, 0.0)
     if table.weights is not None:
@@ -195,10 +195,14 @@ def _drift(content: Content) -> Section:
     return Section(
         "Drift of the features",
         [
-            "How far the newest data is from what the champion was trained on, by population "
-            f"stability index. Shifts of the {len(content.drift)} features: {counts}."
+            "Shift of the features between the champion's training data and the newest data, by "
+            f"population stability index. Shifts of the {len(content.drift)} features: {counts}."
         ],
-        [Drawing(draw_drift(names, indices, content.max_drift), "Features that moved most.")],
+        [
+            Drawing(
+                draw_drift(names, indices, content.max_drift), "Features with the largest shifts."
+            )
+        ],
     )
 
 

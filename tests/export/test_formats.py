@@ -178,7 +178,7 @@ def test_odd_names_are_escaped_or_refused():
     ("names", "message"),
     [
         ({"body": "b"}, "names are given for body, which the model does not use"),
-        ({"title": "clicks"}, "two features would both be called clicks"),
+        ({"title": "clicks"}, "two features would have the same name: clicks"),
     ],
 )
 def test_wrong_names_are_refused(names, message):

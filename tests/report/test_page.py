@@ -87,12 +87,12 @@ def test_every_section_is_there(page):
     assert outline(page).headings == [
         "Tonight's <model>",
         "How many features",
-        "What the model looks at",
+        "Weights of the model",
         "Query by query",
         "NDCG at each depth",
         "Regularisation path",
         "Stability of the selection",
-        "What the training error says about queries to come",
+        "What the training error says about future queries",
         "Data and versions",
     ]
 
@@ -149,10 +149,10 @@ def test_other_rankers_have_a_page_too():
     )  # fmt: skip
     titles = [section.title for section in page_of(content).sections]
     assert titles == [
-        "What the model looks at",
+        "Weights of the model",
         "NDCG at each depth",
         "Learning curve",
-        "What the training error says about queries to come",
+        "What the training error says about future queries",
         "Data and versions",
     ]
 
@@ -292,7 +292,7 @@ def test_why_there_are_no_bounds_is_said(train, why, tmp_path):
     model = dr.GreedyRankRLS(n_features=2, regularization=1.0).fit(data).to_model()
     given = {} if train == "none" else {"train": build_statistics(data, tmp_path / "store")}
     page = page_of(described(model, ranking(2), **given))
-    [text] = section(page, "What the training error says about queries to come").paragraphs
+    [text] = section(page, "What the training error says about future queries").paragraphs
     assert text.startswith("No risk bounds here: ")
     assert why in text
 
@@ -366,12 +366,12 @@ def test_a_model_of_word_pairs_has_a_page():
     page = page_of(content)
     assert ("word pairs", f"{model.weights.nnz}") in page.facts
     assert [s.title for s in page.sections] == [
-        "What the model looks at",
+        "Weights of the model",
         "Query by query",
         "NDCG at each depth",
         "Data and versions",
     ]
-    pairs = section(page, "What the model looks at").tables[0].rows
+    pairs = section(page, "Weights of the model").tables[0].rows
     weights = model.weights.toarray()
     for query_word, word, weight in pairs:
         assert query_word != word
