@@ -1,11 +1,11 @@
-"""From LETOR text or parquet to a tuned, evaluated sparse ranker, on threads or a Dask cluster.
+"""From LETOR text or parquet to a tuned and evaluated sparse ranker, on threads or a cluster.
 
     python -m pipelines.greedy --train S1.txt S2.txt S3.txt --validation S4.txt --test S5.txt \
         --output run --scheduler cluster/local.py --cluster n_workers=2
 
-Writes to the output folder: the data sets, model.json, curves.svg, per_query.parquet and
-result.json, which is printed as well. What an earlier run left there is replaced. Dataset
-directories and parquet are used where they lie; text is ingested.
+The script writes data sets, model.json, curves.svg, per_query.parquet and result.json to the output
+folder, replaces the files of earlier runs, and prints result.json. Text is ingested first; dataset
+directories and parquet are read in place.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         validation = None
         if options.validation:
             validation = stored(options.validation, output / "validation.zarr")
-        where = ExecutionOptions(scheduler=options.scheduler, cluster=options.cluster)
-        with open_executor(where.scheduler, where.options) as executor:
+        execution = ExecutionOptions(scheduler=options.scheduler, cluster=options.cluster)
+        with open_executor(execution.scheduler, execution.options) as executor:
             tuned = tune(
                 train,
                 validation=validation,
@@ -76,7 +76,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--train", type=Path, nargs="+", required=True, metavar="FILE")
     choose_on = parser.add_mutually_exclusive_group(required=True)
     choose_on.add_argument("--validation", type=Path, nargs="+", metavar="FILE")
-    choose_on.add_argument("--folds", type=int, metavar="N", help="of training queries, instead")
+    choose_on.add_argument(
+        "--folds",
+        type=int,
+        metavar="N",
+        help="folds of the training queries, instead of validation data",
+    )
     parser.add_argument("--test", type=Path, nargs="+", required=True, metavar="FILE")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--regularization", type=grid, default="2^0..2^10", metavar="GRID")
@@ -84,12 +89,17 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--metric", default="map")
     parser.add_argument("--convention", default="letor4")
     parser.add_argument("--scheduler", default="threads")
-    parser.add_argument("--cluster", action="append", metavar="K=V", help="option of the cluster")
+    parser.add_argument(
+        "--cluster",
+        action="append",
+        metavar="K=V",
+        help="an option of the cluster; repeat for more",
+    )
     return parser.parse_args(arguments)
 
 
 def grid(text: str) -> Grid:
-    """The lambdas to try, as on the command line of `dranking`."""
+    """Parse the lambdas to try, written as on the command line of `dranking`."""
     try:
         return parse_grid(text)
     except typer.BadParameter as error:
@@ -97,7 +107,7 @@ def grid(text: str) -> Grid:
 
 
 def stored(files: list[Path], path: Path) -> Dataset:
-    """The data set in some files: in place, or ingested to a path if they are text."""
+    """Open the data set in some files; text is ingested to a path first."""
     if data_form(files) != "text":
         return open_dataset(files)
     count = partial(report, f"ingest {path.name}", total=None)

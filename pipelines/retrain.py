@@ -1,35 +1,21 @@
-"""One night's retraining, for a scheduler: `python -m pipelines.retrain CONFIG [--set K=V ...]`.
+"""One retraining run, for a scheduler: `python -m pipelines.retrain CONFIG [--set K=V ...]`.
 
-The same as `dranking retrain`, as a function to call from a script or an Airflow task. Prints one
-JSON object; exits 0 promoted, 4 rejected, 2 configuration wrong, 3 data wrong, 75 try again later.
+The script is `dranking retrain --json` as a function that other scripts can call. Exit codes: 0
+promoted, 2 the configuration is wrong, 3 the data is wrong, 4 rejected, 75 try again later.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
+from collections.abc import Sequence
 
-from dranking.errors import DrankingError, RejectedError
-from dranking.files.redaction import redacted
-from dranking.retrain.config import load_config
-from dranking.retrain.runner import retrain
+from dranking.cli.app import run
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("config", help="a TOML file, such as pipelines/configs/retrain.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
-    try:
-        outcome = retrain(load_config(options.config, options.set), resume=options.resume)
-    except DrankingError as error:
-        print(redacted(f"error: {error}"), file=sys.stderr)
-        return error.exit_code
-    print(json.dumps(outcome.as_json()))
-    return 0 if outcome.accepted else RejectedError.exit_code
+def main(arguments: Sequence[str]) -> int:
+    """Run `dranking retrain` with some arguments, print one JSON object, return the exit code."""
+    return run(["retrain", *arguments, "--json"])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

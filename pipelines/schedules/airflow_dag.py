@@ -1,6 +1,7 @@
-"""An Airflow DAG: retrain every night; rejected is a skip, "try again later" a retry.
+"""An Airflow DAG that retrains every night.
 
-Put it into the DAG folder; `dranking` must be on the workers.
+A rejected challenger skips the task; the error "try again later" is retried. Copy this file to the
+DAG folder; `dranking` must be installed on the workers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def dranking_retrain():
 
         try:
             outcome = run(load_config(CONFIG))
-        except (DataError, UsageError) as error:  # again would change nothing
+        except (DataError, UsageError) as error:  # a retry would change nothing
             raise AirflowFailException(str(error)) from error
         if not outcome.accepted:
             reasons = [r["text"] for r in outcome.as_json()["reasons"] if not r["passed"]]

@@ -1,4 +1,4 @@
-"""The examples for schedulers are what the schedulers read."""
+"""The schedulers can read the examples, and treat every exit code as intended."""
 
 import ast
 import configparser
