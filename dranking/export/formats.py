@@ -15,7 +15,7 @@ from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
 from dranking.export.terms import Term, check_float32, terms_of
-from dranking.files.commit import AnyPath, atomic_write
+from dranking.files.commit import AnyPath
 from dranking.files.json_files import read_json
 from dranking.rankers.linear.model import MAX_MODEL_BYTES, LinearModel
 
@@ -99,17 +99,6 @@ def export_model(
     if form in _IN_FLOAT32:
         check_float32(terms, form)
     return _WRITERS[form](terms, name)
-
-
-def save_export(path: AnyPath, content: str | bytes, *, overwrite: bool = False) -> None:
-    """Write an export, whole or not at all.
-
-    Raises
-    ------
-    UsageError
-        If the file exists and `overwrite` is false.
-    """
-    atomic_write(path, content, overwrite=overwrite)
 
 
 def import_model(path: AnyPath, form: Format) -> LinearModel:

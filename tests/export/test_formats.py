@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
-from dranking.export.formats import FORMATS, export_model, import_model, save_export
+from dranking.export.formats import FORMATS, export_model, import_model
 from dranking.rankers.linear.model import LinearModel
 from tests.reference.engines import elasticsearch_scores, solr_scores, vespa_scores
 
@@ -113,7 +113,7 @@ def test_onnx_scores_are_those_of_the_model(model, seed):
 @given(model=models())
 def test_a_round_trip_gives_the_same_scores(form, model, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "model.json"
-    save_export(path, export_model(model, form))
+    path.write_text(export_model(model, form))
     back = import_model(path, form)
     data, _ = documents(model, 3)
     assert back.feature_names == model.feature_names
@@ -233,14 +233,6 @@ def test_wrong_files_are_refused(content, message, tmp_path):
         import_model(path, "solr")
     with pytest.raises(DataError, match="cannot be read"):
         import_model(tmp_path / "none.json", "solr")
-
-
-def test_an_existing_file_is_kept(tmp_path):
-    path = tmp_path / "model.json"
-    save_export(path, "{}")
-    with pytest.raises(UsageError, match="exists already"):
-        save_export(path, "[]")
-    assert path.read_text() == "{}"
 
 
 @pytest.mark.parametrize("form", ["solr", "elasticsearch", "opensearch", "onnx"])

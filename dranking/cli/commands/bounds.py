@@ -58,10 +58,11 @@ def bounds(
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Bound the risk of a model on future queries, from the DATA that the model was trained on.
+    """Bound the risk of a model on future queries.
 
-    The bounds are the position-sensitive max-margin bounds of Riezler and De Bona (2009), corrected
-    where they are not proved as printed, and extensions.
+    DATA is the data that the model was trained on. The bounds are the position-sensitive
+    max-margin bounds of Riezler and De Bona (2009), corrected where they are not proved as
+    printed, and extensions.
     """
     from dranking.bounds.report import risk_bounds
     from dranking.data.open import open_dataset

@@ -36,7 +36,10 @@ def compare(
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Compare two models query by query: differences A - B, with intervals and tests."""
+    """Compare two models query by query.
+
+    Differences are A - B, with bootstrap intervals and tests.
+    """
     from dranking.metrics.compare import compare as compare_values
 
     with execution.running() as executor:

@@ -10,7 +10,7 @@ import typer
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.errors import DataError
-from dranking.files.commit import check_output_file
+from dranking.files.commit import atomic_write, check_output_file
 from dranking.files.json_files import read_json
 
 
@@ -35,18 +35,18 @@ def export(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Export a linear model for a search engine, a database or a service.
+    """Export a linear model to the format of an engine.
 
-    The exported model gives the same scores as predict.
+    The engine gives the same scores as predict.
     """
-    from dranking.export.formats import export_model, save_export
+    from dranking.export.formats import export_model
     from dranking.rankers.linear.model import load_model
 
     check_output_file(output, overwrite)
     names = None if feature_names is None else _read_names(feature_names)
     stored = load_model(model)
     content = export_model(stored, form, name=name, feature_names=names)  # type: ignore[arg-type]
-    save_export(output, content, overwrite=overwrite)
+    atomic_write(output, content, overwrite=overwrite)
     if as_json:
         n_features = len(stored.weights)
         print_json({"output": str(output), "format": form, "name": name, "n_features": n_features})

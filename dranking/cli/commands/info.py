@@ -18,7 +18,7 @@ def info(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a data set or a model, or print the installed versions."""
+    """Describe data or a model, or print versions."""
     facts = _versions() if path is None else _facts(path)
     if as_json:
         print_json(facts)

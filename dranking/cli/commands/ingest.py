@@ -51,7 +51,10 @@ def ingest(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Convert ranking data to a dataset directory: checked, and split into blocks of queries."""
+    """Convert ranking data to a dataset directory.
+
+    The data is checked, and split into blocks of whole queries.
+    """
     from dranking.data.ingest import ingest as ingest_files
     from dranking.engine.progress import report
 

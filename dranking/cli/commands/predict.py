@@ -31,7 +31,10 @@ def predict(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Score documents; write parquet if the output ends in .parquet, otherwise a TREC run file."""
+    """Score documents and write the scores.
+
+    The output is parquet if its name ends in .parquet, otherwise a TREC run file.
+    """
     from dranking.data.open import open_dataset
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model

@@ -27,10 +27,11 @@ def quickstart(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Run the main job on handwritten digits: ingest, tune, select, evaluate, draw.
+    """Run the main job on handwritten digits.
 
-    A query is an image, and its documents are other images. A feature is the squared difference of
-    one pixel. Images of the same digit are relevant.
+    The main job is to ingest, tune, select, evaluate and draw. A query is an image, and its
+    documents are other images. A feature is the squared difference of one pixel. Images of the
+    same digit are relevant.
     """
     from dranking.rankers.greedy.path import SelectionRules
     from dranking.rankers.greedy.selection import select_paths

@@ -10,9 +10,7 @@ from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table
 from dranking.errors import DataError
 
-registry = typer.Typer(
-    help="List, show, promote, roll back and prune the versions of a model.", no_args_is_help=True
-)
+registry = typer.Typer(help="List and promote the versions of a model.", no_args_is_help=True)
 
 Location: TypeAlias = Annotated[
     str,
@@ -69,7 +67,7 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 
 @registry.command()
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
-    """Make a version the champion, after its files were verified."""
+    """Verify a version and make it the champion."""
     opened = _open(location)
     with opened.locked():
         aliases = opened.promote(version)

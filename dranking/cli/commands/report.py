@@ -35,7 +35,10 @@ def report(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a self-contained HTML page: figures, weights, wins and losses on judged data."""
+    """Write a report about a model as one HTML page.
+
+    The page shows figures, weights, wins and losses on judged data, and needs no other file.
+    """
     from dranking.data.open import open_dataset
     from dranking.rankers.linear.model import load_model
     from dranking.report.content import describe

@@ -38,8 +38,9 @@ def retrain(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a challenger on the present data, and promote it if the gate accepts it.
+    """Train a challenger and promote it if it passes.
 
+    The challenger is trained on the present data and promoted to champion if the gate accepts it.
     The stages are validate, ingest, statistics, tune, fit, evaluate, gate, export and publish.
     Stages that are done for the same configuration, data and code are skipped. Exit code 4 means
     that the challenger is rejected, also if an earlier run has rejected it and nothing has changed.

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dranking.data.statistics.dataset import StatisticsDataset
 
 stats = typer.Typer(
-    help="Keep per-query statistics, which select and train rankrls use instead of documents.",
+    help="Build and update statistics stores.\n\nselect, tune and train rankrls use the statistics "
+    "of queries in place of their documents.",
     no_args_is_help=True,
 )
 

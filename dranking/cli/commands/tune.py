@@ -137,7 +137,11 @@ def tune(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Choose lambda, the number of features, mu and eta0, and write the model trained with them."""
+    """Choose hyperparameters and train the model with them.
+
+    Hyperparameters are lambda, the number of features, mu and eta0. They are chosen on validation
+    data, by cross-validation, or by leave-query-out predictions.
+    """
     from dranking.data.open import open_dataset
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search

@@ -28,7 +28,7 @@ class Newton:
 
 
 @grouped
-def rankrls(job: TrainingJob, regularization: RegularizationOrGrid = None) -> None:
+def rankrls(*, regularization: RegularizationOrGrid = None, job: TrainingJob) -> None:
     """Train RankRLS: regularised least squares over pairs.
 
     Of several lambdas, the lambda with the smallest exact leave-query-out error is chosen.
@@ -41,15 +41,16 @@ def rankrls(job: TrainingJob, regularization: RegularizationOrGrid = None) -> No
 
 @grouped
 def ranksvm(
-    job: TrainingJob,
+    *,
     newton: Newton,
     regularization: RegularizationIfGiven = None,
     loss: Annotated[
         Literal["squared-hinge", "hinge"] | None,
         typer.Option(help="Loss of a pair. Default: squared-hinge."),
     ] = None,
+    job: TrainingJob,
 ) -> None:
-    """Train RankSVM: a ranking support vector machine over all pairs."""
+    """Train RankSVM: squared hinge or hinge over all pairs."""
     import dranking as dr
 
     options = given(newton, regularization=regularization, loss=loss)
@@ -58,7 +59,7 @@ def ranksvm(
 
 @grouped
 def ranklogistic(
-    job: TrainingJob, newton: Newton, regularization: RegularizationIfGiven = None
+    *, newton: Newton, regularization: RegularizationIfGiven = None, job: TrainingJob
 ) -> None:
     """Train RankLogistic: logistic loss over all pairs."""
     import dranking as dr

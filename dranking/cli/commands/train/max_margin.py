@@ -30,7 +30,7 @@ class ListSteps(Steps):
 
 @grouped
 def max_margin(
-    job: TrainingJob,
+    *,
     margins: Margins,
     solver: Solver,
     steps: ListSteps,
@@ -40,10 +40,12 @@ def max_margin(
         Literal["pairwise", "ap", "ndcg"],
         typer.Option(help="Loss: of lists, ap (1 - AP) or ndcg (1 - NDCG); or pairwise."),
     ] = "ap",
+    job: TrainingJob,
 ) -> None:
-    """Train a max-margin ranker: large margins where mistakes cost much, at the top of the list.
+    """Train a position-sensitive max-margin ranker.
 
-    Options about epochs, --validation and --learning-curve apply only to --solver sgd.
+    Margins are largest where mistakes cost most, at the top of the list. Options about epochs,
+    --validation and --learning-curve apply only to --solver sgd.
     """
     import dranking as dr
 

@@ -21,11 +21,12 @@ from dranking.cli.pairwise_options import (
 
 @grouped
 def spd(
-    job: TrainingJob,
+    *,
     stochastic: Stochastic,
     own: Projection,
     estimator: Estimator,
     monitoring: Monitoring,
+    job: TrainingJob,
 ) -> None:
     """Train SPD: stochastic pairwise descent."""
     import dranking as dr
@@ -36,7 +37,7 @@ def spd(
 
 @grouped
 def lcra(
-    job: TrainingJob,
+    *,
     stochastic: Stochastic,
     own: Views,
     estimator: Estimator,
@@ -50,8 +51,13 @@ def lcra(
         ),
     ] = None,
     unlabelled: Unlabelled = None,
+    job: TrainingJob,
 ) -> None:
-    """Train LCRA: co-regularised ranking with few labels and many unlabelled documents."""
+    """Train LCRA: co-regularised ranking.
+
+    LCRA learns from few labels and many unlabelled documents, by views of the features that shall
+    agree.
+    """
     import dranking as dr
 
     views = parse_views(own.views) if own.views else None
