@@ -189,7 +189,7 @@ def test_wrong_names_are_refused(names, message):
 @pytest.mark.parametrize("form", FORMATS)
 def test_scaling_within_queries_is_refused_with_the_reason(form):
     model = SIMPLE.model_copy(update={"transforms": (QueryMinMax(),)})
-    with pytest.raises(UsageError, match="query-minmax: over all documents of a query"):
+    with pytest.raises(UsageError, match="query-minmax, over all documents of a query"):
         export_model(model, form)
 
 
