@@ -1,4 +1,4 @@
-"""A stream of nights, MQ2008-like: LETOR text of judged queries whose features drift slowly."""
+"""A stream of nights: LETOR text of judged queries, like MQ2008, with slowly drifting features."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ N_FEATURES = 8
 
 
 class Stream:
-    """Writes the files of nights, and the queries held out, to a folder."""
+    """Writes the files of nights and the held-out queries to a folder."""
 
     def __init__(self, folder: Path, n_queries: int = 12) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class Stream:
     def write_queries(self, path, night, n_queries, seed, shift=0.0, sign=1.0):
         rng = np.random.default_rng(seed)
         weights = np.array([2.0, -1.0, 0.5, 1.0, 0, 0, 0, 0])
-        weights[4] = night / 30  # what matters changes over the month
+        weights[4] = night / 30  # the weight of this feature grows over the month
         with path.open("w") as file:
             for query in range(n_queries):
                 X = rng.normal(0.01 * night + shift, 1, (8, N_FEATURES))
@@ -35,7 +35,7 @@ class Stream:
                     file.write(f"{grade} qid:{seed:03d}{query:03d} {values} #docid = {document}\n")
 
     def config(self, **overrides) -> str:
-        """The text of a configuration, and a file with it."""
+        """Write a configuration and return its path."""
         path = self.folder / "retrain.toml"
         path.write_text(
             f"""

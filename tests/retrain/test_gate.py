@@ -1,4 +1,4 @@
-"""The gate: every rule passes and fails where it should."""
+"""The gate: every rule accepts and rejects what it should."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Secrets stay where they are: in no log, report, manifest, figure or error."""
+"""Secrets appear in no log, report, manifest, metric or error."""
 
 import fsspec
 import pytest
@@ -11,7 +11,7 @@ SECRET = "pl4nted-s3cret"
 
 @pytest.fixture
 def night(tmp_path, monkeypatch):
-    """A configuration full of secrets; run it, and get exit code and all that was said."""
+    """Run a configuration full of secrets; return the exit code and all output."""
     stream = Stream(tmp_path)
     stream.night(1)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)

@@ -1,4 +1,4 @@
-"""MLflow: a run with its parameters, metrics and files; whatever fails there is a warning."""
+"""MLflow: logged parameters, metrics and files; every failure is a warning."""
 
 import importlib.util
 import io
@@ -27,7 +27,7 @@ def stream(tmp_path):
 
 @pytest.fixture
 def installed(monkeypatch):
-    """As if MLflow were there: what is started in its place decides."""
+    """Pretend that MLflow is installed; tests replace the process that calls it."""
     monkeypatch.setattr(mlflow_tracking.importlib.util, "find_spec", lambda name: object())
 
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: the text format, and that they never decide about a night."""
+"""Figures for Prometheus: their text format, and that they never make a run fail."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def run(stream, *settings, **options):
 
 
 def samples(text):
-    """Values by name and labels, of text whose every line is a comment or a sample."""
+    """Parse samples: values by name and labels; every line must be a comment or a sample."""
     lines = [line for line in text.splitlines() if not line.startswith("# TYPE ")]
     found = [LINE.fullmatch(line).groups() for line in lines]
     return {(name, labels): float(value) for name, labels, value in found}

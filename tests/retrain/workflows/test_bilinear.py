@@ -1,4 +1,4 @@
-"""Nights of the bilinear ranker: texts of two subjects, whose words are never the same ones."""
+"""Runs of the bilinear ranker, on texts of two subjects without words in common."""
 
 import hashlib
 
@@ -21,7 +21,7 @@ SUBJECTS = {"sea": "boat sail wave tide harbour anchor", "wood": "tree leaf bark
 
 
 def write_texts(path, seed, n=24, words_of=SUBJECTS):
-    """Three words of a subject each: texts of one subject seldom share a word."""
+    """Write texts of three words of a subject; texts of one subject seldom share words."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(list(words_of), n)
     texts = [" ".join(rng.choice(words_of[label].split(), 3, replace=False)) for label in labels]
@@ -120,7 +120,7 @@ def test_the_model_is_that_of_all_texts_and_is_measured_as_average_precision_say
 
 
 def test_models_of_other_words_are_measured_on_the_same_queries(texts):
-    """Texts without a word of the one model are queries all the same: both rank everything."""
+    """Texts without any word of a model are queries as well, so both models rank all texts."""
     texts.night(1, words_of={"sea": "boat sail wave", "wood": "tree leaf bark"})
     texts.run()
     texts.night(2)

@@ -1,4 +1,4 @@
-"""Profiles add up, do not care for storage, and the index is the sum of its definition."""
+"""Profiles add up and do not depend on storage; the index equals its definition."""
 
 import math
 

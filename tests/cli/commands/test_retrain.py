@@ -17,7 +17,7 @@ from dranking.retrain.runner import retrain
 from pipelines.retrain import main
 from tests.retrain.stream import Stream
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

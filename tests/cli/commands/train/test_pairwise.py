@@ -3,6 +3,7 @@
 import csv
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,16 +199,29 @@ def test_where_newtons_method_ends(dranking: Call, letor: Write, tmp_path: Path)
         np.testing.assert_array_equal(weights_of(model), expected.weights)
 
 
-@pytest.mark.parametrize("name", ["spd", "lcra"])
-def test_help_names_the_defaults_of_the_estimator(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "estimator", "n_checked"),
+    [
+        ("spd", dr.SPD, 8),
+        ("lcra", dr.LCRA, 11),
+        ("ranksvm", dr.RankSVM, 3),
+        ("ranklogistic", dr.RankLogistic, 2),
+    ],
+)
+def test_help_names_the_defaults_of_the_estimator(
+    name: str, estimator: type, n_checked: int
+) -> None:
     command = get_command(app).commands["train"].commands[name]  # type: ignore[attr-defined]
-    defaults = inspect.signature({"spd": dr.SPD, "lcra": dr.LCRA}[name]).parameters
+    defaults = inspect.signature(estimator).parameters
+    checked = []
     for option in command.params:
-        if option.name in defaults and option.default is None and "(" in (option.help or ""):
+        named = re.search(r"Default: (\S+)\.$", option.help or "")
+        if named and option.name in defaults:
             default = defaults[option.name].default
-            named = option.help.rpartition("(")[2].partition(")")[0]
-            shown = {None: "one per document, at least 100,000"}.get(default, str(default))
-            assert named in (shown, "lambda t0"), option.name
+            shown = type(default)(named[1]) if isinstance(default, (int, float)) else named[1]
+            assert shown == default, option.name
+            checked.append(option.name)
+    assert len(checked) >= n_checked, checked
 
 
 @pytest.mark.parametrize("name", ["spd", "lcra"])

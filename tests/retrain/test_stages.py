@@ -1,4 +1,4 @@
-"""What a configuration says reaches what it is for, and what a run records is what happened."""
+"""Stages follow the configuration, and versions record what has happened."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def failing_at(monkeypatch, stage, error):
 
 @pytest.mark.parametrize("way", ["validation", "folds"])
 def test_tuning_is_what_the_configuration_says(stream, way):
-    """Every entry of [tune] and [model] is another than its default, and reaches the search."""
+    """Every entry of [tune] and [model] differs from its default and reaches the search."""
     stream.write_queries(stream.folder / "judged.txt", night=1, n_queries=20, seed=500)
     ways = {"validation": f"data.validation={stream.folder}/judged.txt", "folds": "tune.folds=3"}
     outcome = run(

@@ -1,4 +1,4 @@
-"""Nights of retraining: a month, kills at every stage, overlaps, the same bits as from scratch."""
+"""Runs night after night: a month, kills at every stage, overlapping runs, bits of scratch fits."""
 
 import json
 import multiprocessing
@@ -21,8 +21,6 @@ from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
-from dranking.retrain.sources import find_sources
-from dranking.retrain.workflows import parts as parts_module
 from dranking.tuning.families import ModelName
 from tests.retrain.stream import Stream
 
@@ -42,7 +40,7 @@ def weights_of(registry, version):
 
 
 def check_whole(registry):
-    """Nothing in a registry is half-written, and its aliases name what is there."""
+    """Assert that every version is complete, and that every alias names a version."""
     versions = registry.versions
     for version in versions:
         registry.verify(version)
@@ -87,10 +85,10 @@ def test_new_data_or_another_configuration_makes_another_run(stream):
 
 
 def forget_old_features(stream):
-    """Take away all that was ingested: whoever reads old features fails."""
+    """Delete the blocks of all ingested parts, so that reading old features fails."""
     for blocks in (stream.folder / "work" / "parts").glob("*/blocks"):
         shutil.rmtree(blocks)
-    os.utime(stream.folder / "holdout.txt")  # what is judged on is read again, from the text
+    os.utime(stream.folder / "holdout.txt")  # the holdout data is ingested again from the text
 
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])
@@ -203,7 +201,7 @@ def test_worse_data_is_rejected(stream):
 
 
 def _killed_after(stage, config):
-    """Run until a stage has done its work, and die before it is noted."""
+    """Kill the process after a stage has done its work and before its marker is written."""
     whole = getattr(stages, stage)
 
     def dying(*inputs):
@@ -215,7 +213,7 @@ def _killed_after(stage, config):
 
 
 def _killed_at_rename(count, config):
-    """Run until the given number of files or folders are about to get their names, and die."""
+    """Kill the process right before the given number of renames."""
     left = [count]
     replace, rename = os.replace, os.rename
 
@@ -233,7 +231,7 @@ def _killed_at_rename(count, config):
 
 
 def killed(how, *arguments):
-    """Whether a process that runs a function was killed; else it has ended well."""
+    """Run a function in a process; return whether the process was killed, else it must succeed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, "dranking.retrain.runner", "numba", "zarr"])
     process = context.Process(target=how, args=arguments)
@@ -301,7 +299,7 @@ def test_a_champion_promoted_meanwhile_is_measured_against(stream, monkeypatch):
 
 
 def test_a_run_goes_on_with_its_own_statistics_after_another(stream, tmp_path, monkeypatch):
-    """A run that failed is taken up once its data is there again; others used the store since."""
+    """A failed run is finished on its old data, although another run has changed the store."""
     stream.night(1)
 
     def failing(*inputs):
@@ -383,7 +381,7 @@ def test_other_segments_are_judged_anew(stream):
 
 
 def test_queries_may_come_again_on_other_nights(stream):
-    """The same ids in two training parts, and in two files of queries held out."""
+    """Query ids repeat in two training parts, and in two files of held-out queries."""
     again = stream.folder / "holdout-2.txt"
     stream.write_queries(again, night=0, n_queries=20, seed=999)
     holdout = f"data.holdout={stream.folder}/holdout*.txt"
@@ -405,45 +403,6 @@ def test_statistics_of_an_older_version_are_built_anew(stream):
     stream.night(2)
     assert run(stream).results.statistics.n_parts_read == 2
     assert json.loads(manifest.read_text())["schema_version"] == content["schema_version"]
-
-
-def test_a_source_that_changes_while_it_is_read_is_read_again(stream, monkeypatch):
-    path = stream.night(1)
-    ingest = parts_module.ingest
-
-    def growing(paths, *arguments, **options):
-        ingest(paths, *arguments, **options)
-        if paths == [path]:
-            stream.night(1, shift=0.5)
-            os.utime(path, (1, 1))
-
-    monkeypatch.setattr(parts_module, "ingest", growing)
-    with pytest.raises(TryAgainError, match=r"night-01\.txt: has changed since the run began"):
-        run(stream)
-    monkeypatch.undo()
-    assert run(stream).accepted
-
-
-def test_a_source_counts_once_whatever_finds_it(stream):
-    stream.night(1)
-    odd = stream.folder / "incoming" / "night [2].txt"
-    stream.night(2).rename(odd)
-    data = load_config(stream.config(), (), {}).data
-    names = [f"{stream.folder}/incoming/*.txt", f"{stream.folder}/incoming/*1.txt", str(odd)]
-    found = find_sources(names, data)
-    assert [Path(source.name).name for source in found] == [odd.name, "night-01.txt"]
-    assert find_sources([str(odd)], data) == found[:1]
-
-
-def test_a_file_in_a_folder_that_changes_makes_another_source(stream):
-    folder = stream.folder / "parquet"
-    folder.mkdir()
-    (folder / "a.parquet").write_bytes(b"1")
-    data = load_config(stream.config(), (), {}).data
-    [before] = find_sources([str(folder)], data)
-    assert find_sources([str(folder)], data) == [before]
-    (folder / "a.parquet").write_bytes(b"12")
-    assert find_sources([str(folder)], data) != [before]
 
 
 def test_no_credentials_are_left_in_the_working_directory(stream, monkeypatch):
