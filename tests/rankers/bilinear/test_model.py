@@ -34,7 +34,7 @@ def test_related_words_leave_out_the_word_itself_and_what_is_negative():
         ("bone", 0.5), ("mouse", 0.1),
     ]  # fmt: skip
     assert [p.word for p in model().related("cat", 1)] == ["mouse"]
-    with pytest.raises(UsageError, match="'fish' is no word of the model's 4"):
+    with pytest.raises(UsageError, match="'fish' is not among the model's 4 words"):
         model().related("fish")
 
 
