@@ -175,7 +175,7 @@ def test_zeros_are_released_while_steps_are_taken():
 
 def test_rows_of_one_entry_wait_for_the_end():
     rng = np.random.default_rng(2)
-    vectors = rows(rng, 3, 300, 0.1)
+    vectors = rows(rng, 3, 300, 0.03)
     untouched = np.flatnonzero(~np.isin(np.arange(300), vectors.indices))
     weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"), np.float32)
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
@@ -270,7 +270,7 @@ def test_notes_of_very_many_visits_are_cleared(monkeypatch):
     np.testing.assert_array_equal(found.to_csr().toarray(), wanted.to_csr().toarray())
 
 
-@pytest.mark.parametrize("n_rounds", [1, 40])
+@pytest.mark.parametrize("n_rounds", [1, 8])
 def test_margins_are_those_of_the_product(n_rounds):
     rng = np.random.default_rng(5)
     queries, documents = rows(rng, 30, 200, 0.3), rows(rng, 30, 300, 0.2)
