@@ -49,6 +49,10 @@ class SelectionWarning(UserWarning):
     """A selection contains features that do not lower the error, or stopped early."""
 
 
+class AccuracyWarning(UserWarning):
+    """A stated number has fewer digits than the project promises, and which."""
+
+
 class TuningWarning(UserWarning):
     """Some settings of a search could not be trained and were not chosen."""
 

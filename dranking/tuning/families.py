@@ -24,11 +24,10 @@ from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.ranksvm import RankLogistic, RankSVM
 from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.rankrls.estimator import (
-    DirectSolver,
     RankRLS,
-    leave_query_out_errors,
     normal_equations_of,
 )
+from dranking.rankers.rankrls.leave_query_out import leave_query_out
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.grid import Array, Criterion, ModelPath, score_sums
 from dranking.tuning.settings import Setting
@@ -146,12 +145,8 @@ def rankrls_errors(
 ) -> GridPoints:
     """Squared leave-query-out errors of RankRLS on all features."""
     check_training_data(train)
-    normal = DirectSolver(train, executor)
-    errors = leave_query_out_errors(normal, train, lambdas, executor)
-    return [
-        _error_point(value, size, error)
-        for value, error in zip(lambdas, errors.tolist(), strict=True)
-    ]
+    errors = leave_query_out(train, lambdas, executor).lqo_error.tolist()
+    return [_error_point(value, size, error) for value, error in zip(lambdas, errors, strict=True)]
 
 
 def rankrls_paths(

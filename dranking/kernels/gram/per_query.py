@@ -303,10 +303,16 @@ def strips_of_queries(
 
 
 def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
+    """Rows less the mean of their query.
+
+    The mean is taken twice: the first one is rounded, by much more than the spread of a column
+    that lies far from zero.
+    """
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
-    centred: Array = values - np.repeat(means, sizes, axis=0)
-    return centred
+    for _ in range(2):
+        means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
+        values = values - np.repeat(means, sizes, axis=0)
+    return values
 
 
 def _in_c_order(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from dranking.data.blocks import QueryBlock
@@ -21,10 +18,9 @@ from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.errors import DrankingError, UsageError
-from dranking.kernels.gram.per_query import block_gram, centred_strips, gram_product
-from dranking.kernels.lqo.all_features import lqo_residuals
+from dranking.kernels.gram.per_query import block_gram, gram_product
 from dranking.rankers.gram.rows import TotalMoments, ridge_weights
-from dranking.rankers.gram.statistics_store import statistics_equations, statistics_errors
+from dranking.rankers.gram.statistics_store import statistics_equations
 from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
 
 Array = NDArray[np.float64]
@@ -146,6 +142,11 @@ class DirectSolver:
         """(A + lambda I)^-1 b by Cholesky."""
         return ridge_weights(self.gram, self.products, regularization)
 
+    def minimum(self, regularization: float) -> tuple[Array, float]:
+        """Weights for a lambda, and the minimum of the objective."""
+        weights = self.solve(regularization)
+        return weights, self.label_norm - float(self.products @ weights)
+
 
 class CgSolver:
     """Normal equations without A; every step of conjugate gradients is one pass over X."""
@@ -196,28 +197,6 @@ class CgSolver:
         return solution
 
 
-def leave_query_out_errors(
-    normal: DirectSolver, dataset: Dataset, regularizations: Sequence[float], executor: Executor
-) -> Array:
-    """Exact leave-query-out errors of RankRLS on all features, for every lambda.
-
-    Takes one eigendecomposition of A and one pass over X, which solves for each query and lambda a
-    system of the smaller of the query's number of documents and n_features.
-
-    Returns
-    -------
-    (n_lambdas,) float64 squared errors of the held-out queries, summed over queries.
-    """
-    values, vectors = linalg.eigh(normal.gram)
-    spectrum = (np.maximum(values, 0.0), vectors.T @ normal.products, np.array(regularizations))
-    tiles = Tiles(dataset, executor, resident=False)
-    basis = executor.submit(np.asarray, vectors, name="eigenvectors")
-    errors: Array = tiles.sum_blocks(
-        partial(with_one_blas_thread, block_errors), basis, spectrum, name="leave-query-out"
-    )
-    return errors
-
-
 def block_equations(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, float]:
     """A, b and y.y of one block."""
     if isinstance(block, QueryStatistics):
@@ -228,22 +207,3 @@ def block_equations(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, 
 def block_product(block: QueryBlock, vector: Array) -> Array:
     """A v of one block."""
     return gram_product(block.features, block.query_ptr, block.weights, vector)
-
-
-def block_errors(
-    block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
-) -> Array:
-    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order."""
-    if isinstance(block, QueryStatistics):
-        return statistics_errors(block, vectors, spectrum)
-    values, products, regularizations = spectrum
-    errors = np.zeros(len(regularizations))
-    for rotated, labels, ptr in centred_strips(
-        block.features, block.relevance, block.query_ptr, block.weights, vectors
-    ):
-        for start, stop in pairwise(ptr.tolist()):
-            residuals = lqo_residuals(
-                rotated[start:stop], labels[start:stop], values, products, regularizations
-            )
-            errors += np.square(residuals).sum(axis=1)
-    return errors

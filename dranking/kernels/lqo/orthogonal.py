@@ -1,0 +1,240 @@
+"""Leave-query-out residuals of RankRLS on all features from orthogonal factors, never from A.
+
+Forming A = X'X squares the condition of X. Here X = Q R comes from Householder reflections, whose
+error is small for each column on its own, and R = U S V' from one-sided Jacobi rotations, whose
+error is small for each singular value on its own if only the scales of the columns differ (Demmel
+and Veselic, Jacobi's method is more accurate than QR, 1992). With F = S (S^2 + lambda)^(-1/2) and
+the rows W = Q_q U F of query q, the residual of q without q is
+
+    p_q = (I - W W')^-1 (y_q - W F U' Q'y)
+
+which holds no number of another scale than y_q. I - W W' loses digits only where one query alone
+determines a direction; then the factor of all other queries is needed (`ridge_from_factor`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.linalg import lapack
+
+Array = NDArray[np.float64]
+
+MAX_VALUES = 2**22
+"""Most numbers of the linear systems that are solved together."""
+
+SAFETY = 16.0
+"""Factor of the estimated rounding."""
+
+DEPENDENT = 4.0
+"""Diagonal elements of R, for columns of norm 1, are rounding below so many times n roundings."""
+
+
+class Rotation(NamedTuple):
+    """What turns centred rows into W, for every lambda; r is the rank of X to rounding.
+
+    Attributes
+    ----------
+    columns
+        (r,) independent columns of X, in the order of pivoting.
+    norms
+        (r,) their norms.
+    triangle
+        (r, r) R of these columns, each divided by its norm.
+    left
+        (r, r) U.
+    singular_values
+        (r,) S.
+    projected
+        (r,) U' Q'y.
+    """
+
+    columns: NDArray[np.int64]
+    norms: Array
+    triangle: Array
+    left: Array
+    singular_values: Array
+    projected: Array
+
+
+def triangle_of(rows: Array) -> Array:
+    """(n, n) upper triangular R of the QR decomposition of (m, n) rows; m may be below n."""
+    n = rows.shape[1]
+    found = np.linalg.qr(rows, mode="r")
+    triangle = np.zeros((n, n))
+    triangle[: len(found)] = found
+    return triangle
+
+
+class ScaledFactor(NamedTuple):
+    """R of X with columns of norm 1, by column pivoting; rows that are rounding are left out.
+
+    Attributes
+    ----------
+    norms
+        (n,) norms of the columns of X.
+    columns
+        (n,) column that stands at each place after pivoting.
+    triangle
+        (r, n) upper triangular in the pivoted order.
+    products
+        (n,) Q'y; the entries behind r belong to no column.
+    """
+
+    norms: Array
+    columns: NDArray[np.int64]
+    triangle: Array
+    products: Array
+
+
+def scaled_factor(factor: Array) -> ScaledFactor:
+    """The scaled factor of R of [X y], (n + 1, n + 1) upper triangular."""
+    n = len(factor) - 1
+    norms = np.linalg.norm(factor[:n, :n], axis=0)
+    scaled = factor[:n, :n] / np.where(norms > 0.0, norms, 1.0)
+    turn, triangle, columns = linalg.qr(scaled, pivoting=True)
+    rank = int((np.abs(np.diag(triangle)) > DEPENDENT * n * np.finfo(float).eps).sum())
+    products = turn.T @ factor[:n, n]
+    return ScaledFactor(norms, columns.astype(np.int64), triangle[:rank], products)
+
+
+def relative_rounding(factor: Array) -> tuple[float, int]:
+    """Estimated relative error of leave-query-out errors from a factor, and the column behind it.
+
+    The error of a solution is that of the columns, n roundings each, times the condition of the
+    scaled columns, of which the smallest diagonal element after pivoting is the inverse, nearly.
+    Against 300-bit arithmetic, errors stayed below `SAFETY` times this product.
+    """
+    _, columns, triangle, _ = scaled_factor(factor)
+    if not len(triangle):
+        return 0.0, 0
+    least = int(np.argmin(np.abs(np.diag(triangle))))
+    roundings = SAFETY * len(factor) * np.finfo(float).eps
+    return roundings / abs(float(triangle[least, least])), int(columns[least])
+
+
+def rotation_of(factor: Array) -> Rotation:
+    """The rotation that follows from R of [X y].
+
+    Parameters
+    ----------
+    factor
+        (n + 1, n + 1) upper triangular.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the Jacobi rotations do not converge.
+    """
+    norms, columns, triangle, products = scaled_factor(factor)
+    rank, n = triangle.shape
+    # X = Q B. The columns of B differ in scale alone, which the rotations allow for.
+    square = np.zeros((n, n))
+    square[:rank, columns] = triangle * norms[columns]
+    left, singular_values = _left_singular(square, rank)
+    kept = columns[:rank]
+    return Rotation(
+        kept, norms[kept], triangle[:, :rank], left, singular_values, left.T @ products[:rank]
+    )
+
+
+def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
+    """(rank, rank) left singular vectors and singular values of (n, n), rows below rank zero."""
+    if rank == 0:
+        return np.empty((0, 0)), np.empty(0)
+    values, left, _, work, _, info = lapack.dgejsv(square, joba=0, jobu=0, jobv=0)
+    if info != 0:
+        raise np.linalg.LinAlgError(f"the Jacobi rotations did not converge ({info}).")
+    return left[:rank, :rank], values[:rank] * (work[0] / work[1])
+
+
+def rotated_rows(rows: Array, rotation: Rotation) -> Array:
+    """(m, r) Q U of centred rows (m, n)."""
+    scaled = rows[:, rotation.columns] / rotation.norms
+    orthogonal = linalg.solve_triangular(rotation.triangle, scaled.T, trans="T").T
+    product: Array = orthogonal @ rotation.left
+    return product
+
+
+def lqo_residuals(
+    rows: Array, labels: Array, rotation: Rotation, regularizations: Array
+) -> tuple[Array, Array]:
+    """Residuals of one query that all other queries' models leave, for every lambda.
+
+    Parameters
+    ----------
+    rows
+        (l, n) rows of the query, as `rotated_rows` gives.
+    labels
+        (l,) centred relevance, times the root of the query's weight.
+    rotation
+        Of all queries.
+    regularizations
+        (n_lambdas,) above 0.
+
+    Returns
+    -------
+    residuals
+        (n_lambdas, l).
+    margins
+        (n_lambdas,) smallest eigenvalue of I - W W'. The residuals have about as many digits less
+        than float64 as this number has zeros.
+    """
+    squares = rotation.singular_values**2
+    shares = squares / (squares + regularizations[:, None])
+    step = max(1, MAX_VALUES // max(1, rows.size, min(rows.shape) ** 2))
+    residuals, margins = np.empty((len(shares), len(labels))), np.ones(len(shares))
+    for first in range(0, len(shares), step):
+        some = slice(first, first + step)
+        right = labels - (shares[some] * rotation.projected) @ rows.T
+        if len(rows) <= rows.shape[1]:
+            systems = np.eye(len(rows)) - (rows * shares[some, None, :]) @ rows.T
+            residuals[some] = _solved(systems, right)
+        else:  # (I - W W')^-1 = I + W (I - W'W)^-1 W'
+            roots = np.sqrt(shares[some])[:, None, :] * rows
+            systems = np.eye(rows.shape[1]) - roots.transpose(0, 2, 1) @ roots
+            inner = _solved(systems, (right[:, None, :] @ roots)[:, 0])
+            residuals[some] = right + (roots @ inner[:, :, None])[:, :, 0]
+        if systems.size:
+            margins[some] = np.linalg.eigvalsh(systems)[:, 0]
+    return residuals, margins
+
+
+def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, float]:
+    """Weights of ridge regression and the minimum of its objective, from R of [X y].
+
+    The least-squares problem with the rows sqrt(lambda) D^-1 below R, whose rows differ in scale by
+    as much as the columns of X did. Householder reflections keep the digits of each row if columns
+    are pivoted and rows sorted (Cox and Higham, Stability of Householder QR factorization for
+    weighted least squares problems, 1998).
+
+    Parameters
+    ----------
+    factor
+        (n + 1, n + 1) upper triangular.
+    regularization
+        lambda > 0.
+    """
+    n = len(factor) - 1
+    norms, columns, triangle, products = scaled_factor(factor)
+    rank = len(triangle)
+    if rank == 0:
+        return np.zeros(n), float(products @ products + factor[n, n] ** 2)
+    used = norms[columns] > 0.0
+    penalty = np.diag(np.sqrt(regularization) / norms[columns][used])
+    rows = np.concatenate((triangle[:, used], penalty))
+    labels = np.concatenate((products[:rank], np.zeros(len(penalty))))
+    order = np.argsort(-np.abs(rows).max(axis=1, initial=0.0), kind="stable")
+    turned, upper, pivots = linalg.qr_multiply(rows[order], labels[order], pivoting=True)
+    scaled = np.zeros(len(penalty))
+    scaled[pivots] = linalg.solve_triangular(upper, turned)
+    weights = np.zeros(n)
+    weights[columns[used]] = scaled / norms[columns][used]
+    residuals = np.concatenate((rows @ scaled - labels, products[rank:], factor[n:, n]))
+    return weights, float(residuals @ residuals)
+
+
+def _solved(systems: Array, right: Array) -> Array:
+    """(n, m) solutions of n systems (n, m, m) with the right-hand sides (n, m)."""
+    return np.linalg.solve(systems, right[:, :, None])[:, :, 0].astype(np.float64, copy=False)

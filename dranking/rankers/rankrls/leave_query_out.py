@@ -1,0 +1,327 @@
+"""Leave-query-out errors of RankRLS on all features, for every lambda, from two passes.
+
+From documents, the first pass finds R of X = Q R, and the second pass the residuals of each query
+under the model of all other queries (`dranking.kernels.lqo.orthogonal`). Where one query alone
+determines a direction of the features, a third pass finds R of all other queries instead.
+
+From statistics, the first pass finds A = X'X, and the second pass solves for each query and lambda
+the system without the query in the eigenvectors of A (`dranking.kernels.lqo.all_features`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.statistics.per_query import QueryStatistics
+from dranking.engine.executor import Executor, with_one_blas_thread
+from dranking.engine.tiles import Tiles
+from dranking.errors import AccuracyWarning
+from dranking.kernels.gram.per_query import centred_strips
+from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
+from dranking.kernels.lqo.orthogonal import (
+    Rotation,
+    lqo_residuals,
+    relative_rounding,
+    ridge_from_factor,
+    rotated_rows,
+    rotation_of,
+    triangle_of,
+)
+from dranking.rankers.gram.statistics_store import statistics_errors
+from dranking.rankers.rankrls.estimator import DirectSolver
+
+Array = NDArray[np.float64]
+
+MAX_FACTORED_FEATURES = 1_024
+"""Most features for which orthogonal factors are formed: the rotations take a minute for more."""
+
+STATED_ACCURACY = 1e-6
+"""Estimated relative error of leave-query-out errors above which a warning is given."""
+
+LEAST_MARGIN = 1e-3
+"""A query whose margin (see `lqo_residuals`) is smaller is held out from the factor itself: three
+digits are what a residual may lose."""
+
+FACTOR_VALUES = 2**24
+"""Most numbers in the factors that one pass finds together."""
+
+
+@dataclass(frozen=True, eq=False)
+class TriangularFactor:
+    """R of the QR decomposition of centred rows [X y]; `+` gives that of both row sets.
+
+    Attributes
+    ----------
+    values
+        (n_features + 1, n_features + 1) upper triangular.
+    """
+
+    values: Array
+
+    def __add__(self, other: TriangularFactor) -> TriangularFactor:
+        rows = np.concatenate((self.values, other.values))
+        return TriangularFactor(with_one_blas_thread(triangle_of, rows))
+
+
+class DominantQuery(NamedTuple):
+    """A query that alone determines a direction of the features.
+
+    Attributes
+    ----------
+    query_id
+        As in the data.
+    own
+        The factor of the query itself.
+    is_dominant
+        (n_lambdas,) for which lambdas.
+    """
+
+    query_id: Any
+    own: TriangularFactor
+    is_dominant: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class DominantQueries:
+    """The dominant queries of some blocks, in order; `+` appends."""
+
+    queries: list[DominantQuery]
+
+    def __add__(self, other: DominantQueries) -> DominantQueries:
+        return DominantQueries(self.queries + other.queries)
+
+
+class GridErrors(NamedTuple):
+    """What a grid of lambdas gives.
+
+    Attributes
+    ----------
+    lqo_error
+        (n_lambdas,) float64 leave-query-out errors, summed over queries.
+    relative_rounding
+        Estimated relative error of `lqo_error` by rounding.
+    solve
+        From lambda to the weights (n_features,) and the minimum of the objective.
+    """
+
+    lqo_error: Array
+    relative_rounding: float
+    solve: Callable[[float], tuple[Array, float]]
+
+
+def leave_query_out(
+    dataset: Dataset, regularizations: Sequence[float], executor: Executor
+) -> GridErrors:
+    """Leave-query-out errors of RankRLS on all features, for every lambda.
+
+    The errors follow from orthogonal factors of the documents. A statistics store has no documents
+    but sums of products; there, and for more than `MAX_FACTORED_FEATURES` features, the errors
+    follow from A, which has half the digits.
+
+    Parameters
+    ----------
+    dataset
+        Labelled documents, or statistics.
+    regularizations
+        Values of lambda > 0.
+    executor
+        Where tasks run.
+
+    Warns
+    -----
+    AccuracyWarning
+        If rounding may change the errors by more than a share of `STATED_ACCURACY`.
+    """
+    lambdas = np.array(regularizations, dtype=np.float64)
+    if dataset.has_documents and dataset.n_features <= MAX_FACTORED_FEATURES:
+        factor = factor_of(dataset, executor)
+        errors, rounding, feature = errors_from_factor(factor, dataset, lambdas, executor)
+        found = GridErrors(errors, rounding, partial(ridge_from_factor, factor.values))
+        reason = f"{dataset.feature_names[feature]} nearly depends on other features"
+        remedy = "Leave it out, or a feature that it depends on."
+    else:
+        normal = DirectSolver(dataset, executor)
+        errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
+        found = GridErrors(errors, rounding, normal.minimum)
+        reason = "they follow from sums of products of the features"
+        remedy = (
+            "Scale the features (--normalize standard), or choose lambda from the documents "
+            f"(of at most {MAX_FACTORED_FEATURES:,} features)."
+        )
+    if found.relative_rounding > STATED_ACCURACY:
+        warnings.warn(
+            f"rounding may change the leave-query-out errors by a share of {rounding:.0e}: "
+            f"{reason}. {remedy}",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:
+    """R of all documents of a data set, in one pass; combined in the fixed tree."""
+    tiles = Tiles(dataset, executor, resident=False)
+    factor: TriangularFactor = tiles.sum_blocks(
+        partial(with_one_blas_thread, block_factor), name="triangular-factor"
+    )
+    return factor
+
+
+def errors_from_factor(
+    factor: TriangularFactor,
+    dataset: Dataset,
+    lambdas: Array,
+    executor: Executor,
+) -> tuple[Array, float, int]:
+    """Leave-query-out errors from the factor of all documents, in one pass or two.
+
+    Returns
+    -------
+    (n_lambdas,) errors; their estimated relative error by rounding; the feature behind that.
+    """
+    tiles = Tiles(dataset, executor, resident=False)
+    rotation = executor.submit(rotation_task, factor, name="rotation")
+    errors, dominant = tiles.sum_blocks(
+        partial(with_one_blas_thread, document_errors), rotation, lambdas, name="leave-query-out"
+    )
+    n, rounding = len(factor.values), relative_rounding(factor.values)
+    step = max(1, FACTOR_VALUES // (n * n))
+    for first in range(0, len(dominant.queries), step):
+        some = dominant.queries[first : first + step]
+        others = tiles.sum_blocks(
+            partial(with_one_blas_thread, block_factors_without),
+            tuple(query.query_id for query in some),
+            name="leave-query-out-factors",
+        )
+        tasks = [
+            executor.submit(
+                with_one_blas_thread, dominant_errors, query, other, lambdas, name="leave-query-out"
+            )
+            for query, other in zip(some, others, strict=True)
+        ]
+        for found, *of_others in executor.gather(tasks):
+            errors = errors + found
+            rounding = max(rounding, tuple(of_others))
+    return np.asarray(errors), *rounding
+
+
+def errors_from_gram(
+    normal: DirectSolver, dataset: Dataset, lambdas: Array, executor: Executor
+) -> tuple[Array, float]:
+    """(n_lambdas,) leave-query-out errors from the eigenvectors of A in one pass; their rounding.
+
+    The eigenvalues of A are off by the rounding of the largest, which lambda must exceed.
+    """
+    values, vectors = linalg.eigh(normal.gram)
+    values = np.maximum(values, 0.0)
+    rounding = float(np.finfo(float).eps * values[-1] / (values[0] + lambdas.min()))
+    spectrum = (values, vectors.T @ normal.products, lambdas)
+    tiles = Tiles(dataset, executor, resident=False)
+    basis = executor.submit(np.asarray, vectors, name="eigenvectors")
+    errors: Array = tiles.sum_blocks(
+        partial(with_one_blas_thread, gram_errors), basis, spectrum, name="leave-query-out"
+    )
+    return errors, rounding
+
+
+def gram_errors(
+    block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
+) -> Array:
+    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order."""
+    if isinstance(block, QueryStatistics):
+        return statistics_errors(block, vectors, spectrum)
+    values, products, lambdas = spectrum
+    errors = np.zeros(len(lambdas))
+    for rotated, labels, ptr in centred_strips(
+        block.features, block.relevance, block.query_ptr, block.weights, vectors
+    ):
+        for start, stop in pairwise(ptr.tolist()):
+            residuals = residuals_in_eigenvectors(
+                rotated[start:stop], labels[start:stop], values, products, lambdas
+            )
+            errors += np.square(residuals).sum(axis=1)
+    return errors
+
+
+def rotation_task(factor: TriangularFactor) -> Rotation:
+    """The rotation of a factor, with one thread of BLAS."""
+    rotation: Rotation = with_one_blas_thread(rotation_of, factor.values)
+    return rotation
+
+
+def block_factor(block: QueryBlock) -> TriangularFactor:
+    """R of the documents of a block."""
+    return _factor_without(block, ())
+
+
+def block_factors_without(
+    block: QueryBlock, query_ids: Sequence[Any]
+) -> tuple[TriangularFactor, ...]:
+    """R of the documents of a block without those of each query in turn."""
+    own = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
+    whole = block_factor(block)
+    return tuple(_factor_without(block, (own[id_],)) if id_ in own else whole for id_ in query_ids)
+
+
+def document_errors(
+    block: QueryBlock, rotation: Rotation, regularizations: Array
+) -> tuple[Array, DominantQueries]:
+    """(n_lambdas,) errors of the queries of a block that are not dominant, and the others."""
+    errors, dominant = np.zeros(len(regularizations)), []
+    query = 0
+    for rows, ptr in _centred_rows(block):
+        rotated = rotated_rows(rows[:, :-1], rotation)
+        for start, stop in pairwise(ptr.tolist()):
+            residuals, margins = lqo_residuals(
+                rotated[start:stop], rows[start:stop, -1], rotation, regularizations
+            )
+            is_dominant = margins < LEAST_MARGIN
+            errors[~is_dominant] += np.square(residuals[~is_dominant]).sum(axis=1)
+            if is_dominant.any():
+                own = TriangularFactor(triangle_of(rows[start:stop]))
+                dominant.append(DominantQuery(block.query_ids[query].as_py(), own, is_dominant))
+            query += 1
+    return errors, DominantQueries(dominant)
+
+
+def dominant_errors(
+    query: DominantQuery, others: TriangularFactor, regularizations: Array
+) -> tuple[Array, float, int]:
+    """(n_lambdas,) errors of a dominant query, 0 for other lambdas; rounding and its feature."""
+    errors = np.zeros(len(regularizations))
+    for k in np.flatnonzero(query.is_dominant):
+        weights, _ = ridge_from_factor(others.values, regularizations[k])
+        residuals = query.own.values[:, -1] - query.own.values[:, :-1] @ weights
+        errors[k] = residuals @ residuals
+    return errors, *relative_rounding(others.values)
+
+
+def _factor_without(block: QueryBlock, queries: Sequence[int]) -> TriangularFactor:
+    n = block.n_features + 1
+    factor, first = np.zeros((n, n)), 0
+    for rows, ptr in _centred_rows(block):
+        for query in queries:
+            if first <= query < first + len(ptr) - 1:
+                rows = np.delete(rows, slice(*ptr[query - first : query - first + 2]), axis=0)
+        first += len(ptr) - 1
+        factor = triangle_of(np.concatenate((factor, rows)))
+    return TriangularFactor(factor)
+
+
+def _centred_rows(block: QueryBlock) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+    """Strips of centred rows [X y], with the offsets of their queries."""
+    features = block.features.toarray() if block.is_sparse else block.features
+    strips = centred_strips(features, block.relevance, block.query_ptr, block.weights)
+    for rows, labels, ptr in strips:
+        yield np.column_stack((rows, labels)), ptr

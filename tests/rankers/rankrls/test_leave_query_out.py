@@ -1,0 +1,73 @@
+"""Leave-query-out errors on raw features, against 300-bit arithmetic."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dranking as dr
+from dranking.errors import AccuracyWarning
+from dranking.rankers.gram.statistics_store import build_statistics
+from tests.rankers.raw_problems import raw_problem
+from tests.reference.exact_rankrls import exact_lqo_errors
+
+GRID = [2.0**-15, 2.0**-6, 1.0, 2.0**15]
+
+
+def fitted(dataset):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        return dr.RankRLSCV(GRID).fit(dataset)
+
+
+def assert_certified(seed):
+    problem = raw_problem(
+        seed,
+        scale=[1.0, 2.0**-40, 2.0**40][seed % 3],
+        weighted=seed % 2 == 1,
+        dominant=seed % 5 == 0,
+    )
+    layout = sparse.csr_array if seed % 4 == 3 else np.asarray
+    ranker = fitted(problem.dataset(layout, max_documents=[9, 60, 1_000][seed % 3]))
+    expected = exact_lqo_errors(*problem.labelled()[:3], GRID, problem.labelled()[3])
+    off = np.abs(ranker.lqo_error_ / expected - 1.0).max()
+    assert off <= max(1e-9, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
+    assert off < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_errors_on_raw_features_are_as_close_as_they_say(seed):
+    assert_certified(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(24, 2_024, 50))
+def test_errors_on_many_raw_data_sets(first):
+    for seed in range(first, first + 50):
+        assert_certified(seed)
+
+
+def test_a_feature_that_nearly_depends_on_others_is_named():
+    """A copy of a feature, but for the last digit of one document."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    X[:, 2] = X[:, 0]
+    X[5, 2] = np.nextafter(X[5, 0], np.float32(9.0))
+    y, qid = rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)
+    with pytest.warns(AccuracyWarning, match=r"f[13] nearly depends on other features"):
+        dr.RankRLSCV(GRID).fit(X, y, qid=qid)
+
+
+def test_statistics_say_that_they_have_fewer_digits(tmp_path):
+    problem = raw_problem(1)
+    store = build_statistics(problem.dataset(), tmp_path / "s")
+    with pytest.warns(AccuracyWarning, match="sums of products of the features"):
+        dr.RankRLSCV(GRID).fit(store)
+
+
+def test_features_without_dependence_are_certified_without_a_warning():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(300, 5)) * 10.0 ** np.arange(-3, 12, 3)).astype(np.float32)
+    y, qid = rng.integers(0, 3, 300), np.repeat(np.arange(30), 10)
+    assert dr.RankRLSCV(GRID).fit(X, y, qid=qid).relative_rounding_ < 1e-12
