@@ -24,6 +24,10 @@ Array = NDArray[np.float64]
 MAX_VALUES = 2**22
 """Most numbers of the linear systems that are solved together."""
 
+LEAST_MARGIN = 1e-3
+"""A query whose margin is smaller is held out from the factor itself: a residual may lose three
+digits, not more."""
+
 SAFETY = 16.0
 """Factor of the estimated rounding."""
 
@@ -159,13 +163,13 @@ def rotated_rows(rows: Array, rotation: Rotation) -> Array:
 
 def lqo_residuals(
     rows: Array, labels: Array, rotation: Rotation, regularizations: Array
-) -> tuple[Array, Array]:
-    """Residuals of one query that all other queries' models leave, for every lambda.
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Residuals of one query under the models of all other queries, for every lambda.
 
     Parameters
     ----------
     rows
-        (l, n) rows of the query, as `rotated_rows` gives.
+        (l, r) rows of the query, as `rotated_rows` gives.
     labels
         (l,) centred relevance, times the root of the query's weight.
     rotation
@@ -177,28 +181,48 @@ def lqo_residuals(
     -------
     residuals
         (n_lambdas, l).
-    margins
-        (n_lambdas,) smallest eigenvalue of I - W W'. The residuals have about as many digits less
-        than float64 as this number has zeros.
+    is_dominant
+        (n_lambdas,) whether the smallest eigenvalue of I - W W' is below `LEAST_MARGIN`. The
+        residuals then have too few digits.
     """
     squares = rotation.singular_values**2
     shares = squares / (squares + regularizations[:, None])
     step = max(1, MAX_VALUES // max(1, rows.size, min(rows.shape) ** 2))
-    residuals, margins = np.empty((len(shares), len(labels))), np.ones(len(shares))
+    residuals, is_dominant = np.empty((len(shares), len(labels))), np.zeros(len(shares), dtype=bool)
+    # The margin grows with lambda: where it is large for the least lambda, it is for all.
+    least = int(np.argmin(regularizations))
+    check_all = _margins(_systems(rows, shares[least : least + 1]))[0] < LEAST_MARGIN
     for first in range(0, len(shares), step):
         some = slice(first, first + step)
+        systems = _systems(rows, shares[some])
         right = labels - (shares[some] * rotation.projected) @ rows.T
         if len(rows) <= rows.shape[1]:
-            systems = np.eye(len(rows)) - (rows * shares[some, None, :]) @ rows.T
             residuals[some] = _solved(systems, right)
         else:  # (I - W W')^-1 = I + W (I - W'W)^-1 W'
-            roots = np.sqrt(shares[some])[:, None, :] * rows
-            systems = np.eye(rows.shape[1]) - roots.transpose(0, 2, 1) @ roots
-            inner = _solved(systems, (right[:, None, :] @ roots)[:, 0])
-            residuals[some] = right + (roots @ inner[:, :, None])[:, :, 0]
-        if systems.size:
-            margins[some] = np.linalg.eigvalsh(systems)[:, 0]
-    return residuals, margins
+            roots = np.sqrt(shares[some])
+            inner = _solved(systems, (right @ rows) * roots)
+            residuals[some] = right + (inner * roots) @ rows.T
+        if check_all:
+            is_dominant[some] = _margins(systems) < LEAST_MARGIN
+    return residuals, is_dominant
+
+
+def _systems(rows: Array, shares: Array) -> Array:
+    """I - W W' (l, l), or I - W'W (r, r) if that is smaller, for shares F^2 (n_lambdas, r)."""
+    if len(rows) <= rows.shape[1]:
+        return np.eye(len(rows)) - (rows * shares[:, None, :]) @ rows.T
+    roots = np.sqrt(shares)
+    products = rows.T @ rows
+    systems: Array = np.eye(len(products)) - roots[:, :, None] * products * roots[:, None, :]
+    return systems
+
+
+def _margins(systems: Array) -> Array:
+    """(n_lambdas,) smallest eigenvalues; 1 where the systems have no rows."""
+    if not systems.size:
+        return np.ones(len(systems))
+    smallest: Array = np.linalg.eigvalsh(systems)[:, 0].astype(np.float64, copy=False)
+    return smallest
 
 
 def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, float]:

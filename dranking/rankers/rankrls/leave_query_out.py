@@ -24,7 +24,8 @@ from scipy import linalg
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.engine.executor import Executor, with_one_blas_thread
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
 from dranking.errors import AccuracyWarning
 from dranking.kernels.gram.per_query import centred_strips
@@ -48,10 +49,6 @@ MAX_FACTORED_FEATURES = 1_024
 
 STATED_ACCURACY = 1e-6
 """Estimated relative error of leave-query-out errors above which a warning is given."""
-
-LEAST_MARGIN = 1e-3
-"""A query whose margin (see `lqo_residuals`) is smaller is held out from the factor itself: three
-digits are what a residual may lose."""
 
 FACTOR_VALUES = 2**24
 """Most numbers in the factors that one pass finds together."""
@@ -283,10 +280,9 @@ def document_errors(
     for rows, ptr in _centred_rows(block):
         rotated = rotated_rows(rows[:, :-1], rotation)
         for start, stop in pairwise(ptr.tolist()):
-            residuals, margins = lqo_residuals(
+            residuals, is_dominant = lqo_residuals(
                 rotated[start:stop], rows[start:stop, -1], rotation, regularizations
             )
-            is_dominant = margins < LEAST_MARGIN
             errors[~is_dominant] += np.square(residuals[~is_dominant]).sum(axis=1)
             if is_dominant.any():
                 own = TriangularFactor(triangle_of(rows[start:stop]))
