@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
 from tests.rankers.raw_problems import raw_problem
@@ -64,6 +65,19 @@ def test_statistics_say_that_they_have_fewer_digits(tmp_path):
     store = build_statistics(problem.dataset(), tmp_path / "s")
     with pytest.warns(AccuracyWarning, match="sums of products of the features"):
         dr.RankRLSCV(GRID).fit(store)
+
+
+@pytest.mark.cluster
+def test_the_same_bits_on_threads_and_on_workers(client):
+    """The factors combine in the fixed tree, with one thread of BLAS."""
+    dataset = raw_problem(4).dataset(max_documents=9)
+    found = []
+    for executor in (ThreadExecutor(1), ThreadExecutor(3), client):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            ranker = dr.RankRLSCV(GRID).fit(dataset, executor=executor)
+        found.append(ranker.lqo_error_.tobytes() + ranker.coef_.tobytes())
+    assert found[1:] == found[:1] * 2
 
 
 def test_features_without_dependence_are_certified_without_a_warning():
