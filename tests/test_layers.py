@@ -33,6 +33,16 @@ WITHIN_A_FLOOR = {
 """Imports between layers of one height that are allowed: (importer, imported)."""
 
 ROOMS = {
+    "data": [
+        {"blocks"},
+        {"transforms", "prediction_files", "digits_ranking"},
+        {"dataset"},
+        {"concatenated", "directory_dataset", "scaling", "tables", "letor"},
+        {"parquet", "store", "texts"},
+        {"statistics"},
+        {"open"},
+        {"ingest"},
+    ],
     "rankers": [
         {"linear"},
         {"gram", "training"},

@@ -5,8 +5,8 @@ and the features (one column of numbers each, or a single column ``features`` of
 `dranking.data.tables` says which columns count as what. The file's metadata may record scalings
 (keys ``dranking.transforms`` and ``dranking.scaled-features``).
 
-`files` reads ranges of rows across row groups and files, `schema` unites the schemas and reads the
-recorded scalings, `dataset` makes blocks (`ParquetDataset`) and writes data sets (`write_parquet`).
+`files` reads ranges of rows across row groups and files, `common_layout` finds the columns that all
+files share, `dataset` makes blocks (`ParquetDataset`) and writes data sets (`write_parquet`).
 
 Limits: the rows of a query are adjacent; all files have the same columns; features are dense; hive
 partitions and missing feature values are errors. Opening scans the columns ``qid`` and

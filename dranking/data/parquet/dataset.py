@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
+from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
-from dranking.data.parquet.schema import (
-    Schemas,
-    common_layout,
-    recorded_transforms,
-    transforms_metadata,
-)
 from dranking.data.tables.columns import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
 from dranking.data.tables.query_rows import QueryScan, check_adjacent
+from dranking.data.tables.recorded_scalings import (
+    Schemas,
+    recorded_transforms,
+    transforms_metadata,
+)
 from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, atomic_path

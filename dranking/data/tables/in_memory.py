@@ -13,7 +13,6 @@ from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
-from dranking.data.parquet.schema import recorded_transforms
 from dranking.data.tables.columns import QID, RELEVANCE, Roles, find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
@@ -27,6 +26,7 @@ from dranking.data.tables.numeric_values import (
     is_number,
 )
 from dranking.data.tables.query_rows import check_adjacent, run_starts
+from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError

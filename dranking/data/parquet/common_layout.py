@@ -1,0 +1,74 @@
+"""Column layout that all parquet files of a data set share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from dranking.data.tables.columns import Layout, Roles, find_layout, value_type
+from dranking.data.tables.ids import is_text
+from dranking.data.tables.recorded_scalings import Schemas
+from dranking.errors import DataError
+
+
+def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> Layout:
+    """Roles of the columns, equal in all files, with the features in the order of the first file.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, of a wrong type, or not the same in all files.
+    UsageError
+        If `feature_columns` names a column twice, or a column that has another role.
+    """
+    layouts = [
+        (where, find_layout(schema, Roles(), feature_columns, where)) for where, schema in schemas
+    ]
+    first_place, first = layouts[0]
+    for where, other in layouts[1:]:
+        difference = _difference(first, other)
+        if difference:
+            raise DataError(
+                f"{where}: {difference}, unlike {first_place}; the files of a data set must have "
+                "the same columns."
+            )
+    return replace(
+        first,
+        qid_is_text=_is_text(schemas, first.roles.qid),
+        doc_id_is_text=first.roles.doc_id is not None and _is_text(schemas, first.roles.doc_id),
+    )
+
+
+def _difference(first: Layout, other: Layout) -> str:
+    """How the columns of a file differ from the first file's columns; empty if they do not."""
+    if first.width != other.width:
+        return f"its features are {_form(other)}, not {_form(first)}"
+    ours = {*first.roles.names, *first.columns}
+    theirs = {*other.roles.names, *other.columns}
+    parts = []
+    if ours - theirs:
+        parts.append(f"it lacks {', '.join(map(repr, sorted(ours - theirs)[:10]))}")
+    if theirs - ours:
+        parts.append(f"it adds {', '.join(map(repr, sorted(theirs - ours)[:10]))}")
+    return " and ".join(parts)
+
+
+def _form(layout: Layout) -> str:
+    return "columns of numbers" if layout.width is None else f"lists of length {layout.width}"
+
+
+def _is_text(schemas: Schemas, name: str) -> bool:
+    """Whether a column of ids holds strings, which must be so in all files or in none."""
+    found: dict[bool, str] = {}
+    for where, schema in schemas:
+        kind = value_type(schema, name)
+        if not pa.types.is_null(kind):
+            found.setdefault(is_text(kind), where)
+    if len(found) > 1:
+        raise DataError(
+            f"column {name!r} holds strings in {found[True]} but integers in {found[False]}; "
+            "store the column with one type in all files."
+        )
+    return True in found
