@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dranking.data.parquet.dataset import ParquetDataset, write_parquet
-from dranking.data.tables.in_memory import from_arrays
+from dranking.data.parquet.dataset import ParquetDataset
 from dranking.errors import DataError
 from tests.data.tables.flat_tables import frame_of, written
 
@@ -90,75 +89,3 @@ def test_a_query_id_that_is_missing(tmp_path):
 def test_tables_that_are_no_ranking_data(tmp_path, change, message):
     with pytest.raises(DataError, match=message):
         ParquetDataset(written(tmp_path / "a.parquet", change(frame_of())))
-
-
-def test_files_with_other_columns(tmp_path):
-    written(tmp_path / "a.parquet", frame_of())
-    written(tmp_path / "b.parquet", frame_of(seed=1).rename(columns={"x1": "y"}))
-    with pytest.raises(
-        DataError, match=r"b\.parquet: it lacks 'x1' and it adds 'y', unlike .*a\.p"
-    ):
-        ParquetDataset(tmp_path)
-
-
-def test_files_with_ids_or_lists_of_another_type(tmp_path):
-    written(tmp_path / "a.parquet", frame_of())
-    written(tmp_path / "b.parquet", frame_of().assign(qid="q"))
-    with pytest.raises(DataError, match=r"'qid' holds strings in .*b\.parquet but integers in .*a"):
-        ParquetDataset(tmp_path)
-    ids = frame_of().drop(columns=["x0", "x1", "x2"])
-    table = pa.Table.from_pandas(ids, preserve_index=False)
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(20)), 2)
-    written(tmp_path / "b.parquet", table.append_column("features", lists))
-    with pytest.raises(
-        DataError, match=r"b\.parquet: its features are lists of length 2, not columns of numbers"
-    ):
-        ParquetDataset(tmp_path)
-
-
-def test_what_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="there is no such file"):
-        ParquetDataset(tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"has no files \*\.parquet"):
-        ParquetDataset(tmp_path)
-
-
-def test_no_damage_is_read_as_values(tmp_path):
-    """Every byte of the file is inverted in turn, except the column names in the footer."""
-    rng = np.random.default_rng(0)
-    dataset = from_arrays(rng.normal(size=(12, 2)), [0, 1, 2] * 4, [3] * 5 + [4] * 7)
-    path, damaged = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    write_parquet(dataset, path)
-    content = path.read_bytes()
-    expected = dataset.block(0).digest()
-    messages = []
-    for position in range(len(content)):
-        damaged.write_bytes(
-            content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
-        )
-        try:
-            found = ParquetDataset(damaged)
-            if found.feature_names == ("f1", "f2"):
-                assert found.block(0).digest() == expected, position
-        except DataError as error:
-            messages.append(str(error))
-    assert len(messages) > len(content) / 3
-    assert all("b.parquet" in message for message in messages)
-
-
-def test_a_file_that_is_cut_short_while_open(tmp_path):
-    path = written(tmp_path / "a.parquet", frame_of())
-    opened = ParquetDataset(path)
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match=r"a\.parquet: cannot be read as parquet"):
-        opened.block(0)
-
-
-def test_a_file_that_is_replaced_while_open(tmp_path):
-    path = written(tmp_path / "a.parquet", frame_of())
-    opened = ParquetDataset(path)
-    written(path, frame_of(sizes=(5, 5), seed=3))
-    with pytest.raises(DataError, match="was replaced since it was opened"):
-        opened.block(0)
-    with pytest.raises(DataError, match="was replaced since it was opened"):
-        _ = opened.fingerprint

@@ -1,21 +1,17 @@
 """Data sets written as parquet, against their content."""
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
-import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
-from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.tables.in_memory import MemoryDataset, from_arrays
 from dranking.errors import DataError, UsageError
 from tests.data.store.blocks import as_dense, query_blocks
-from tests.data.tables.flat_tables import written
 
 
 @given(
@@ -66,37 +62,6 @@ def test_columns_are_encoded_as_agreed(tmp_path):
     assert {column.compression for column in columns.values()} == {"LZ4"}
     assert "BYTE_STREAM_SPLIT" in columns["f3"].encodings
     assert "RLE_DICTIONARY" in columns["qid"].encodings
-
-
-def test_scalings_are_recorded(tmp_path):
-    dataset = from_arrays(np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 0, 1], [1, 1, 1, 2, 2, 2])
-    scalings = [QueryMinMax(), Standard(mean=(0.5, 0.25), scale=(2.0, 4.0))]
-    view = dataset.transformed(scalings)
-    write_parquet(view, tmp_path / "a.parquet")
-    again = dr.open_dataset(tmp_path / "a.parquet")
-    assert again.transforms == tuple(scalings)
-    np.testing.assert_array_equal(again.block(0).features, view.block(0).features)
-    one = ParquetDataset(tmp_path / "a.parquet", feature_columns=["f2"])
-    assert one.transforms[1] == Standard(mean=(0.25,), scale=(4.0,))
-    assert from_table(pq.read_table(tmp_path / "a.parquet")).transforms == tuple(scalings)
-
-
-def test_scalings_of_files_that_do_not_fit_together(tmp_path):
-    a, b = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    raw = from_arrays(np.arange(6.0).reshape(6, 1), [0, 1] * 3, [1, 1, 1, 2, 2, 2])
-    write_parquet(raw.transformed([QueryMinMax()]), a)
-    write_parquet(from_arrays(np.ones((2, 1)), [0, 1], [3, 3]), b)
-    with pytest.raises(DataError, match=r"b\.parquet: its values are scaled otherwise than .*a\.p"):
-        ParquetDataset(tmp_path)
-    table = pq.read_table(a)
-    written(b, table.append_column("added", pa.array(np.ones(6))))
-    with pytest.raises(DataError, match="are scaled, but column 'added' was added afterwards"):
-        ParquetDataset(b)
-    assert ParquetDataset(b, feature_columns=["f1"]).transforms == (QueryMinMax(),)
-    newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "rank"}]'}
-    written(b, table.replace_schema_metadata(newer))
-    with pytest.raises(DataError, match=r"b\.parquet: the record of its scalings cannot be read"):
-        ParquetDataset(b)
 
 
 def test_what_is_not_written(tmp_path):
