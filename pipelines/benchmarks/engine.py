@@ -2,7 +2,7 @@
 
     python -m pipelines.benchmarks.engine --json [--quick] [--topics overhead,kills]
 
-The data is made in the temporary folder: up to 6 GB, removed afterwards.
+The benchmark makes its data in the temporary folder, up to 6 GB, and removes the data afterwards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TOPICS: dict[str, Topic] = {
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:
-    """The topics asked for, in turn."""
+    """The figures of the topics in the options, one topic after the other."""
     return [item for name in options.topics for item in TOPICS[name](options).values()]
 
 
 def engine_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The parser of the options."""
     return add_topics(parser(__doc__.splitlines()[0]), TOPICS)
 
 

@@ -24,7 +24,7 @@ def way(request):
 
 @pytest.fixture
 def absent(monkeypatch):
-    """Makes packages look as if they were not installed."""
+    """A function that makes packages look as if they were not installed."""
 
     def hide(*names):
         for name in names:
@@ -61,11 +61,11 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def certificates(authority):
-    """Options of a cluster and its clients, which trust each other."""
+    """Options with certificates of one authority, for a cluster and its clients."""
     return authority("ours")
 
 
 @pytest.fixture(scope="session")
 def foreign(authority):
-    """The same of somebody else."""
+    """Certificates of another authority."""
     return authority("theirs")

@@ -1,4 +1,4 @@
-"""A cluster over several hosts for real: network namespaces with addresses of their own."""
+"""A cluster over several hosts: network namespaces with their own addresses."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class Hosts:
         return f"10.77.0.{number}"
 
     def cut_off(self, number):
-        """Pull the plug of a host."""
+        """Cut a host off from the network."""
         ip("-n", self._name(0), "link", "set", f"port{number}", "down")
 
     def start(self, number, log, *command):
@@ -119,7 +119,7 @@ def hosts(n_hosts):
 
 
 def rounds_in(checkpoint):
-    """Rounds that a selection has got to."""
+    """Number of rounds in the checkpoint of a selection."""
     try:
         return len(json.loads(checkpoint.read_text())["rounds"][0]["kept"])
     except FileNotFoundError:

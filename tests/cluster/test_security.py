@@ -1,4 +1,4 @@
-"""TLS between all parts: who is let in, and what can be read on the wire."""
+"""TLS between all parts: who can connect, and what can be read on the wire."""
 
 import socket
 import ssl
@@ -40,7 +40,7 @@ def reached(address, options):
 
 @pytest.fixture(scope="module")
 def locked(certificates):
-    """The address of a cluster whose parts all want certificates of one authority."""
+    """The address of a cluster all parts of which want certificates of one authority."""
     security = take_security(dict(certificates))
     options = {"n_workers": 1, "processes": False, "security": security}
     with local_cluster(options) as cluster:

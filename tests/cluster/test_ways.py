@@ -1,4 +1,4 @@
-"""Each way to get a cluster: what it asks for, and, where that can be had here, the cluster."""
+"""The files of ``cluster/``: what they ask for and, if this machine has it, a cluster."""
 
 import gc
 import getpass
@@ -248,7 +248,7 @@ def test_options_of_jobs_keep_what_dasks_configuration_says():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_jobs_are_submitted_run_and_cancelled(tmp_path, monkeypatch, encrypted):
-    """With commands in place of a batch system that run the very script that is submitted."""
+    """Commands in place of those of a batch system run the submitted script itself."""
     pytest.importorskip("dask_jobqueue")
     submitted, cancelled = tmp_path / "submitted", tmp_path / "cancelled"
     (tmp_path / "sbatch").write_text(

@@ -14,14 +14,14 @@ from tests.rankers.problems import random_problem
 
 @pytest.fixture(scope="module")
 def cluster_and_client():
-    """Two worker processes whose nannies start new ones."""
+    """A cluster of two worker processes with nannies, and its client."""
     with started() as both:
         yield both
 
 
 @pytest.fixture(scope="module")
 def all_jobs(tmp_path_factory):
-    """Jobs by name, see `tests.engine.every_job`."""
+    """All jobs of `tests.engine.every_job` by name."""
     problem = random_problem(2, n_queries=120, n_features=20)
     partly = problem._replace(y=np.where(problem.qid < 100, problem.y, np.nan))
     data = partly.dataset(max_documents=40)
@@ -30,7 +30,7 @@ def all_jobs(tmp_path_factory):
 
 
 class Result(NamedTuple):
-    """What a job gave, and how many tasks of each name it took."""
+    """The result of a job, and the number of its tasks by name."""
 
     bits: bytes
     submitted: Counter
@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
 @pytest.fixture(scope="module")
 def undisturbed(all_jobs):
-    """The result of a job, by its name, in peace and on threads."""
+    """The result of a job, by its name, on threads and without faults."""
 
     @functools.cache
     def result(name):

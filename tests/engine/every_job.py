@@ -1,4 +1,4 @@
-"""Every kind of job that runs on a cluster, small: what it is given, and what must be the same."""
+"""A small job of every kind that runs on a cluster."""
 
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector
 class Job(NamedTuple):
     """A job.
 
-    `run(executor, checkpoint=None)` gives its result as bytes that can be compared; `task` is
-    the name of tasks that it submits all along, eight times at least; `resumes` says whether it
-    goes on from a checkpoint.
+    `run(executor, checkpoint=None)` returns the result as bytes. `task` is the name of tasks that
+    the job submits from beginning to end, at least eight times. `resumes` says whether the job
+    takes a checkpoint.
     """
 
     run: Any
@@ -27,7 +27,7 @@ class Job(NamedTuple):
 
 
 def jobs(data):
-    """All of them, by name, on a stored data set."""
+    """All jobs by name, on a stored data set."""
     model = dr.RankRLS(2.0).fit(data).to_model()
     rng = np.random.default_rng(0)
     vectors = rng.random((60, 12)) * (rng.random((60, 12)) < 0.4)
@@ -49,7 +49,7 @@ def jobs(data):
         return b"".join(np.asarray(column).tobytes() for column in per_query.values.values())
 
     def ingested(executor, checkpoint=None):
-        """A dask DataFrame, whose parts come to this process one after the other."""
+        """Ingest a dask DataFrame, whose partitions come to this process one after the other."""
         import dask.dataframe as dd
 
         frame = dr.to_dask_dataframe(data).compute().reset_index(drop=True)

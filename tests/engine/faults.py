@@ -1,4 +1,4 @@
-"""What happens to workers and schedulers of clusters, for `FaultInjector`."""
+"""Faults of workers and schedulers, to be injected by `FaultInjector`."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ class CountingThreads(ThreadExecutor):
 
 @contextmanager
 def scheduler_process(folder):
-    """A scheduler in a process of its own, a worker, and a client."""
+    """A scheduler in its own process, a worker and a client; yields (process, client)."""
     file = folder / "scheduler.json"
     options = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     dashboard = "--no-dashboard"
@@ -60,7 +60,7 @@ def scheduler_process(folder):
 
 
 def busiest(cluster):
-    """The worker of a cluster in this process that has most of the data; a `WorkerState`."""
+    """The `WorkerState` of the worker that holds most data."""
     workers = cluster.scheduler.workers.values()
     return max(workers, key=lambda worker: (len(worker.has_what), worker.address))
 
@@ -71,23 +71,23 @@ def pids(cluster):
 
 
 def kill(cluster, client):
-    """SIGKILL, without warning; its nanny starts another at another port."""
+    """Kill the busiest worker; its nanny starts another process at another port."""
     os.kill(busiest(cluster).pid, signal.SIGKILL)
 
 
 def stop(cluster, client):
-    """SIGSTOP: neither dead nor answering."""
+    """Stop the busiest worker: it is not dead, and does not answer."""
     os.kill(busiest(cluster).pid, signal.SIGSTOP)
 
 
 def restart(cluster, client):
-    """Its nanny ends it in good order, and starts another at another port."""
+    """Have its nanny end the busiest worker in good order and start another process."""
     nannies = {nanny.worker_address: nanny for nanny in cluster.workers.values()}
     cluster.sync(nannies[busiest(cluster).address].restart)
 
 
 def exhaust(cluster, client):
-    """It takes more memory than it may, until its nanny ends it."""
+    """Have the busiest worker take memory until its nanny ends it."""
     client.run(hoard_for_ever, workers=[busiest(cluster).address], wait=False)
 
 

@@ -1,4 +1,4 @@
-"""Workers that are lost, without processes: what they held is computed anew, in any order."""
+"""An executor that loses results, without processes: they are computed again, in any order."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ N_WORKERS = 2
 
 @dataclass(eq=False)
 class Entry:
-    """A task: what it computes, where, and its value as long as its worker has it."""
+    """A task: its function, its worker, and its value as long as the worker holds it."""
 
     function: Any
     args: tuple[Any, ...]
@@ -22,24 +22,24 @@ class Entry:
 
 
 def sent(value):
-    """What arrives elsewhere."""
+    """A value as it arrives in another process."""
     return cloudpickle.loads(cloudpickle.dumps(value))
 
 
 class Forgetful(ThreadExecutor):
-    """Two workers that may do to a job, at any time, what those of a cluster may.
+    """Two simulated workers that may, at any time, do to a job what workers of a cluster may.
 
-    One is lost, with all that it computed: that is computed again once it is wanted, arguments
-    first in any order. Or it runs a task once more, on the values that it has, to no purpose: as
-    one that was given up for lost, or whose task was. Tasks of a worker share its memory; all else
-    is copied. Nothing runs at the same time.
+    A worker may be lost with all results that it holds. A lost result is computed again once it is
+    needed, after its arguments, in any order. A worker may also run a task again on the values that
+    it holds, without need, like a worker that was wrongly given up. Tasks of one worker share its
+    memory; values that go elsewhere are copied. Tasks run one after the other.
     """
 
     in_process = False
 
     def __init__(self, seed: int, share: float = 0.2) -> None:
         super().__init__(N_WORKERS)
-        self.close()  # its threads are not used
+        self.close()  # tasks run in `submit`
         self.memory_limit = 2**32
         self._rng = np.random.default_rng(seed)
         self._share = share
@@ -47,7 +47,7 @@ class Forgetful(ThreadExecutor):
         self.n_lost = self.n_again = 0
 
     def submit(self, function, /, *args, name, slot=None):
-        if slot is None:  # where an argument is
+        if slot is None:  # the worker of an argument
             slot = next((a.worker for a in args if isinstance(a, Entry)), None)
         if slot is None:
             slot = int(self._rng.integers(N_WORKERS))
@@ -64,7 +64,7 @@ class Forgetful(ThreadExecutor):
         return [sent(self._value_of(task)) for task in tasks]
 
     def cancel(self, tasks):
-        """Everything has run."""
+        """Do nothing: all tasks have run."""
 
     def _run(self, task: Entry) -> None:
         task.value = [self._called(task)]

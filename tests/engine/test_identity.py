@@ -68,7 +68,7 @@ def test_other_searches(parameters, dataset, client):
 
 @pytest.mark.parametrize("keep_rows", [True, False])
 def test_feature_blocks(stored, client, keep_rows):
-    """Also where rows do not fit, and blocks are streamed."""
+    """Also if rows are not kept, and blocks are streamed."""
     expected = dr.GreedyRankRLS(4, 2.0).fit(stored, executor=ThreadExecutor(2))
     for parts in (1, 3):
         needs = Needs(stored, 4, get_executor(client), parts)
@@ -99,7 +99,7 @@ def test_rankrls(dataset, client):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_max_margin(loss, solver, dataset, client, monkeypatch):
-    """A few steps or rounds: each costs a cluster its overhead."""
+    """With few steps or rounds, since each has the overhead of a cluster."""
     monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
     options = {"n_epochs": 2, "steps_per_epoch": 400, "n_shards": 2, "tol": 0.2}
     options["max_iter"] = 2 if solver == "newton" else 10
@@ -113,7 +113,7 @@ def test_max_margin(loss, solver, dataset, client, monkeypatch):
 @pytest.mark.parametrize("loss", ["ap", "pairwise"])
 @pytest.mark.parametrize("dataset", ["stored"], indirect=True)
 def test_max_margin_goes_on_elsewhere(loss, dataset, client, tmp_path):
-    """Begun on threads, ended on worker processes, with a validation metric on the way."""
+    """A training with validation begins on threads and ends on worker processes."""
     ranker = dr.MaxMarginRanker(
         0.1, loss, solver="sgd", n_epochs=3, steps_per_epoch=300, n_shards=2
     )

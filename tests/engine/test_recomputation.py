@@ -1,4 +1,4 @@
-"""Whatever is computed again, in whatever order, and on whatever has been changed since."""
+"""Results have the same bits whatever is computed again, and in whatever order."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_row_that_one_path_counts_on_and_another_drops(dataset, lost):
-    """What is computed again finds the slot taken by the other path."""
+    """When the row is computed again, the other path has taken its slot."""
     executor = Forgetful(0, share=0.0)
     plan = MemoryPlan(True, True, 2, 2, n_rows=3, n_feature_blocks=1, n_bytes=0)
     gram, [one, other] = DenseCriterion(Tiles(dataset, executor), plan, 3).open([0.5, 30.0])

@@ -1,4 +1,4 @@
-"""Tiles: every block once and in order, sums in one tree whatever the tiles."""
+"""Tiles hold every block once and in order, and sum in one tree whatever their size."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_sums_have_the_same_bits_for_any_tiles(n_blocks, tile_bytes, n_threads, 
 def test_the_driver_takes_one_sum_where_they_are_large(
     n_feature_blocks, wide, n_taken, monkeypatch
 ):
-    """Of 40 tiles of 3 features; the bits are the same."""
+    """40 tiles of 3 features; the bits are the same."""
     monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 1)
     monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
     executor, taken = ThreadExecutor(2), []

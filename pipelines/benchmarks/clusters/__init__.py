@@ -1,5 +1,5 @@
-"""What the engine shows on worker processes, a module for each topic.
+"""Benchmarks of the engine on worker processes, a module for each topic.
 
-Each has `figures(quick, ...)`, which measures and returns its figures by name; the driver is
-`pipelines.benchmarks.engine`.
+The function `figures(quick, ...)` of a topic measures and returns its figures by name.
+`pipelines.benchmarks.engine` runs the topics. `runs` and `faults` hold what topics share.
 """

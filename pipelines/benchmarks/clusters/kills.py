@@ -1,4 +1,4 @@
-"""Workers killed at random during a selection and a training: the same bits, and the added time."""
+"""Workers killed at random during a selection and a training: bits of results, and added time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEED = 0
 
 
 def figures(quick: bool) -> dict[str, Figure]:
-    """Greedy RankRLS, then LCRA."""
+    """Figures of greedy RankRLS and of LCRA."""
     n_kills, size = (QUICK_KILLS, QUICK_SIZE) if quick else (KILLS, SIZE)
     k, epochs = (6, 6) if quick else (20, 20)
     training = {"n_epochs": epochs, "steps_per_epoch": 20 * size[0] // epochs, "n_shards": 4}
@@ -31,7 +31,7 @@ def figures(quick: bool) -> dict[str, Figure]:
             "greedy": lambda executor: dr.GreedyRankRLS(k, 1.0, prefetch=8).fit(
                 data, executor=executor
             ),
-            # The views agree on the same documents, their labels unseen.
+            # The views agree on the same documents, without their labels.
             "lcra": lambda executor: dr.LCRA(1e-3, **training).fit(
                 data, unlabelled=data, executor=executor
             ),
@@ -42,10 +42,10 @@ def figures(quick: bool) -> dict[str, Figure]:
 
 
 def killed(at: str, fit: Callable[[Any], Any], n_kills: int) -> list[Figure]:
-    """A run in peace, and one in which workers are killed at tasks drawn from all of its tasks."""
+    """Compare a run without kills and a run in which workers are killed at randomly drawn tasks."""
     expected = fit(ThreadExecutor(2)).coef_
     with started(memory_limit=0) as (cluster, client):
-        fit(client)  # everything is compiled then
+        fit(client)  # compiles everything
         peaceful = FaultInjector(client, {})
         calm, _ = timed(fit, peaceful)
         rng = np.random.default_rng(SEED)
@@ -63,7 +63,7 @@ def killed(at: str, fit: Callable[[Any], Any], n_kills: int) -> list[Figure]:
 
 
 def timed(fit: Callable[[Any], Any], executor: Any) -> tuple[float, Any]:
-    """Seconds of a fit, and its weights."""
+    """Seconds of a fit, and the weights."""
     start = time.perf_counter()
     coef = fit(executor).coef_
     return time.perf_counter() - start, coef

@@ -1,4 +1,4 @@
-"""Data larger than the memory of the workers, selected within the limit of each."""
+"""A selection on data larger than the memory of all workers, within the limit of each worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pipelines.benchmarks.harness import Figure, figure, resident, skipped
 K, N_FEATURES, QUERY_SIZE = 20, 136, 100
 DOCUMENTS = 10_000_000
 LIMIT = 2 * 10**9
-"""Bytes that a worker may take: its nanny kills one that takes more."""
+"""Memory limit of a worker in bytes; its nanny kills a worker that takes more."""
 
 
 def figures(quick: bool, n_documents: int = DOCUMENTS) -> dict[str, Figure]:
-    """Peak memory of the larger worker, and the time."""
+    """The larger peak memory of a worker, and the time of the selection."""
     at = f"{n_documents:,} x {N_FEATURES}, k = {K}, {WORKERS} workers of {LIMIT / 1e9:g} GB"
     name = f"peak memory of a worker, {at}"
     if quick:
@@ -46,7 +46,7 @@ def figures(quick: bool, n_documents: int = DOCUMENTS) -> dict[str, Figure]:
 
 
 def process_id() -> int:
-    """Of the worker that runs it."""
+    """Process id of the worker that runs this function."""
     import os
 
     return os.getpid()

@@ -1,6 +1,6 @@
-"""What a cluster costs beside threads, and what its rounds take and move, against the cost model.
+"""Overhead of a cluster over threads; time and traffic of its rounds over the cost model's.
 
-Two worker processes of one thread against two threads, data in memory on both sides.
+Two worker processes of one thread run against two threads, with data in memory on both sides.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ K, N_FEATURES = 46, 136
 DOCUMENTS = (200_000, 2_000_000)
 QUICK_DOCUMENTS = (5_000, 40_000)
 MEMORY = 8 * 10**9
-"""Bytes that a selection may take: with 2,000,000 documents all rows are kept."""
+"""Memory limit of a selection in bytes, with which 2,000,000 documents keep all Gram rows."""
 
 AT_MOST = 1.25
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """The smaller data, then the larger, which alone has the target."""
+    """Figures of the smaller and of the larger data; the target is for the larger data only."""
     small, large = QUICK_DOCUMENTS if quick else DOCUMENTS
     found: list[Figure] = []
     try:
@@ -49,18 +49,18 @@ def name_of(n_documents: int) -> str:
 
 
 def at(n_documents: int) -> str:
-    """Size of a selection."""
+    """Size of a selection, as part of a figure's name."""
     return f"{n_documents:,} x {N_FEATURES}, k = {K}"
 
 
 def compared(data: Dataset, rounds: int, at_most: float | None) -> list[Figure]:
-    """Seconds of both sides in turn, and what moved."""
+    """Run both sides in turn; return figures of their times, results and traffic."""
     clock, threads = Clock(), ThreadExecutor(WORKERS)
     seconds: dict[str, list[float]] = {"threads": [], "processes": []}
     with worker_processes(WORKERS) as client:
         sides = {"threads": threads, "processes": client}
         for side in sides.values():
-            select(2, data, side, MEMORY)  # everything is compiled then
+            select(2, data, side, MEMORY)  # compiles everything
         last: dict[str, Selection] = {}
         for number in range(1, rounds + 1):
             for name, side in sides.items():
@@ -87,9 +87,9 @@ def compared(data: Dataset, rounds: int, at_most: float | None) -> list[Figure]:
 def against_model(
     data: Dataset, selection: Selection, seconds: Sample, n_slots: int
 ) -> list[Figure]:
-    """What moved in a round, over what the cost model says; and the time that it says.
+    """Traffic and time of a selection, compared with the cost model.
 
-    The model is given the passes and updates that there were: they depend on the data.
+    The model gets the numbers of passes and updates of the selection, which depend on the data.
     """
     model = SelectionForecast(
         data,
@@ -113,5 +113,5 @@ def against_model(
 
 
 def off(found: float, expected: float) -> float:
-    """The larger over the smaller."""
+    """The larger of two numbers over the smaller."""
     return max(found / expected, expected / found)

@@ -1,7 +1,7 @@
-"""What one core of this machine does, and how long Dask takes: the `Rates` of the cost model.
+"""The `Rates` of the cost model on this machine: the work of one core, and the time of Dask.
 
-Processor time, which other work on the machine leaves alone, but for the answer of a step: that is
-mostly waiting.
+Rates are in processor time, which other work on the machine hardly changes. Only the time until a
+step is answered is measured by the clock, since it is mostly waiting.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ UNITS = {
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """Each of the rates."""
+    """The rates as figures."""
     found = measured(QUICK_DOCUMENTS if quick else DOCUMENTS, rounds)
     items = [figure(f"rate, {name}", found[name], unit) for name, unit in UNITS.items()]
     return {item.name: item for item in items}
 
 
 def rates(n_documents: int = DOCUMENTS, rounds: int = 3) -> Rates:
-    """Medians, as the cost model takes them."""
+    """Medians of the rates, as the cost model takes them."""
     found = measured(n_documents, rounds)
     return Rates(**{name: sample.median for name, sample in found.items()})
 
 
 def measured(n_documents: int, rounds: int) -> dict[str, Sample]:
-    """Each rate some times."""
+    """Samples of each rate, one for each of `rounds` rounds."""
     with made([(n_documents, N_FEATURES)]) as [data]:
-        work_rates(data)  # everything is compiled then
+        work_rates(data)  # compiles everything
         work = [work_rates(data) for _ in range(rounds)]
     with worker_processes(1) as client:
         executor = executor_of(client)
@@ -58,12 +58,12 @@ def measured(n_documents: int, rounds: int) -> dict[str, Sample]:
 
 
 class Timed(ThreadExecutor):
-    """One thread that works as a worker process does, its processor time by the name of tasks.
+    """An executor of one thread that measures tasks; data is handled as on a worker process.
 
     Attributes
     ----------
     seconds
-        So far.
+        Processor time so far, by the name of the tasks.
     """
 
     in_process = False
@@ -75,7 +75,7 @@ class Timed(ThreadExecutor):
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Task:
-        """Start a task."""
+        """Start a task, and add its processor time to `seconds`."""
 
         def timed(*values: Any) -> Any:
             start = processor_seconds()
@@ -87,14 +87,14 @@ class Timed(ThreadExecutor):
 
 
 def work_rates(data: Dataset) -> dict[str, float]:
-    """What a selection of K features does a second: bytes read, products, bytes of memory moved."""
+    """Bytes read, products, and bytes of memory moved per second by a selection of K features."""
     worker = Timed()
     selection = select(K, data, worker)
     worker.close()
     m, n, row_bytes = data.n_documents, data.n_features, 8 * data.n_queries * data.n_features
     sums = selection.traffic["sum-gram-rows"]
     n_tiles = sums.n_messages // sums.n_operations
-    n_rows = 1 + sums.n_bytes // (8 * n * n_tiles)  # the moments are as much work as a row
+    n_rows = 1 + sums.n_bytes // (8 * n * n_tiles)  # moments cost as much as a row
     products = worker.seconds["moments"] + worker.seconds["gram-rows"]
     return {
         "read": 4 * m * n / worker.seconds["load"],
@@ -104,9 +104,10 @@ def work_rates(data: Dataset) -> dict[str, float]:
 
 
 def dask_seconds(executor: Executor) -> dict[str, float]:
-    """Of the driver and the scheduler for a task, and until the answer of a step is there.
+    """Seconds of Dask: for a task, and until a step is answered.
 
-    Both are in this process. Steps are as those of a selection: a task for every tile, and sums.
+    The time for a task is that of the driver and the scheduler, which both run in this process. The
+    steps are like those of a selection: a task for every tile, and sums.
     """
     states = [executor.submit(int, tile, name="state") for tile in range(TILES)]
     executor.gather(states)
@@ -127,5 +128,5 @@ def dask_seconds(executor: Executor) -> dict[str, float]:
 
 
 def total(*values: int) -> int:
-    """A sum."""
+    """The sum of the values."""
     return sum(values)

@@ -1,4 +1,4 @@
-"""What the topics share: data in the temporary folder, worker processes, selections timed."""
+"""Helpers of the topics: data in the temporary folder, worker processes, timed selections."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ from pipelines.benchmarks.made import made_blocks
 QUERY_SIZE = 50
 WORKERS = 2
 UNLIMITED = 0
-"""Workers that limit themselves would write to disk what the plan has room for."""
+"""No memory limit. Workers with a limit would write to disk what the plan keeps in memory."""
 
 
 @contextmanager
 def made(
     shapes: Sequence[tuple[int, int]], query_size: int = QUERY_SIZE
 ) -> Iterator[list[Dataset]]:
-    """Dataset directories of so many documents x features, made block by block.
+    """Stored data sets with the shapes (n_documents, n_features), made block by block.
 
     Raises
     ------
     OSError
-        If the temporary folder has not the room.
+        If the temporary folder has too little space.
     """
     n_bytes = 4 * sum(m * n for m, n in shapes)
     with tempfile.TemporaryDirectory() as folder:
         if shutil.disk_usage(folder).free < 1.5 * n_bytes:
-            raise OSError(f"{folder} has not the {1.5 * n_bytes / 1e9:.0f} GB it takes; set TMPDIR")
+            raise OSError(
+                f"{folder} has less space than the {1.5 * n_bytes / 1e9:.0f} GB needed; set TMPDIR"
+            )
         yield [
             dr.write_dataset(made_blocks(m, n, query_size), Path(folder, f"{m}x{n}"))
             for m, n in shapes
@@ -53,10 +55,10 @@ def made(
 def worker_processes(
     n_workers: int, memory_limit: int | str = UNLIMITED, *, pinned: bool = False
 ) -> Iterator[Any]:
-    """A client of worker processes of one thread each, on this machine.
+    """A client of worker processes on this machine, each with one thread.
 
-    Pinned, each has one core, as a worker to which a cluster gives one core: otherwise one reads
-    its next block on whatever core is idle.
+    If `pinned`, each worker has one core, as on a cluster that gives each worker one core.
+    Otherwise a worker reads its next block on any idle core.
     """
     from distributed import Client
 
@@ -69,21 +71,21 @@ def worker_processes(
 
 
 def cores() -> list[int]:
-    """The cores that workers can be pinned to: none where the system does not pin."""
+    """The cores to which workers can be pinned; none if the system cannot pin processes."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def select(
     k: int, dataset: Dataset, executor: Any, memory_limit: int | None = None, **rules: Any
 ) -> Selection:
-    """A selection, lambda 1."""
+    """A selection of k features with lambda 1."""
     return select_paths(
         dataset, [1.0], SelectionRules(k, **rules), memory_limit=memory_limit, executor=executor
     )
 
 
 class Clock:
-    """Seconds of selections once their data is loaded."""
+    """A stopwatch for selections that starts when their data is in memory."""
 
     def __init__(self) -> None:
         self.started = 0.0
@@ -91,7 +93,7 @@ class Clock:
     def seconds(
         self, k: int, dataset: Dataset, executor: Any, memory_limit: int | None = None
     ) -> tuple[float, Selection]:
-        """Of a selection, from when all tiles are in memory."""
+        """Seconds of a selection since all tiles were in memory, and the selection."""
         clock = self
 
         class LoadedBefore(QueryMoments):
@@ -107,11 +109,11 @@ class Clock:
 
 
 def nothing(_: Any) -> None:
-    """Take a block."""
+    """Do nothing with a block, which loads the block."""
 
 
 def same_bits(one: Selection, other: Selection) -> bool:
-    """Whether two selections of one path are the same in every bit."""
+    """Whether two selections of one path have the same bits."""
     [a], [b] = one.paths, other.paths
     return (a.selected, a.lqo_error) == (b.selected, b.lqo_error) and all(
         (u == v).all() for u, v in zip(a.weights, b.weights, strict=True)
@@ -119,5 +121,5 @@ def same_bits(one: Selection, other: Selection) -> bool:
 
 
 def executor_of(client: Any) -> Executor:
-    """The executor over a client's workers."""
+    """The executor over the workers of a client."""
     return get_executor(client)

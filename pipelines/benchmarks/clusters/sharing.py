@@ -1,7 +1,4 @@
-"""Passes over X from storage on one worker and on two.
-
-Each worker process has one core.
-"""
+"""Passes over X from storage, on one worker and on two; each worker process has one core."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from pipelines.benchmarks.harness import Figure, figure, interleaved, skipped
 
 N_FEATURES = 136
 DOCUMENTS, QUICK_DOCUMENTS = 4_000_000, 100_000
-"""So many that a pass takes seconds: what its tasks take to start is not what is measured."""
+"""So many documents that a pass takes seconds, and the time to start its tasks does not matter."""
 ROWS = tuple(range(8))
 AT_LEAST = 1.7
 
 
 def figures(quick: bool, rounds: int) -> dict[str, Figure]:
-    """Two workers against one."""
+    """The figure of two workers against one."""
     size = (QUICK_DOCUMENTS if quick else DOCUMENTS, N_FEATURES)
     name = (
         f"passes of {len(ROWS)} rows a second from storage, {size[0]:,} x {N_FEATURES}, "
@@ -40,7 +37,7 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
 
 
 def ratio(data: Dataset, rounds: int) -> Any:
-    """Times faster."""
+    """How many times faster two workers are than one."""
     with ExitStack() as stack:
         passes: dict[str, Callable[[], None]] = {}
         for n_workers in (1, 2):
@@ -51,12 +48,12 @@ def ratio(data: Dataset, rounds: int) -> Any:
 
 
 def rows_from_storage(data: Dataset, client: Any) -> GramRows:
-    """Gram rows whose passes read everything."""
+    """Gram rows, each pass of which reads all data from storage."""
     tiles = Tiles(data, executor_of(client), resident=False)
     return GramRows(tiles, QueryMoments(tiles), len(ROWS), keep=False)
 
 
 def one_pass(rows: GramRows) -> None:
-    """Fetch rows, and forget them."""
+    """Fetch Gram rows in one pass, and drop the rows."""
     rows.fetch(ROWS)
     rows.drop(ROWS)

@@ -1,4 +1,4 @@
-"""Nothing is waited for without end: clusters that do not start, answer or stop."""
+"""Every wait has a deadline: for clusters that do not start, answer or stop."""
 
 import os
 import signal
@@ -100,7 +100,7 @@ def test_a_cluster_that_starts_late_is_stopped(tmp_path):
 
 
 def test_a_scheduler_that_says_nothing_is_told():
-    """It accepts connections, as one does that is stopped, and does not shake hands."""
+    """It accepts connections, like a stopped process, and does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with (
@@ -126,7 +126,7 @@ def make_cluster(options):
 
 @pytest.mark.cluster
 def test_a_cluster_that_does_not_stop_is_left_behind(tmp_path, caplog):
-    """The job is done: a warning, and no error."""
+    """A warning and no error, since the job is done."""
     script = tmp_path / "mine.py"
     script.write_text(CLOSING)
     with (
@@ -139,7 +139,7 @@ def test_a_cluster_that_does_not_stop_is_left_behind(tmp_path, caplog):
 
 @pytest.mark.cluster
 def test_a_local_cluster_does_not_wait_for_its_workers_to_stop(caplog):
-    """One is starting again, one is stopped, one works: Dask would wait for each of them."""
+    """One worker is starting again, one is stopped, one works: Dask would wait for each."""
     with (
         dask.config.set({"dranking.stop-seconds": 3}),
         open_executor("local", {"n_workers": 3}) as executor,
@@ -161,7 +161,7 @@ def test_a_local_cluster_does_not_wait_for_its_workers_to_stop(caplog):
 
 @pytest.mark.cluster
 def test_a_cluster_may_hear_late_of_a_worker_that_is_lost(monkeypatch):
-    """Were its books rewritten while the news is on its way, that would be of an unknown worker."""
+    """Updating the list of workers meanwhile would make the message about an unknown worker."""
     heard = []
     with started(2) as (cluster, client):
         hear = cluster._update_worker_status

@@ -1,4 +1,4 @@
-"""Every job against everything that clusters do: the same bits as in peace, and no wait is endless.
+"""Every job under every fault of a cluster: the bits are those without faults, and waits end.
 
 |            | killed | stopped | restarted | memory | joined, left | scheduler lost |
 |------------|--------|---------|-----------|--------|--------------|----------------|
@@ -11,9 +11,9 @@
 | evaluate   | **x**  | x       | x         | x      | x            | x              |
 | ingest     | x      | x       | x         | x      | x            | x              |
 
-Bold ones are part of every run, the others of `pytest -m exhaustive`. A worker is hit that has most
-of the data, so the job cannot do without what it had. Ingest is of a dask DataFrame: files are read
-by the command itself. Jobs without a checkpoint begin anew after a lost scheduler.
+Bold cells are part of every run, the others of `pytest -m exhaustive`. The fault hits the worker
+that holds most data, so the job needs what that worker held. Ingest is of a dask DataFrame, since
+the command itself reads files. Jobs without a checkpoint start again after a lost scheduler.
 """
 
 import itertools
@@ -68,7 +68,7 @@ def test_a_worker_is_lost(name, fault, all_jobs, undisturbed, cluster_and_client
 
 
 async def burn():
-    """Python's work without a pause: the worker sends no sign of life meanwhile."""
+    """Hold Python's lock without a pause, so that the worker sends no heartbeat."""
     end = time.monotonic() + 5
     while time.monotonic() < end:
         pass
@@ -76,7 +76,7 @@ async def burn():
 
 @pytest.mark.usefixtures("soon")
 def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
-    """As one is that compiles, or loads libraries from slow storage."""
+    """For example a worker that compiles, or loads libraries from slow storage."""
     cluster, client = cluster_and_client
     wait_for_workers(client, 2)
     before = pids(cluster)
@@ -89,7 +89,7 @@ def test_a_worker_that_is_silent_but_works_is_not_given_up(cluster_and_client):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", JOBS)
 def test_a_worker_joins_and_leaves(name, all_jobs, undisturbed, cluster_and_client):
-    """The one that leaves does so with what it has computed since."""
+    """The worker that leaves holds results that were computed since it joined."""
     cluster, client = cluster_and_client
 
     def join():
@@ -104,7 +104,7 @@ def test_a_worker_joins_and_leaves(name, all_jobs, undisturbed, cluster_and_clie
 
 @pytest.mark.parametrize(("name", "_"), cells(["lost"]))
 def test_the_scheduler_is_lost(name, _, all_jobs, undisturbed, tmp_path, cluster_and_client):
-    """It is told, with the exit code for trying again; what has a checkpoint goes on from there."""
+    """The error has the exit code for trying again; jobs with a checkpoint go on from it."""
     job = all_jobs[name]
     arguments = [tmp_path / "checkpoint"] if job.resumes else []
     with scheduler_process(tmp_path) as (scheduler, client):

@@ -1,4 +1,4 @@
-"""Workers and schedulers that die, stop, leave or join, beyond what the matrix has."""
+"""Faults of workers and schedulers beyond those of the fault matrix."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ SOON = {"dranking.worker-seconds": 4, "dranking.scheduler-seconds": 3}
 
 @pytest.mark.slow
 def test_feature_blocks_outlive_a_worker(tmp_path, cluster_and_client):
-    """Tiles prefer a worker, and go elsewhere with what they computed when it is killed."""
+    """Tiles prefer a worker. When that is killed, they and their results move elsewhere."""
     data = random_problem(2, n_queries=60, n_features=12).dataset(max_documents=40)
     stored = dr.write_dataset((data.block(b) for b in range(data.n_blocks)), tmp_path / "d")
     expected = dr.GreedyRankRLS(5, 2.0).fit(stored, executor=ThreadExecutor(2))
@@ -53,7 +53,7 @@ def test_feature_blocks_outlive_a_worker(tmp_path, cluster_and_client):
 def test_rows_that_made_way_for_others_are_computed_again(
     tmp_path, monkeypatch, cluster_and_client
 ):
-    """A worker is killed once rows of the features selected stand where others were."""
+    """A worker is killed once rows of selected features have replaced other rows."""
     problem = random_problem(2, n_queries=120, n_features=30, zeros=0.5)
     noise = np.random.default_rng(0).normal(size=problem.X.shape)
     X = np.hstack([problem.X, problem.X + 0.3 * noise]).astype(np.float32)
@@ -106,7 +106,7 @@ def hoard(n_bytes):
 
 
 def give_up_at_once(client):
-    """Dask tries a task four times; here once."""
+    """Have Dask give up a task after the first death of a worker, instead of the fourth."""
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
 
 
@@ -139,7 +139,7 @@ def test_a_task_is_tried_until_so_many_workers_died(tmp_path):
 
 
 def test_a_scheduler_that_hangs_is_told(all_jobs, tmp_path):
-    """And the client of it does not wait for it when it closes."""
+    """The client of the scheduler also closes without waiting for it."""
     job = all_jobs["greedy"]
     with scheduler_process(tmp_path) as (scheduler, client), dask.config.set(SOON):
         stop = lambda: scheduler.send_signal(signal.SIGSTOP)  # noqa: E731
