@@ -1,8 +1,8 @@
 """Models fitted without one query at a time, from the Gram matrices of a few kept features.
 
 For query q and the kept features S: G = A_q[S, S], b = b_q[S], and of all other queries
-M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (design: greedy RankRLS). Everything here follows
-from these in O(t^3) for each query, t = |S|, with nothing carried from round to round.
+M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (`dranking/rankers/greedy/THEORY.md`). Everything
+here follows from these in O(t^3) for each query, t = |S|, with nothing carried from round to round.
 """
 
 from typing import NamedTuple

@@ -8,7 +8,7 @@ the documents of a query. Holding query q out turns such a residual into
 
 (Woodbury; M_q is the Gram matrix of the other queries plus lambda I). With p and p0 the same of the
 labels, w the weights of S and d the Schur complement A[i,i] + lambda - A[S,i]'c_i of the fit to all
-queries, the four numbers of the design (greedy RankRLS) are
+queries, the four numbers of `dranking/rankers/greedy/THEORY.md` are
 
     s = d - z0'z        r = b[i] - A[S,i]'w - z0'p        u = p'z        v = z'z
 

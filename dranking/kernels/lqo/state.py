@@ -1,4 +1,4 @@
-"""Greedy RankRLS's state per query, its score and its update (design: greedy RankRLS).
+"""State, score and update of greedy RankRLS (`dranking/rankers/greedy/THEORY.md`).
 
 For query q and feature i the state holds four numbers. S is the ordered list of selected
 features, M_q the Gram matrix of all other queries plus lambda I, z_qi the held-out residual of

@@ -29,35 +29,13 @@ class SelectionRules:
 
     Attributes
     ----------
-    n_features
-        Number of features to select.
-    start
-        Features that every path begins with, in this order.
-    forbidden
-        Features that are never picked.
-    patience
-        End a path when this many features in a row brought no new smallest error, and leave out
-        their rounds; None means never.
-    candidates
-        Number of candidates scored in a round, drawn anew each time; None means all features.
-    random_state
-        Seed of these draws.
-    prefetch
-        Gram rows fetched in one pass: rows of upcoming picks, then of the best candidates. None
-        means the number with which a pick takes the least time, by the passes so far; if the data
-        is dense and stays in memory, so that a sample predicts the picks, 32.
+    n_features, start, forbidden, patience, candidates, random_state, prefetch, fitting, search
+        As in `GreedyRankRLS`; `start` and `forbidden` are indices.
     costs
         Pick by gain per cost, within a budget; None means by gain alone. `n_features` is then the
         largest number of features.
-    fitting
-        How a candidate is scored: "pre" fits all weights with it, "back" fits the weight of the
-        candidate alone, while the weights of the selected features stay. All weights are fitted
-        again once the candidate is picked.
     rescoring
         Pick among the best candidates by this measure; None means by the squared error.
-    search
-        "forward" adds features, "floating" may drop features again, "backward" begins with all
-        features that are not forbidden and drops features.
     """
 
     n_features: int

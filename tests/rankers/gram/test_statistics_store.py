@@ -22,6 +22,7 @@ from dranking.rankers.gram.statistics_store import append_queries, build_statist
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
+from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
 
@@ -54,15 +55,6 @@ def problem_of(seed=3, n_queries=40):
     problem.y[np.random.default_rng(seed).random(len(problem.y)) < 0.1] = np.nan
     problem.y[problem.qid == 4] = np.nan
     return problem
-
-
-def assert_same_paths(actual, expected):
-    for a, b in zip(actual, expected, strict=True):
-        assert a.selected == b.selected
-        assert a.lqo_error == b.lqo_error
-        assert a.initial_error == b.initial_error
-        for x, y in zip(a.weights, b.weights, strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 def selected(dataset, **options):

@@ -49,6 +49,11 @@ def assert_same_bits(left, right):
         np.testing.assert_array_equal(a, b)
 
 
+def assert_same_paths(left, right):
+    for one, other in zip(left, right, strict=True):
+        assert_same_bits(one, other)
+
+
 def assert_same_selection(left, right):
     assert left.selected == right.selected
     np.testing.assert_allclose(left.lqo_error, right.lqo_error, rtol=1e-9)

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import dranking as dr
@@ -10,6 +9,7 @@ from dranking.rankers.greedy import selection
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
+from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.problems import random_problem
 
 LAMBDAS = [0.01, 1.0, 30.0]
@@ -24,15 +24,6 @@ def stored(tmp_path):
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
-
-
-def assert_same_paths(actual, expected):
-    for a, b in zip(actual, expected, strict=True):
-        assert a.selected == b.selected
-        assert a.lqo_error == b.lqo_error
-        assert a.initial_error == b.initial_error
-        for x, y in zip(a.weights, b.weights, strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize("killed_after", [1, 4])

@@ -20,7 +20,7 @@ from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import memory_plan as memory
 from dranking.rankers.leave_query_out.memory_plan import Needs
-from tests.rankers.greedy.selections import assert_greedy
+from tests.rankers.greedy.selections import assert_greedy, assert_same_paths
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.greedy import centred_queries
 
@@ -31,15 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarnin
 
 def squares(block, scores):
     return (scores**2).sum(axis=1)
-
-
-def assert_same_paths(actual, expected):
-    for a, b in zip(actual, expected, strict=True):
-        assert a.selected == b.selected
-        assert a.lqo_error == b.lqo_error
-        assert a.initial_error == b.initial_error
-        for x, y in zip(a.weights, b.weights, strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 @pytest.fixture(scope="module")

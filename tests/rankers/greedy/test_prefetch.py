@@ -14,7 +14,7 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.prefetch import PassCosts, rows_to_fetch
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import memory_plan as memory
-from tests.rankers.greedy.selections import assert_same_bits
+from tests.rankers.greedy.selections import assert_same_bits, assert_same_paths
 from tests.rankers.problems import random_problem
 
 LAMBDAS = (0.01, 1.0, 300.0)
@@ -34,11 +34,6 @@ def dataset():
 @pytest.fixture(scope="module")
 def expected(dataset):
     return select_paths(dataset, LAMBDAS, SelectionRules(SIZE, prefetch=1)).paths
-
-
-def assert_same_paths(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        assert_same_bits(one, other)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 5, 8, 13, 60, None])

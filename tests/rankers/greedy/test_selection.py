@@ -11,6 +11,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
+from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import centred_queries, naive_scores, ridge_weights
 
@@ -24,15 +25,6 @@ def stored(tmp_path):
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
-
-
-def assert_same_paths(actual, expected):
-    for a, b in zip(actual, expected, strict=True):
-        assert a.selected == b.selected
-        assert a.lqo_error == b.lqo_error
-        assert a.initial_error == b.initial_error
-        for x, y in zip(a.weights, b.weights, strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 def test_start_and_forbidden_against_refits():

@@ -23,6 +23,7 @@ from dranking.rankers.leave_query_out.memory_plan import (
     needs_of,
     plan_memory,
 )
+from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
 
@@ -38,15 +39,6 @@ def stored(tmp_path):
     dataset = random_problem(3, n_queries=40, n_features=30).dataset(max_documents=15)
     blocks = (dataset.block(b) for b in range(dataset.n_blocks))
     return dr.write_dataset(blocks, tmp_path / "data.zarr"), dataset
-
-
-def assert_same_paths(actual, expected):
-    for a, b in zip(actual, expected, strict=True):
-        assert a.selected == b.selected
-        assert a.lqo_error == b.lqo_error
-        assert a.initial_error == b.initial_error
-        for x, y in zip(a.weights, b.weights, strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 def limits(dataset):
