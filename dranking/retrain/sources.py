@@ -108,7 +108,7 @@ def ingested_scaling(data: DataConfig) -> Normalize:
 def state_of(path: Path) -> list[tuple[str, int, int]]:
     """Path, size and modification time (ns) of a file, or of the files in a folder.
 
-    Of a folder with a manifest only the manifest is looked at.
+    In a folder with a manifest, only the manifest is looked at.
 
     Raises
     ------

@@ -20,7 +20,7 @@ PROFILE_NAME = "profile.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What all stages of a run are given.
+    """A run: what all of its stages are given.
 
     Attributes
     ----------
