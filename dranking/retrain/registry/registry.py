@@ -19,18 +19,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import MANIFEST_NAME
+from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage, open_storage
-
-Alias: TypeAlias = Literal["champion", "challenger", "previous"]
-Version: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{6,}$")]
-FileName: TypeAlias = Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)*$")]
-Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 ALIASES_NAME = "aliases.json"
 MODEL_NAME = "model.json"
@@ -39,54 +35,6 @@ MODELS = (MODEL_NAME, MODEL_FOLDER)
 VERSIONS = "versions"
 M = TypeVar("M", bound=BaseModel)
 _NUMBER = re.compile("[0-9]{6,}")
-_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class RegistryManifest(BaseModel):
-    """Content of the registry's ``manifest.json``."""
-
-    model_config = _STRICT
-    format: Literal["dranking-registry"] = "dranking-registry"
-    schema_version: Literal[1] = 1
-
-
-class VersionManifest(BaseModel):
-    """Content of a version's ``manifest.json``.
-
-    Attributes
-    ----------
-    version
-        Number of the version.
-    created
-        Time of creation, UTC.
-    run_id
-        Run that made the version; None if it was added by hand.
-    lineage
-        Where the version comes from: data fingerprints, configuration digest, environment.
-    metrics
-        Mean of every measure on the data held out.
-    checksums
-        SHA-256 of every other file, by name.
-    """
-
-    model_config = _STRICT
-    format: Literal["dranking-version"] = "dranking-version"
-    schema_version: Literal[1] = 1
-    version: Version
-    created: datetime
-    run_id: str | None = None
-    lineage: dict[str, Any] = Field(default_factory=dict)
-    metrics: dict[str, float | None] = Field(default_factory=dict)
-    checksums: dict[FileName, Digest]
-
-
-class Aliases(BaseModel):
-    """Content of ``aliases.json``: the version of every alias, or None."""
-
-    model_config = _STRICT
-    champion: Version | None = None
-    challenger: Version | None = None
-    previous: Version | None = None
 
 
 class Registry:
