@@ -1,7 +1,7 @@
-"""Iterative parameter mixing: shards of a data set trained on their own, and averaged each epoch.
+"""Iterative parameter mixing: shards of a data set train on their own and are averaged each epoch.
 
-A *shard* is a fixed part of the blocks of a data set. In an epoch each shard is one task, which
-goes through its blocks in random order and takes a number of steps on each that is proportional
+A *shard* is a fixed part of the blocks of a data set. In an epoch each shard is one task. The task
+visits the shard's blocks in random order, and takes on each block a number of steps in proportion
 to the block's mass; blocks that do not stay in memory are read one ahead. Shards, orders and steps
 follow from the data, the number of shards, the seed and the epoch, never from the workers.
 
@@ -31,24 +31,24 @@ BYTES_PER_VALUE = {False: 4, True: 8}  # dense, sparse
 
 MAX_ROUNDS = 32
 VISIT_STEPS = 300
-"""An epoch goes through small data in memory up to so many times, with about so many steps at
-least a visit to a block: long visits would fit one block after the other."""
+"""An epoch visits each block of small data in memory up to MAX_ROUNDS times, with at least about
+VISIT_STEPS steps each: in long visits the weights would fit one block after the other."""
 
 SMALL_BYTES = 256 * 2**20
-"""What small data is. In larger data a block is a small part, and visited once an epoch."""
+"""Largest size of small data. In larger data a block is a small part, and visited once an epoch."""
 
 
 class Source(NamedTuple):
-    """Blocks that the steps of an epoch draw from.
+    """A data set from whose blocks the steps of an epoch draw.
 
     Attributes
     ----------
     dataset
-        Where they are.
+        The data set.
     prepare
-        From a block as it is read to what the steps need; can be pickled.
+        Function from a block to what the steps need of the block; can be pickled.
     mass
-        (n_blocks,) how many of the steps are on each block, in proportion.
+        (n_blocks,) the steps on a block are in proportion to the block's mass.
     """
 
     dataset: Dataset
@@ -57,17 +57,17 @@ class Source(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Memory that its blocks take."""
+        """Memory of all blocks, in bytes."""
         return self.bytes_of(range(self.dataset.n_blocks))
 
     def bytes_of(self, blocks: Iterable[int]) -> int:
-        """Memory that some of them take."""
+        """Memory of some blocks, in bytes."""
         value = BYTES_PER_VALUE[self.dataset.is_sparse]
         return value * sum(self.dataset.blocks[block].n_values for block in blocks)
 
     @property
     def is_small(self) -> bool:
-        """Whether its blocks are no matter of memory."""
+        """Whether all blocks together are small data."""
         return self.n_bytes <= SMALL_BYTES
 
 
@@ -77,7 +77,7 @@ class Segment(NamedTuple):
     Attributes
     ----------
     indices, blocks
-        Block numbers, and the blocks prepared.
+        Block numbers, and the prepared blocks, one of each source.
     n_steps
         Steps to take.
     """
@@ -93,21 +93,23 @@ class Shards:
     Parameters
     ----------
     sources
-        The mass of the first says how large shards are.
+        Data sets to draw from; the mass of the first source determines the sizes of the shards.
     n_shards
-        Shards wanted; there are no more than blocks with mass in the first source.
+        Number of shards, at most; there are no more shards than blocks with mass in the first
+        source.
     executor
         Where tasks run.
     resident
-        Read and prepare blocks once and keep them where they are used; else every epoch reads
-        them. Blocks in memory are resident anyway. Of small data this changes the order of steps.
+        Read and prepare blocks once and keep them where they are used; else every epoch reads the
+        blocks. Blocks in memory are always resident. For small data, the order of the steps depends
+        on `resident`.
 
     Attributes
     ----------
     shares
-        (n_shards,) of the mass of the first source; sums to 1.
+        (n_shards,) share of each shard in the mass of the first source; sums to 1.
     bytes_read
-        From storage so far, decoded.
+        Bytes read from storage so far, decoded.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class Shards:
         n_rounds: int | None = None,
         name: str,
     ) -> list[Any]:
-        """Run one epoch, ``function(segments, *args)`` on every shard; results in their order.
+        """Run one epoch, ``function(segments, *args)`` on every shard; results in order of shards.
 
         Parameters
         ----------
@@ -152,11 +154,11 @@ class Shards:
         n_steps
             Steps of the epoch, over all shards.
         key
-            What the order of the blocks is drawn from: seed and epoch.
+            Seed and epoch; the order of the blocks is drawn from the key.
         n_sources
-            Only so many of the first sources; all if None.
+            Number of sources to use, from the first; None means all.
         n_rounds
-            How often to go through the blocks; None leaves it to the size of the data.
+            Visits to each block; None means that the number follows from the size of the data.
         """
         used = range(len(self._sources) if n_sources is None else n_sources)
         rounds = [n_rounds or self._n_rounds(self._sources[i], n_steps) for i in used]
@@ -173,7 +175,7 @@ class Shards:
         return self._executor.gather(tasks)
 
     def _n_rounds(self, source: Source, n_steps: int) -> int:
-        """How often an epoch goes through the blocks of a source."""
+        """How often an epoch visits each block of a source."""
         if not (source.is_small and (self._resident or source.dataset.in_memory)):
             return 1
         n_rounds = n_steps // (VISIT_STEPS * int(np.count_nonzero(source.mass)))
@@ -193,7 +195,7 @@ class Shards:
     def _visits(
         self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...]
     ) -> Visits:
-        """The blocks of a shard in random order, in each round; blocks without steps left out."""
+        """Visits to the blocks of a shard, each round in random order; none without steps."""
         source, blocks = self._sources[index], self._blocks[index][shard]
         rng = np.random.default_rng((*key, index, shard))
         order = np.concatenate([rng.permutation(blocks) for _ in range(n_rounds)])
@@ -202,14 +204,14 @@ class Shards:
 
 
 class Stream(NamedTuple):
-    """Blocks that are read when they are needed."""
+    """Blocks that are read at each visit."""
 
     dataset: Dataset
     prepare: Prepare
 
 
 def apportion(mass: Array, total: int) -> Ints:
-    """Divide a whole number in proportion to `mass` (n,); each part is off by less than one."""
+    """Divide a whole number in proportion to `mass` (n,); each part is off by less than 1."""
     borders = np.rint(np.cumsum(mass) / mass.sum() * total).astype(np.int64)
     borders[-1] = total
     parts: Ints = np.diff(borders, prepend=0)
@@ -227,7 +229,7 @@ def mean_by_shares(arrays: Sequence[Any], shares: Array) -> Any:
 
 
 def _divide(mass: Array, n_shards: int) -> list[Ints]:
-    """Blocks of each shard, in turn; where there are fewer blocks than shards, some share one."""
+    """Deal the blocks with mass to the shards in turn; shards share blocks if there are too few."""
     blocks = np.flatnonzero(mass)
     return [
         blocks[shard::n_shards] if shard < len(blocks) else blocks[[shard % len(blocks)]]
@@ -257,7 +259,7 @@ def _look_up(held: dict[int, Any], visits: Visits) -> Iterator[tuple[int, Any, i
 
 
 def _read(stream: Stream, visits: Visits) -> Iterator[tuple[int, Any, int]]:
-    """Blocks as they are visited, the next one read and prepared while one is in use."""
+    """Blocks in the order of the visits; the next block is read and prepared ahead."""
     if not visits:
         return
     with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
@@ -274,7 +276,7 @@ def _read(stream: Stream, visits: Visits) -> Iterator[tuple[int, Any, int]]:
 
 
 def _segments(feeds: Sequence[Iterator[tuple[int, Any, int]]]) -> Iterator[Segment]:
-    """Walk through all feeds at once; they have the same number of steps in all."""
+    """Divide the visits of all feeds into segments; all feeds have the same total of steps."""
     current = [next(feed, None) for feed in feeds]
     left = [visit[2] if visit else 0 for visit in current]
     while visits := [visit for visit in current if visit is not None]:

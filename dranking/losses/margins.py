@@ -1,9 +1,9 @@
-"""Position-sensitive margins of pairs: inversions near the top cost more.
+"""Position-sensitive margins of pairs: inversions near the top of a list cost more.
 
-A document at rank y of n is held against the *target* n / y, and a pair against the difference of
-its targets: the hinge of a pair is ``(|n/y_a - n/y_b| - (s_a - s_b))_+``, a at the better rank.
-That is the hinge with margin 0 of the scores less the targets, so what RankSVM knows about pairs
-holds here, in O(l log l) for a list of l documents whatever margins it has.
+A document at rank y of n has the *target* n / y, and the margin of a pair is the difference of the
+targets: the hinge of a pair is ``(|n/y_a - n/y_b| - (s_a - s_b))_+``, a at the better rank. This
+hinge is the hinge with margin 0 of the scores minus the targets. So the sums over pairs of RankSVM
+apply, in O(l log l) for a list of l documents, whatever the margins.
 
 Riezler and De Bona: Simple risk bounds for position-sensitive max-margin ranking algorithms, 2009,
 definitions 1 (all documents ranked) and 2 (levels of relevance).
@@ -27,16 +27,16 @@ Margins: TypeAlias = Literal["levels", "ranks"]
 
 
 class MarginRule(NamedTuple):
-    """What the margins are made of.
+    """How margins follow from relevance.
 
     Attributes
     ----------
     margins
         "levels": ``y = r - g`` and n = r, for grades g from 0 to r - 1; or "ranks": y is 1 more
-        than the number of documents of the list that are more relevant, n the length of the list.
-        For lists without equally relevant documents that is definition 1.
+        than the number of more relevant documents of the list, and n is the length of the list.
+        For lists without equally relevant documents these are the margins of definition 1.
     n_levels
-        r, for levels.
+        r, the number of levels; only "levels" uses r.
     """
 
     margins: Margins
@@ -70,7 +70,7 @@ class MarginRule(NamedTuple):
 
 
 def margin_targets(block: QueryBlock, rule: MarginRule) -> PairTargets:
-    """Pairs of a block of labelled documents whose scores are held against targets."""
+    """Pairs of a block of labelled documents, with the targets as offsets of the scores."""
     return pair_targets(block)._replace(offsets=rule.targets(block), margin=0.0)
 
 
@@ -80,11 +80,11 @@ class PairRisks(NamedTuple):
     Attributes
     ----------
     n_inverted
-        Pairs scored the wrong way round: the 0-1 loss.
+        Number of pairs in the wrong order by score: the 0-1 loss.
     inverted_margins
-        Sum of their margins, never above the hinge.
+        Sum of the margins of these pairs, never above the hinge.
     hinge
-        Of definitions 1 and 2.
+        Sum of the hinges of definitions 1 and 2.
     """
 
     n_inverted: Array
@@ -93,7 +93,7 @@ class PairRisks(NamedTuple):
 
 
 def pair_counts(targets: PairTargets) -> tuple[Array, Array]:
-    """(n_queries,) number of the pairs of each query, and sum of their margins."""
+    """(n_queries,) number of pairs of each query, and (n_queries,) sum of the pairs' margins."""
     offsets = np.asarray(targets.offsets)
     numbers, margins = np.empty(len(targets.groups.weights)), np.empty(len(targets.groups.weights))
     reversed_ = frozen(-offsets)
@@ -108,6 +108,6 @@ def pair_risks(targets: PairTargets, scores: Array) -> PairRisks:
     numbers, margins, left, hinges = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     pairs.inverted_pairs(groups, frozen(offsets), frozen(scores), numbers, margins)
     beyond = frozen(scores - offsets)
-    # The hinges are what the inverted pairs of scores less targets differ by.
+    # With scores minus targets, the hinges of a query are the inverted differences of its pairs.
     pairs.inverted_pairs(groups, beyond, beyond, left, hinges)
     return PairRisks(numbers, margins, -hinges)

@@ -1,7 +1,7 @@
 """Losses over all pairs of documents of a query with different relevance, on one block.
 
-A loss is a value object with three parts: its value and slopes at the scores, and its curvature
-along a direction, all in the space of scores; the chain rule through X is the same for every loss.
+A loss has a value and slopes at the scores, and a second derivative along a direction, all in the
+space of scores; the chain rule through the features is the same for every loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class PairTargets(NamedTuple):
-    """What a loss needs of a block beside the scores: who makes pairs, and how many there are.
+    """What a loss needs of a block beside the scores: the pairs, their number, and offsets.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class PairTargets(NamedTuple):
     n_pairs
         Weighted number of pairs.
     offsets
-        (n_documents,) what is taken from the scores before they are compared; 0 for nothing.
+        (n_documents,) subtracted from the scores before scores are compared; 0 for no offsets.
     margin
-        What the hinge wants of the difference of a pair.
+        Margin of the hinge.
     """
 
     groups: Groups
@@ -42,7 +42,7 @@ class PairTargets(NamedTuple):
 
 
 class LossAt(NamedTuple):
-    """Value and slopes (n_documents,) of a loss, and the way to its curvature."""
+    """Value and slopes (n_documents,) of a loss, and the tangent for the second derivative."""
 
     value: float
     slopes: Array
@@ -50,7 +50,7 @@ class LossAt(NamedTuple):
 
 
 class PairLoss(Protocol):
-    """A loss over the pairs of a block, a sum over its queries."""
+    """A loss over the pairs of a block: a sum over the queries of the block."""
 
     def at(self, scores: Array, groups: Groups) -> LossAt:
         """Value and slopes at the scores."""
@@ -164,6 +164,6 @@ def curvature_of_model(
 
 
 def frozen_groups(targets: PairTargets) -> Groups:
-    """The groups read-only: kernels are compiled for that alone."""
+    """The groups with read-only arrays: kernels are compiled for read-only arrays alone."""
     ranks, query_ptr, weights = targets.groups
     return Groups(frozen(ranks), frozen(query_ptr), frozen(weights))

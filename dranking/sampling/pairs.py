@@ -1,8 +1,8 @@
-"""Pairs of documents of the same query, drawn from their exact distribution without listing them.
+"""Pairs of documents of one query, drawn from their exact distribution without a list of pairs.
 
-A document that stands first in some pairs is drawn from an alias table with the mass of all pairs
-it stands first in; its partner then uniformly, since its partners are adjacent once the documents
-of a query are sorted by relevance. A draw costs the same whatever the size of the data.
+The first document of a pair is drawn from an alias table; its mass is the mass of all pairs in
+which the document stands first. The partner is drawn uniformly, since the partners of a document
+are adjacent once the documents of a query are sorted by relevance. A draw costs O(1).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Positions: TypeAlias = Literal["equal", "dcg"]
 
 
 class PairRule(NamedTuple):
-    """How likely a pair is to be drawn; always times the weight of its query.
+    """The probability of a pair, which is also in proportion to the weight of the query.
 
     Attributes
     ----------
     balance
-        "pairs": all pairs alike, so that a query counts by its number of pairs; "queries": all
-        queries alike, and the pairs within one.
+        "pairs": all pairs are equally likely, so that a query counts by its number of pairs;
+        "queries": all queries are equally likely, and all pairs within a query.
     positions
         "equal", or "dcg": a pair of labelled documents counts by the discount 1 / log2(1 + rank)
-        of the better one in the ideal ranking, averaged over documents of the same relevance.
+        of the better document in the ideal ranking, averaged over documents of equal relevance.
     """
 
     balance: Balance = "pairs"
@@ -62,11 +62,11 @@ class PairTable:
     slots
         (n_slots,) positions in `rows` of the documents that stand first in a pair.
     first, last
-        (n_slots,) their partners are `rows[first]` to `rows[last - 1]`.
+        (n_slots,) the partners of each are `rows[first]` to `rows[last - 1]`.
     accept, alias
         (n_slots,) alias table over the slots.
     masses
-        (n_slots,) mass of the pairs that each document stands first in.
+        (n_slots,) mass of the pairs in which each document stands first.
     """
 
     rows: Ints
@@ -79,7 +79,7 @@ class PairTable:
 
     @property
     def mass(self) -> float:
-        """Mass of all pairs together: the share of the block in its data set."""
+        """Mass of all pairs together, to which the steps on the block are in proportion."""
         return float(self.masses.sum())
 
     @property
@@ -87,8 +87,8 @@ class PairTable:
         """Number of different pairs."""
         return int((self.last - self.first).sum())
 
-    def listed(self) -> tuple[Ints, Ints, Array]:
-        """All pairs: (n_pairs,) rows as of `draw`, and the mass of each."""
+    def all_pairs(self) -> tuple[Ints, Ints, Array]:
+        """All pairs: (n_pairs,) rows of both documents as in `draw`, and (n_pairs,) masses."""
         counts = self.last - self.first
         ends = np.cumsum(counts)
         within = np.arange(self.n_pairs) - np.repeat(ends - counts, counts)
@@ -157,7 +157,7 @@ def unlabelled_pairs(
     Parameters
     ----------
     ignore_labels
-        Take every document for unlabelled.
+        Treat every document as unlabelled.
     """
     unlabelled = np.ones(block.n_documents, dtype=bool)
     if not ignore_labels:
@@ -180,9 +180,9 @@ def squared_differences(table: PairTable, relevance: Array) -> float:
 
 
 class PairStreams:
-    """Random numbers for the draws of an epoch, a stream for each block.
+    """Random generators for the draws of an epoch, one for each block.
 
-    A stream depends on seed, epoch, block and kind of use alone.
+    A generator depends on seed, epoch, block and kind of use alone.
     """
 
     def __init__(self, seed: int, epoch: int, kind: int = 0) -> None:
@@ -200,7 +200,7 @@ class PairStreams:
 def _pair_table(
     rows: Ints, query: Ints, first: Ints, factors: Array | None, weights: Array, rule: PairRule
 ) -> PairTable:
-    """The table for documents `rows` whose partners begin at `first` and end with the query."""
+    """The table for documents `rows`, whose partners begin at `first` and end with the query."""
     last = np.searchsorted(query, query, side="right")
     masses = (last - first) * (1.0 if factors is None else factors)
     if rule.balance == "queries":
@@ -219,5 +219,5 @@ def _query_of_rows(block: QueryBlock) -> Ints:
 
 
 def _query_starts(query: Ints) -> Ints:
-    """(n,) where the query of each of some documents, sorted by query, begins among them."""
+    """(n,) position of the first document of each document's query; `query` is sorted."""
     return np.searchsorted(query, query, side="left")

@@ -69,7 +69,7 @@ def test_labelled_pairs_have_their_distribution(problem, rule):
     )
     table = labelled_pairs(block, rule)
     assert_same_distribution(pair_probabilities(table), expected)
-    first, partner, masses = table.listed()
+    first, partner, masses = table.all_pairs()
     listed = zip(first.tolist(), partner.tolist(), masses / table.mass, strict=True)
     assert_same_distribution({(a, b): mass for a, b, mass in listed}, expected)
     assert table.n_pairs == len(expected) == len(masses)

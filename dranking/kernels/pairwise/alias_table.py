@@ -1,4 +1,4 @@
-"""Alias tables: draws from any distribution over n items at the same small cost; and of pairs."""
+"""Alias tables: draws in O(1) from any distribution over n items, and draws of pairs."""
 
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
     masses
         (n,) above 0; item i is drawn with probability `masses[i] / masses.sum()`.
     accept
-        (n,) at least 0; rounding may leave it above 1.
+        (n,) at least 0; values may be above 1 by rounding.
     alias
-        (n,) items; the item itself where rounding leaves nobody to share a slot with.
+        (n,) items; the item itself where rounding leaves no other item for its slot.
 
     References
     ----------
@@ -35,7 +35,7 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
     total = 0.0
     for i in range(n):
         total += masses[i]
-    # Slots short of an n-th of the mass from the left, those with more of it from the right.
+    # Slots with less than an n-th of the mass wait on the left, slots with more on the right.
     waiting = np.empty(n, dtype=np.int64)
     n_short, n_long = 0, 0
     for i in range(n):
@@ -59,7 +59,7 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
 
 
 class PairSlots(NamedTuple):
-    """Documents that stand first in pairs, drawn by an alias table, and where their partners are.
+    """An alias table over the documents that stand first in pairs, and their partners.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class PairSlots(NamedTuple):
     slots
         (n_slots,) positions in `rows` of the documents that stand first.
     first, last
-        (n_slots,) their partners are `rows[first]` to `rows[last - 1]`, all equally likely.
+        (n_slots,) the partners of each are `rows[first]` to `rows[last - 1]`, equally likely.
     accept, alias
-        (n_slots,) the table.
+        (n_slots,) the alias table.
     """
 
     rows: Ints

@@ -1,7 +1,7 @@
 """Difference vectors p = x_a - x_b of dense or sparse rows, and sums with them.
 
-What is None for dense rows tells the compiler which of two loops to take: a kernel is compiled once
-for each kind of rows, and neither has code for the other.
+Fields that are None tell the compiler whether rows are dense or sparse: a kernel is compiled once
+for each kind of rows, and each compilation has the loops of one kind alone.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ Columns = NDArray[np.int32]
 
 
 class Rows(NamedTuple):
-    """Feature rows, and room for one difference of two of them.
+    """Feature rows, and memory for the difference of two rows.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     columns
         Columns of the entries of the difference, ascending; None if the rows are dense.
     values
-        Its entries.
+        Values of the entries of the difference.
     """
 
     dense: NDArray[np.float32] | None
@@ -78,7 +78,7 @@ def subtract_rows(
     columns: Any,
     values: Array,
 ) -> int:
-    """What `subtract` does, by the parts of the rows."""
+    """Like `subtract`, with the fields of the rows as arguments."""
     n = 0
     if dense is not None:
         n = dense.shape[1]
@@ -96,7 +96,8 @@ def subtract_sparse(x: Csr, a: int, b: int, columns: Columns, values: Array) -> 
     i, last_i = x.indptr[a], x.indptr[a + 1]
     j, last_j = x.indptr[b], x.indptr[b + 1]
     n = 0
-    while i < last_i and j < last_j:  # without branches: which row is ahead cannot be foretold
+    # No branches in the loop: a processor cannot predict which row has the lower column.
+    while i < last_i and j < last_j:
         in_a, in_b = indices[i], indices[j]
         columns[n] = min(in_a, in_b)
         values[n] = np.float64(data[i]) * (in_a <= in_b) - np.float64(data[j]) * (in_b <= in_a)
@@ -114,8 +115,8 @@ def subtract_sparse(x: Csr, a: int, b: int, columns: Columns, values: Array) -> 
 
 @inlined
 def dot_entries(columns: Columns | None, values: Array, first: int, last: int, w: Array) -> float:
-    """What `dot` does, by the parts of the difference."""
-    t0 = t1 = t2 = t3 = 0.0  # four sums side by side: one alone waits for every addition
+    """Like `dot`, with the parts of the difference as arguments."""
+    t0 = t1 = t2 = t3 = 0.0  # four independent sums: each addition to one sum waits for the last
     whole = last - (last - first) % 4
     if columns is None:
         for i in range(first, whole, 4):
@@ -140,7 +141,7 @@ def dot_entries(columns: Columns | None, values: Array, first: int, last: int, w
 def add_entries(
     columns: Columns | None, values: Array, first: int, last: int, c: float, w: Array
 ) -> None:
-    """What `add` does, by the parts of the difference."""
+    """Like `add`, with the parts of the difference as arguments."""
     if columns is None:
         for i in range(first, last):
             w[i] += c * values[i]
@@ -151,7 +152,7 @@ def add_entries(
 
 @inlined
 def squared_norm(values: Array, first: int, last: int) -> float:
-    """Sum of the squares of some values."""
+    """Sum of the squares of `values[first]` to `values[last - 1]`."""
     total = 0.0
     for i in range(first, last):
         total += values[i] * values[i]
@@ -160,14 +161,14 @@ def squared_norm(values: Array, first: int, last: int) -> float:
 
 @inlined
 def entry_ranges(columns: Columns | None, n: int, starts: Ints, ranges: Ints) -> None:
-    """Overwrite `ranges` (n_groups + 1,) with where groups of adjacent columns begin in p.
+    """Overwrite `ranges` (n_groups + 1,) with the first entry of p in each group of columns.
 
     Parameters
     ----------
     columns
-        Of the entries of the difference p; None if all columns have one.
+        Columns of the entries of the difference p; None if p is dense.
     n
-        Entries of p.
+        Number of entries of p.
     starts
         (n_groups + 1,) first column of each group, then the number of columns.
     """

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 class Groups(NamedTuple):
-    """Which documents make pairs.
+    """The pairs of a block, given by queries and grades.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Groups(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """A sum of hinges at one vector of scores.
+    """A sum of hinges at one vector of scores, as the second derivative needs the sum.
 
     Attributes
     ----------
     scores
         (n_documents,).
     order
-        (n_documents,) documents of each query by ascending score, counted within the query.
+        (n_documents,) documents of each query by ascending score, numbered within the query.
     numbers
         (n_documents,) weighted number of active partners.
     """
@@ -126,11 +126,12 @@ def active_partners(
     order
         (l,) documents by ascending score.
     values
-        (l,) what is summed.
+        (l,) values to sum.
     balance
-        (l,) active partners that should rank below, less those that should rank above.
+        (l,) number of active partners that should rank below the document, less the number of
+        active partners that should rank above.
     number, total
-        (l,) active partners, and the sum of their values.
+        (l,) number of active partners, and the sum of the partners' values.
     """
     n = len(scores)
     top = ranks.max()
@@ -184,15 +185,15 @@ def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> 
 def inverted_pairs(
     groups: Groups, values: Array, scores: Array, numbers: Array, sums: Array
 ) -> None:
-    """Count the pairs of each query that are scored the wrong way round; ties are not.
+    """Count the pairs of each query in the wrong order by score; ties are not in the wrong order.
 
     Parameters
     ----------
     values, scores
         (n_documents,).
     numbers, sums
-        (n_queries,) overwritten with the number of such pairs, and with the sum of their
-        differences of `values`.
+        (n_queries,) overwritten with the number of pairs in the wrong order, and with the sum over
+        these pairs of the difference of `values`.
     """
     query_ptr = groups.query_ptr
     for q in range(len(query_ptr) - 1):

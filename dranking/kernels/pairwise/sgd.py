@@ -1,8 +1,8 @@
 """Stochastic gradient steps on pairs of documents, O(nonzeros of the pair) each.
 
-The weights are w = s v with a scalar s, so that their decay costs nothing. For the sum of the
-iterates, `v += d` goes with `u += S d`, where S is the sum of the past s that count: the sum is
-S v - u (Pegasos: Shalev-Shwartz et al. 2007; Sculley 2009; Tsivtsivadze et al. 2012).
+The weights are w = s v with a scalar s, so that the decay of w changes s alone. For the sum of the
+iterates, `v += d` goes with `u += S d`, where S is the sum of the past s that count; the sum of the
+iterates is S v - u (Pegasos: Shalev-Shwartz et al. 2007; Sculley 2009; Tsivtsivadze et al. 2012).
 """
 
 from typing import NamedTuple
@@ -26,25 +26,25 @@ Ints = NDArray[np.int64]
 HINGE, SQUARED_HINGE, LOGISTIC, SQUARED, MARGIN_HINGE = range(5)
 
 SMALLEST_SCALE = 1e-4
-"""Below it s is worked into v: S v - u loses as many digits as s has zeros."""
+"""Below this scale s is multiplied into v: S v - u loses as many digits as s has zeros."""
 
 
 class Steps(NamedTuple):
-    """What the steps are.
+    """Loss and lengths of the steps.
 
     Attributes
     ----------
     loss
-        `HINGE`, `SQUARED_HINGE`, `LOGISTIC`, `SQUARED`; or `MARGIN_HINGE`, whose margin is the
-        label.
+        `HINGE`, `SQUARED_HINGE`, `LOGISTIC`, `SQUARED`, or `MARGIN_HINGE`: the hinge with the
+        label as margin.
     regularization
         lambda.
     inverse_eta0
-        Step t is of length 1 / (lambda t + this); 0 for pure Pegasos.
+        Step t has the length 1 / (lambda t + inverse_eta0); 0 means pure Pegasos.
     radius
-        Weights outside the ball of this radius are projected onto it; infinite for none.
+        Weights outside the ball of this radius are projected onto the ball; infinity means none.
     average_from
-        Iterates after this step count for the sum.
+        Iterates after this step are added to the sum of iterates.
     """
 
     loss: int
@@ -55,7 +55,7 @@ class Steps(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Pairs, in the order of the steps: (n_pairs,) rows of both documents, and labels."""
+    """Pairs in the order of the steps: (n_pairs,) rows of both documents, and labels."""
 
     better: Ints
     worse: Ints
@@ -63,14 +63,14 @@ class Batch(NamedTuple):
 
 
 class Iterate(NamedTuple):
-    """Where the steps are: (n_features,) weights w, and the sum of the iterates that count."""
+    """(n_features,) weights w, and (n_features,) sum of the iterates that count."""
 
     weights: Array
     total: Array
 
 
 class Sums(NamedTuple):
-    """(n_features,) v and u of the module's text."""
+    """(n_features,) v and u of the module's docstring."""
 
     v: Array
     u: Array
@@ -99,7 +99,7 @@ def loss_and_slope(loss: int, y: float, f: float) -> tuple[float, float]:
 
 @kernel
 def collect(sums: Sums, scale: float, scales: float, total: Array) -> None:
-    """Work s into v (it is 1 afterwards), and S and u into the sum of iterates (then 0)."""
+    """Add S v - u to the sum of iterates, multiply s into v, zero u; callers reset s and S."""
     v, u = sums.v, sums.u
     for i in range(len(v)):
         total[i] += scales * v[i] - u[i]
@@ -109,19 +109,18 @@ def collect(sums: Sums, scale: float, scales: float, total: Array) -> None:
 
 @kernel
 def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate) -> float:
-    """Take a step on each pair of a batch.
+    """Take one step on each pair of a batch.
 
     Parameters
     ----------
     t
-        Steps taken before.
+        Number of steps taken before.
     iterate
-        Overwritten.
+        Weights, and sum of iterates; overwritten.
 
     Returns
     -------
-    Sum of the losses, each before its step; NaN, at the first difference of scores that is not
-    finite, if the steps diverge.
+    Sum of the losses, each before its step; NaN as soon as a difference of scores is not finite.
     """
     radius = steps.radius
     v, total = iterate
@@ -163,7 +162,7 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
 def pair_losses(
     rows: Rows, batch: Batch, masses: Array, loss: int, weights: Array
 ) -> tuple[float, float]:
-    """Sums of mass times loss over a batch at some weights (n_features,), and at none."""
+    """Sums of mass times loss over a batch, at weights (n_features,) and at zero weights."""
     losses, without = 0.0, 0.0
     for k in range(len(batch.better)):
         n = subtract(rows, batch.better[k], batch.worse[k])
@@ -178,7 +177,7 @@ def pair_losses(
 def largest_norms(rows: Rows, batch: Batch, ptr: Ints) -> Array:
     """(n_groups,) largest |p|^2 of a batch within each group of adjacent columns.
 
-    `ptr` (n_groups + 1,) is the first column of each group, then the number of columns.
+    `ptr` (n_groups + 1,) holds the first column of each group, then the number of columns.
     """
     largest = np.zeros(len(ptr) - 1)
     ranges = np.empty_like(ptr)

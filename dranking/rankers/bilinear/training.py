@@ -112,7 +112,7 @@ class BilinearState(TrainingState):
 
 
 class TrainingData(NamedTuple):
-    """Queries and documents, and preferences over them."""
+    """Queries, documents, and the preferences of the queries over the documents."""
 
     queries: Collection
     documents: Collection
@@ -239,11 +239,11 @@ def train_shard(
     weights
         W to start from, a `csr_array`.
     shard
-        Which one, and of how many.
+        Number of the shard, and number of shards.
     t
-        Steps taken before.
+        Number of steps taken before.
     key
-        What the tuples are drawn from.
+        Seed and epoch, from which the tuples are drawn.
     """
     sampler = tuple_sampler(data.preferences, *shard)
     queries, documents = data.queries.vectors, data.documents.vectors
@@ -308,7 +308,7 @@ def refit_from(state: BilinearState) -> BilinearState:
 
 
 def epoch_ends(n_steps: int, n_epochs: int, period: int) -> Sequence[int]:
-    """After how many of a shard's steps each epoch ends: whole periods, but for the last."""
+    """Steps of a shard at the end of each epoch: whole periods, except for the last epoch."""
     ends = np.rint(np.arange(1, n_epochs + 1) * n_steps / n_epochs / period).astype(int) * period
     ends[-1] = n_steps
     return [int(end) for end in np.unique(np.minimum(ends, n_steps)) if end > 0]

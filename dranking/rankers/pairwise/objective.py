@@ -32,18 +32,18 @@ from dranking.losses.pairwise import (
 Array = NDArray[np.float64]
 
 LARGEST_RATIO = 1e100
-"""Of lambda to the squared slope of the loss, or the other way round: squares do not overflow."""
+"""Largest ratio of lambda to the squared slope of the loss, or inversely; squares stay finite."""
 
 
 class Point(NamedTuple):
-    """An objective at some weights.
+    """The objective at one vector of weights.
 
     Attributes
     ----------
     value, gradient
-        There; the gradient is (n_features,).
+        Value, and gradient (n_features,).
     tangents
-        Of all blocks, for the curvature.
+        Tasks of the tangents of all blocks, for the second derivative.
     """
 
     value: float
@@ -61,9 +61,9 @@ class PairwiseObjective:
     regularization
         lambda > 0.
     executor
-        Where blocks are.
+        Where the blocks are read and the sums are computed.
     targets
-        From a block to its pairs, and what their scores are held against.
+        Function from a block to the pairs of the block, and the offsets of the scores.
 
     Raises
     ------
@@ -132,20 +132,24 @@ class PairwiseObjective:
 def minimise(
     objective: PairwiseObjective, loss: PairLoss, start: Array, tol: float, max_iter: int
 ) -> tuple[Array, int]:
-    """Weights at the minimum, and the steps it took: Newton's method in a trust region.
+    """Minimise an objective by Newton's method in a trust region.
 
-    The solver sees the objective in units of its gradient at zero weights, and a first radius that
-    follows from the objective there: features scaled by any factor c, and lambda by c^2, take the
-    same steps.
+    The solver sees the objective in units of the gradient's norm at zero weights. The first radius
+    follows from the objective at zero weights. So features multiplied by any factor c, with lambda
+    multiplied by c^2, take the same steps.
 
     Parameters
     ----------
     start
-        (n_features,).
+        (n_features,) first weights.
     tol
-        Ends where the norm of the gradient is below `tol` times that at zero weights.
+        The solver ends where the gradient's norm is below `tol` times the norm at zero weights.
     max_iter
-        Steps at most.
+        Largest number of steps.
+
+    Returns
+    -------
+    (n_features,) weights at the minimum, and the number of steps.
 
     Raises
     ------
@@ -171,7 +175,7 @@ def minimise(
         return objective.curvature(loss, point(weights.tobytes()).tangents, direction) / unit
 
     steps = count(1)
-    # The minimum is in this ball, whose points alone can be as good as zero weights.
+    # Outside of the ball of this radius every point is worse than zero weights.
     radius = float(np.sqrt(2.0 * zero.value / objective.regularization))
     found = optimize.minimize(
         evaluate,
@@ -187,7 +191,7 @@ def minimise(
             "max_trust_radius": 2.0 * radius,
         },
     )
-    # Where rounding hides any further descent, the solver stops as well (status 2).
+    # With status 2 the solver stopped because rounding hides any further descent: no warning.
     if found.status == 1:
         warnings.warn(
             f"not at the minimum after {max_iter} steps; scale the features, or raise "
@@ -200,7 +204,7 @@ def minimise(
 
 
 def check_proportion(regularization: float, slope: float) -> None:
-    """Raise UsageError if lambda is out of all proportion to the loss, whose slope is given."""
+    """Raise UsageError if lambda is out of all proportion to the slope of the loss."""
     ratio = regularization / slope**2
     if not 1.0 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
         raise UsageError(
@@ -215,11 +219,11 @@ def count_of(targets: Any) -> np.float64:
 
 
 def value_and_gradient(point: Any) -> tuple[np.float64, Array]:
-    """What is summed of `loss_of_model`."""
+    """The part of a `loss_of_model` that is summed over blocks."""
     value, gradient, _ = point
     return np.float64(value), gradient
 
 
 def tangent_of(point: Any) -> Any:
-    """What stays of `loss_of_model` where the block is."""
+    """The part of a `loss_of_model` that stays where the block is."""
     return point[2]

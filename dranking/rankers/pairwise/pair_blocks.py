@@ -1,4 +1,4 @@
-"""What the stochastic pairwise rankers train on: blocks to draw pairs from, and views of them."""
+"""Blocks to draw pairs from, and the problem that a stochastic pairwise ranker is trained on."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Ints = NDArray[np.int64]
 Label: TypeAlias = Literal["sign", "difference"]
 
 DRAWS = 2**16
-"""Pairs drawn at a time, at most."""
+"""Largest number of pairs drawn at once."""
 
 LISTED_PER_DRAW = 4
-"""An objective takes all pairs of a block if there are up to so many for each that it may draw."""
+"""The objective takes all pairs of a block if there are up to so many pairs for each draw."""
 
 LABELLED, UNLABELLED, ESTIMATE, NORMS = range(4)
-"""What the random numbers of a block are for."""
+"""Uses of random numbers; each use has its own stream for a block."""
 
 
 class PairBlock(NamedTuple):
-    """A block to draw pairs from.
+    """The features and pairs of a block.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class PairBlock(NamedTuple):
     relevance
         (n_documents,).
     pairs
-        Their distribution.
+        Distribution of the pairs.
     """
 
     features: FeatureMatrix
@@ -74,9 +74,9 @@ class PairProblem(NamedTuple):
     dataset
         The labelled data.
     sources
-        Blocks to draw from; the first are labelled, and prepared as `PairBlock`.
+        Data sets whose blocks are prepared as `PairBlock`; the first source has the labelled pairs.
     columns
-        (n_features,) feature of each column of the blocks prepared.
+        (n_features,) feature in each column of the prepared blocks.
     view_ptr
         (n_views + 1,) first column of each view, then the number of columns.
     squared_label
@@ -91,7 +91,7 @@ class PairProblem(NamedTuple):
 
     @property
     def n_views(self) -> int:
-        """Number of views; their scores are averaged."""
+        """Number of views, whose scores are averaged."""
         return len(self.view_ptr) - 1
 
     @property
@@ -100,27 +100,27 @@ class PairProblem(NamedTuple):
         return [view.tolist() for view in np.split(self.columns, self.view_ptr[1:-1])]
 
     def coef(self, weights: Array) -> Array:
-        """(n_features,) weights of the model from those of the columns, all views."""
+        """(n_features,) weights of the model from the weights of the columns of all views."""
         coef = np.zeros(self.dataset.n_features)
         coef[self.columns] = weights / self.n_views
         return coef
 
 
 def labelled_block(block: QueryBlock, rule: PairRule, columns: Ints | None = None) -> PairBlock:
-    """The labelled documents of a block, with some columns in the order given, or all."""
+    """The labelled documents of a block, with all columns or with `columns` in this order."""
     return _pair_block(block, labelled_pairs(block, rule), columns)
 
 
 def unlabelled_block(
     block: QueryBlock, rule: PairRule, columns: Ints, ignore_labels: bool
 ) -> PairBlock:
-    """The unlabelled documents of a block, or all, with some columns in the order given."""
+    """The unlabelled documents of a block, or all documents, with `columns` in this order."""
     pairs = unlabelled_pairs(block, rule, ignore_labels=ignore_labels)
     return _pair_block(block, pairs, columns)
 
 
 def pair_mass(block: QueryBlock, rule: PairRule) -> tuple[float, float]:
-    """Mass of the labelled pairs of a block, and of that times squared label differences."""
+    """Sums over the labelled pairs of a block: mass, and mass times squared label difference."""
     pairs = labelled_pairs(block, rule)
     return pairs.mass, squared_differences(pairs, block.relevance)
 
@@ -131,7 +131,7 @@ def unlabelled_mass(block: QueryBlock, rule: PairRule, ignore_labels: bool) -> f
 
 
 def portions(n_draws: int, largest: int = DRAWS) -> Iterator[int]:
-    """A number of draws in portions that fit into memory."""
+    """Divide a number of draws into portions that fit into memory."""
     for start in range(0, n_draws, largest):
         yield min(largest, n_draws - start)
 
@@ -139,23 +139,23 @@ def portions(n_draws: int, largest: int = DRAWS) -> Iterator[int]:
 def summed_losses(
     segments: Iterator[Segment], weights: Array, loss: int, label: Label, key: tuple[int, int]
 ) -> Array:
-    """Losses of a model over the pairs of a shard, and those of a model without weights.
+    """Sum the losses of a model, and of zero weights, over the pairs of a shard.
 
-    All pairs of a block count where there are not many more than the draws it is given, else
-    those drawn, with the mass of all.
+    All pairs of a block count if there are at most `LISTED_PER_DRAW` pairs for each draw of the
+    block; else drawn pairs stand for all, with the mass of all pairs.
 
     Parameters
     ----------
     segments
-        A visit to each block.
+        One visit to each block.
     weights
         (n_columns,).
     key
-        Seed and epoch of the draws.
+        Seed and epoch, from which pairs are drawn.
 
     Returns
     -------
-    Sums over the pairs of mass times loss, for the model and without weights, and of the mass.
+    (3,) sums over the pairs: mass times loss of the model, mass times loss of zero weights, mass.
     """
     streams = PairStreams(*key, ESTIMATE)
     sums = np.zeros(3)
@@ -163,7 +163,7 @@ def summed_losses(
         block: PairBlock = segment.blocks[0]
         n = segment.n_steps
         if block.pairs.n_pairs <= LISTED_PER_DRAW * n:
-            better, worse, masses = block.pairs.listed()
+            better, worse, masses = block.pairs.all_pairs()
         else:
             better, worse = block.pairs.draw(streams[segment.indices[0]], n)
             masses = np.full(n, block.pairs.mass / n)
@@ -174,7 +174,7 @@ def summed_losses(
 
 
 def sampled_norm(block: PairBlock, view_ptr: Ints, seed: int, n_draws: int = 1_000) -> float:
-    """Largest |p|^2 of sampled pairs, over the views."""
+    """Largest |p_v|^2 of drawn pairs, over pairs and views."""
     batch = block.draw(PairStreams(seed, 0, NORMS)[0], n_draws, "sign")
     return float(largest_norms(as_rows(block.features), batch, view_ptr).max())
 

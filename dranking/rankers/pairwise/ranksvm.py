@@ -1,4 +1,4 @@
-"""RankSVM and logistic ranking: regularised losses over all pairs, minimised to the end."""
+"""RankSVM and RankLogistic: the minimum of a regularised loss over all pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
 Array = NDArray[np.float64]
 
 HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002)
-"""Widths over which the hinge's corner is rounded, each solution the start of the next."""
+"""Widths over which the corner of the hinge is rounded; each solution is the start of the next."""
 
 
 class PairwiseRanker(LinearRanker):
@@ -36,7 +36,7 @@ class PairwiseRanker(LinearRanker):
     coef_ : (n_features_in_,) float64
         Weights.
     objective_ : float
-        The minimum found.
+        The objective at the weights found.
     n_iter_ : int
         Steps of the trust-region Newton method.
     n_pairs_ : float
@@ -64,7 +64,7 @@ class PairwiseRanker(LinearRanker):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` steps do not suffice.
+            If the minimum is not reached in `max_iter` steps.
         """
         check_positive("regularization", self.regularization)
         check_positive("tol", self.tol)
@@ -84,7 +84,7 @@ class PairwiseRanker(LinearRanker):
         return self
 
     def _losses(self) -> list[PairLoss]:
-        """The losses to minimise, each from the solution of the one before."""
+        """The losses to minimise in turn, each from the solution of the loss before."""
         raise NotImplementedError
 
     def _value(self, objective: PairwiseObjective, weights: Array) -> float:
@@ -102,12 +102,12 @@ class RankSVM(PairwiseRanker):
     regularization
         lambda > 0, of the mean over pairs; the C of a sum over pairs is 1 / (lambda n_pairs).
     loss
-        "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for
-        the solver (the objective stated is that of the hinge itself).
+        "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for the
+        solver (`objective_` is the objective with the hinge itself).
     tol
-        Ends where the norm of the gradient is below `tol` times that at zero weights.
+        The solver ends where the gradient's norm is below `tol` times the norm at zero weights.
     max_iter
-        Steps at most, for each loss minimised.
+        Largest number of steps for each rounding of the loss.
 
     References
     ----------

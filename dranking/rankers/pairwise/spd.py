@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 class SPD(StochasticRanker):
-    """Linear ranker trained on one sampled pair of documents a step.
+    """Linear ranker trained on one drawn pair of documents a step.
 
     Minimises the mean, over all pairs of documents of one query with different relevance, of a
     loss of the difference of their scores, plus ``lambda / 2 |w|^2``: the objective of `RankSVM`,
@@ -39,46 +39,47 @@ class SPD(StochasticRanker):
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
     label
-        What the difference of scores is compared with: "sign", 1 for every pair, or "difference"
-        of the relevance. A hinge then asks for a *smaller* margin, 1 / difference, of pairs that
-        differ more.
+        Label of a pair: "sign" means 1 for every pair, "difference" the difference of relevance.
+        With "difference" a hinge asks for a *smaller* margin, 1 / difference, of pairs that differ
+        more.
     eta0
-        First step length. None takes the inverse of the largest squared norm among 1,000 pairs
-        (half of it for the squared hinge); infinity is pure Pegasos, whose first steps are long.
+        First step length. None means 1 / max |p|^2 over 1,000 drawn pairs (half of the quotient for
+        the squared hinge); infinity means pure Pegasos, whose first steps are long.
     projection
-        Keep the weights inside the ball that holds the minimum.
+        Project the weights onto a ball that holds the minimum.
     average
-        Iterates that the model is the mean of: the "second-half" of the steps of a call, "all" of
-        them, or "none", which takes the last.
+        The model is the mean of the iterates of the "second-half" of the steps of a call, the mean
+        of "all" iterates, or with "none" the last iterate.
     n_epochs
-        Epochs of `fit`.
+        Number of epochs of `fit`.
     steps_per_epoch
-        None means as many as there are labelled documents, and at least 100,000.
+        Steps of an epoch; None means the number of labelled documents, and at least 100,000.
     sampling
-        "pairs": all pairs of the data are equally likely; "queries": all queries are, and the
-        pairs within one.
+        "pairs": all pairs of the data are equally likely; "queries": all queries are equally
+        likely, and all pairs within a query.
     position_weights
         "equal", or "dcg" to draw a pair in proportion to the discount 1 / log2(1 + rank) of its
         better document in the ideal ranking.
     n_shards
-        Parts of the data that are trained on their own in each epoch, and averaged after it by
-        their share of the pairs (iterative parameter mixing): as many workers are of use. The
-        result depends on the number of shards, and not on that of workers.
+        Parts of the data that are trained on their own in each epoch. After the epoch their weights
+        are averaged by the shards' shares of the pairs (iterative parameter mixing). At most
+        `n_shards` workers are busy. The result depends on `n_shards`, not on the workers.
     patience
-        End after so many epochs without a better `metric` on the validation data, and keep the
-        best model. None trains all epochs and keeps the last.
+        The training ends after so many epochs without a better `metric` on the validation data, and
+        keeps the best model. None means all epochs and the last model.
     metric, convention
-        What is validated by, as in `dranking.evaluate`.
+        Metric and convention of the validation, as in `dranking.evaluate`.
     warm_start
-        `fit` goes on from where the last fit ended: weights, and number of steps.
+        `fit` continues from the weights and the number of steps at the end of the last fit.
     random_state
-        Of all random draws.
+        Seed of all random draws.
     memory_limit
-        Bytes for blocks read from storage, or text such as "8GB"; None means most of what is
-        there. Blocks that do not fit are read in every epoch, the next one while one is in use.
+        Memory for blocks read from storage, in bytes or as text such as "8GB"; None means most of
+        the memory of the machine or the workers. Blocks that do not fit are read in every epoch,
+        each while the block before is in use.
     checkpoint
-        File that holds the training after each epoch of `fit`. A fit that finds it goes on from
-        there, to the identical result.
+        Directory that stores the training after each epoch of `fit`. A fit that finds a stored
+        training resumes it, to the identical result.
 
     References
     ----------
@@ -151,9 +152,9 @@ class SPD(StochasticRanker):
         Parameters
         ----------
         X, y, qid, query_weights, executor
-            As in `GreedyRankRLS.fit`. A query's weight multiplies how often it is drawn.
+            As in `GreedyRankRLS.fit`. A query's weight multiplies the probability of its pairs.
         validation
-            Data to evaluate the model on after each epoch.
+            Judged data on which the model is evaluated after each epoch.
 
         Raises
         ------
@@ -176,9 +177,9 @@ class SPD(StochasticRanker):
         validation: Dataset | None = None,
         executor: Any = None,
     ) -> SPD:
-        """Train for one epoch on more data, from where training ended; as `fit`.
+        """Train for one epoch on more data, from the end of the last training; see `fit`.
 
-        The average is over iterates of this call. There is no checkpoint.
+        The model is the mean over iterates of this call alone. No checkpoint is written.
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         executor = get_executor(executor)

@@ -60,21 +60,21 @@ LOSSES: dict[str, int] = {
 }
 
 CURVATURE = {"hinge": 1.0, "squared-hinge": 2.0, "logistic": 1.0, "squared": 1.0}
-"""Steps of length 1 / (curvature |p|^2) do not take the loss of a pair past its minimum."""
+"""A step of length 1 / (curvature |p|^2) does not take the loss of a pair past its minimum."""
 
 MIN_STEPS_PER_EPOCH = 100_000
 
 ESTIMATE_DRAWS = 250_000
-"""Draws for the final objective, at most; smaller data gives all its pairs."""
+"""Largest number of draws for the final objective; of smaller data all pairs are taken."""
 
 NEVER = 2**62
-"""A step that is not reached."""
+"""Number of a step that no training reaches."""
 
 UNBOUNDED = ("squared-hinge", "squared")
-"""Losses of which a step too long makes the next one longer still."""
+"""Losses with unbounded slopes: a step that is too long makes the next step longer still."""
 
 FAILED = 10.0
-"""With these, an objective so many times that of a model without weights is no result."""
+"""With unbounded losses, an objective above FAILED times that of zero weights is an error."""
 
 
 class StochasticRanker(LinearRanker):
@@ -86,15 +86,14 @@ class StochasticRanker(LinearRanker):
         Weights.
     objective_ : float
         Mean loss of the model over the pairs plus lambda / 2 |coef_|^2; estimated from drawn pairs
-        where there are very many.
+        if there are very many pairs.
     eta0_ : float
         First step length.
     n_steps_ : int
         Steps taken, over all shards and calls.
     learning_curve_ : tuple of CurvePoint
-        Objective and validation metric after each epoch; `plot_learning_curve` draws it. The
-        objective is an estimate from the pairs of the epoch, the mean over views where there are
-        several.
+        Objective and validation metric after each epoch; `plot_learning_curve` draws the curve. The
+        objective is an estimate from the pairs of the epoch, and the mean over views.
     """
 
     objective_: float
@@ -121,22 +120,22 @@ class StochasticRanker(LinearRanker):
     checkpoint: AnyPath | None
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
-        """What a shard does in an epoch; can be pickled."""
+        """The function that a shard runs in an epoch; can be pickled."""
         raise NotImplementedError
 
     def _radius(self, problem: PairProblem) -> float:
-        """Radius of the ball that the weights stay in."""
+        """Radius of the ball onto which the weights are projected."""
         return np.inf
 
     def _fit(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
-        """Train for `n_epochs`: a new model, or with `warm_start` the one there is."""
+        """Train for `n_epochs`: a new model, or with `warm_start` the present model."""
         start = self._previous(problem) if self.warm_start else None
         return self._train(
             problem, executor, self.n_epochs, start, validation, checkpoint=self.checkpoint
         )
 
     def _fit_on(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
-        """Train the model there is, or a new one, for an epoch."""
+        """Train the present model, or a new model, for one epoch."""
         return self._train(problem, executor, 1, self._previous(problem), validation)
 
     def _train(
@@ -149,7 +148,7 @@ class StochasticRanker(LinearRanker):
         *,
         checkpoint: AnyPath | None = None,
     ) -> Self:
-        """Train for some epochs, from where an earlier training ended if there is one."""
+        """Train for some epochs, from the state of an earlier training if there is one."""
         start = self._untrained(problem) if start is None else start.with_new_average()
         validated = self._validation(problem, executor, n_epochs, start, validation)
         plan = self._plan(problem, executor, n_epochs, start)
@@ -219,7 +218,7 @@ class StochasticRanker(LinearRanker):
         )
 
     def _check(self, dataset: Dataset) -> None:
-        """Raise an error if parameters are out of range or there is nothing to learn from."""
+        """Raise an error if a parameter is out of range or the data has nothing to learn from."""
         check_positive("regularization", self.regularization)
         if self.eta0 is not None and self.eta0 != np.inf:
             check_positive("eta0", self.eta0)
@@ -242,7 +241,7 @@ class StochasticRanker(LinearRanker):
 
     @property
     def _loss_code(self) -> int:
-        """What kernels call the loss."""
+        """Number of the loss in kernels."""
         return LOSSES[self.loss]
 
     @property
@@ -269,7 +268,7 @@ class StochasticRanker(LinearRanker):
         return Source(dataset, prepare, masses[:, 0]), squared_label
 
     def _previous(self, problem: PairProblem) -> AveragedState | None:
-        """The training to go on from, if there is one."""
+        """The state of the last training; None before the first."""
         dataset = problem.dataset
         state: AveragedState | None = getattr(self, "_state", None)
         if state is not None and dataset.feature_names != self.feature_names_:
@@ -289,12 +288,12 @@ class StochasticRanker(LinearRanker):
         eta0 = self.eta0
         if eta0 is None:
             norm = self._largest_norm(problem)
-            # Pairs that do not differ move nothing, with any length of step.
+            # Where no two documents of a pair differ, no step moves the weights.
             eta0 = 1.0 / (CURVATURE[self.loss] * norm * self._pairs_per_step) if norm else 1.0
         return AveragedState(weights=np.zeros(n), total=np.zeros(n), eta0=float(eta0))
 
     def _largest_norm(self, problem: PairProblem) -> float:
-        """Largest squared norm of what a step may add to the weights, estimated."""
+        """Estimate of the largest squared norm of a vector that a step adds to the weights."""
         source = problem.sources[0]
         first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
         return sampled_norm(source.prepare(first), problem.view_ptr, self.random_state)
@@ -308,10 +307,10 @@ class StochasticRanker(LinearRanker):
         return {"all": t, "second-half": t + n_steps // 2, "none": NEVER}[self.average]
 
     def _fits(self, problem: PairProblem, executor: Executor) -> bool:
-        """Whether all blocks may stay in memory, which takes about twice their size to load."""
+        """Whether all blocks may stay in memory; to load blocks takes about twice their size."""
         stored = [source for source in problem.sources if not source.dataset.in_memory]
         if self.memory_limit is None and all(source.is_small for source in stored):
-            return True  # on every machine: the order of steps depends on it
+            return True  # on every machine, because the order of the steps depends on the answer
         limit = self.memory_limit
         available = executor.memory_bytes if limit is None else parse_memory(limit)
         return 2 * sum(source.n_bytes for source in stored) <= available
@@ -332,7 +331,7 @@ class StochasticRanker(LinearRanker):
     def _finish(
         self, problem: PairProblem, state: AveragedState, shards: Shards, n_draws: int
     ) -> Self:
-        """Keep the model: the best validated one with `patience`, else the last."""
+        """Keep the model: with `patience` the model that validated best, else the last model."""
         weights = state.model
         if self.patience is not None and state.best is not None:
             weights = state.best
@@ -355,7 +354,7 @@ class StochasticRanker(LinearRanker):
     def _mean_losses(
         self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
     ) -> tuple[float, float]:
-        """Mean loss of the model, and of one without weights; of drawn pairs if there are many."""
+        """Mean loss of the model and of zero weights, over drawn pairs if there are many pairs."""
         losses, without, mass = tree_sum(
             shards.run(
                 summed_losses,
@@ -408,7 +407,7 @@ def map_labels(
 
 
 def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
-    """Raise UsageError unless `value` is a whole number of at least `least`, or None if it may."""
+    """Raise UsageError unless `value` is a whole number >= `least`; `optional` allows None."""
     if optional and value is None:
         return
     check_whole(name, value)

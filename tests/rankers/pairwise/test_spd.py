@@ -17,7 +17,7 @@ from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.training.learning_curve import curve_facts
 from dranking.sampling.pairs import PairStreams, labelled_pairs
 from tests.rankers.linear.test_estimator import DO_NOT_APPLY
-from tests.rankers.pairwise.listed import listed_pairs
+from tests.rankers.pairwise.all_pairs import listed_pairs
 from tests.rankers.problems import random_problem
 from tests.reference import spd as reference
 
