@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import print_facts, print_json, progress_shown
-
-
-class Null(StrEnum):
-    """Meaning of the value NULL."""
-
-    error = "error"
-    zero = "zero"
-    minimum = "minimum"
-
-
-class Normalize(StrEnum):
-    """Scaling of the features, recorded with the data."""
-
-    none = "none"
-    query_minmax = "query-minmax"
-    standard = "standard"
 
 
 def ingest(
@@ -35,12 +18,13 @@ def ingest(
     ],
     output: Output,
     null: Annotated[
-        Null,
+        Literal["error", "zero", "minimum"],
         typer.Option(help="Meaning of the value NULL: an error, 0, or the minimum of the feature."),
-    ] = Null.error,
+    ] = "error",
     normalize: Annotated[
-        Normalize, typer.Option(help="Scaling of the features, which is recorded with the data.")
-    ] = Normalize.none,
+        Literal["none", "query-minmax", "standard"],
+        typer.Option(help="Scaling of the features, which is recorded with the data."),
+    ] = "none",
     regroup: Annotated[
         bool, typer.Option("--regroup", help="Bring the rows of every query together.")
     ] = False,
@@ -62,8 +46,8 @@ def ingest(
         dataset, n_without_pairs = ingest_files(
             files,
             output,
-            null=null.value,
-            normalize=normalize.value,
+            null=null,
+            normalize=normalize,
             regroup=regroup,
             n_features=n_features,
             sparse=sparse,

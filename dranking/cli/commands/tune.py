@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -34,25 +33,16 @@ from dranking.cli.pairwise_options import (
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_file
 
-
-class TuneModel(StrEnum):
-    """Rankers that `tune` chooses hyperparameters for."""
-
-    greedy_rankrls = "greedy-rankrls"
-    rankrls = "rankrls"
-    ranksvm = "ranksvm"
-    ranksvm_hinge = "ranksvm-hinge"
-    ranklogistic = "ranklogistic"
-    max_margin = "max-margin"
-    spd = "spd"
-    lcra = "lcra"
-
-
-class Rule(StrEnum):
-    """Rule that chooses a setting by the scores."""
-
-    best = "best"
-    one_standard_error = "one-standard-error"
+TuneModel: TypeAlias = Literal[
+    "greedy-rankrls",
+    "rankrls",
+    "ranksvm",
+    "ranksvm-hinge",
+    "ranklogistic",
+    "max-margin",
+    "spd",
+    "lcra",
+]
 
 
 @dataclass(frozen=True)
@@ -91,7 +81,7 @@ def tune(
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
     ] = None,
-    model: Annotated[TuneModel, typer.Option(help="The ranker.")] = TuneModel.greedy_rankrls,
+    model: Annotated[TuneModel, typer.Option(help="The ranker.")] = "greedy-rankrls",
     max_features: Annotated[
         int | None, typer.Option(help="Largest number of features to try. Default: all.")
     ] = None,
@@ -105,11 +95,11 @@ def tune(
     ] = None,
     convention: Convention = "standard",
     rule: Annotated[
-        Rule,
+        Literal["best", "one-standard-error"],
         typer.Option(
             help="The best setting, or the fewest features within one standard error of the best."
         ),
-    ] = Rule.best,
+    ] = "best",
     feature_penalty: Annotated[
         float, typer.Option(help="Penalty on the score for every feature.")
     ] = 0.0,
@@ -157,7 +147,7 @@ def tune(
             validation=None if validation is None else open_dataset(validation),
             folds=folds,
             leave_query_out=criterion is not None,
-            model=model.value,
+            model=model,
             regularizations=regularization,
             mus=others.mu,
             eta0s=others.eta0,
@@ -173,7 +163,7 @@ def tune(
             max_features=max_features,
             measure=metric,
             convention=convention,
-            rule=rule.value,
+            rule=rule,
             feature_penalty=feature_penalty,
             seed=seed,
             executor=executor,
@@ -206,13 +196,9 @@ def _views(views: Views) -> dict[str, Any]:
 
 def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
     """Parameters of the estimator that follow from options of the search."""
-    draws = (
-        {"random_state": seed}
-        if model in (TuneModel.spd, TuneModel.lcra, TuneModel.max_margin)
-        else {}
-    )
+    draws = {"random_state": seed} if model in ("spd", "lcra", "max-margin") else {}
     # Losses of lists follow the convention that the metric is measured under.
-    return {**draws, "convention": convention} if model is TuneModel.max_margin else draws
+    return {**draws, "convention": convention} if model == "max-margin" else draws
 
 
 def _print_tuned(result: Any, metric: str, measured_by: str) -> None:
