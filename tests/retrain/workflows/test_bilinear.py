@@ -182,7 +182,7 @@ def test_lambda_must_be_said(texts):
         ({"text": ["a b"]}, "has no column label; the bilinear ranker needs texts with labels"),
         ({"words": ["a b"]}, "has no column text and no column label"),
         ({"text": [], "label": []}, "the train data has no text"),
-        ({"text": ["boat", None], "label": ["a", "a"]}, "text 1 .* is None, no string"),
+        ({"text": ["boat", None], "label": ["a", "a"]}, "text 1 .* is None, not a string"),
         ({"text": ["boat", "sail"], "label": ["a", None]}, "1 documents have no label"),
     ],
 )
