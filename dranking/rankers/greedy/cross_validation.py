@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import UsageError
 from dranking.files.commit import AnyPath
-from dranking.rankers.greedy.estimator import feature_indices
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.linear.estimator import LinearRanker
+from dranking.rankers.linear.estimator import LinearRanker, feature_indices
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.dataset import Dataset
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.traffic import Traffic
 from dranking.errors import SelectionWarning
@@ -23,7 +22,7 @@ from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
 from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.linear.estimator import LinearRanker
+from dranking.rankers.linear.estimator import LinearRanker, feature_indices
 
 Array = NDArray[np.float64]
 
@@ -266,20 +265,6 @@ class GreedyRankRLS(LinearRanker):
             **({} if self.cost_ is None else {"cost": self.cost_}),
             "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
         }
-
-
-def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
-    """Indices of features that are named by index or by name.
-
-    Raises
-    ------
-    DataError
-        If the data has no feature of such a name.
-    """
-    return [
-        int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
-        for feature in features
-    ]
 
 
 def _warn_of_picks_without_gain(path: SelectionPath) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -101,6 +101,20 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+
+
+def feature_indices(dataset: Dataset, features: Sequence[int | str]) -> list[int]:
+    """Indices of features that are named by index or by name.
+
+    Raises
+    ------
+    DataError
+        If the data has no feature of such a name.
+    """
+    return [
+        int(dataset.columns_of([feature])[0]) if isinstance(feature, str) else feature
+        for feature in features
+    ]
 
 
 def check_positive(name: str, value: Any) -> None:

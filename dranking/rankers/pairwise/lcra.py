@@ -32,8 +32,7 @@ from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.greedy.estimator import feature_indices
-from dranking.rankers.linear.estimator import check_positive
+from dranking.rankers.linear.estimator import check_positive, feature_indices
 from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
 from dranking.rankers.pairwise.pair_blocks import (
     Label,
