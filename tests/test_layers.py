@@ -59,7 +59,7 @@ ROOMS = {
 }
 """The rooms of a layer, the lowest first. A room imports from lower rooms of its layer only."""
 
-ROOMS_ON_ONE_FLOOR: set[tuple[str, str]] = set()
+ROOMS_ON_ONE_FLOOR = {("gram", "lqo")}
 
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba", "llvmlite"),
