@@ -1,17 +1,29 @@
 """The command line: parse arguments, call the library, print the result.
 
-`app` registers the commands of `commands`, a file each, and turns errors into exit codes: 0 done,
-2 the call is wrong, 3 the data is wrong or missing, 4 rejected by a gate, 75 try again later, 130
-interrupted. `output` prints one JSON object or tables on stdout, and everything else on stderr.
-Options that several commands share are in `options` and in the files ``*_options``, as dataclasses
-that `option_groups.grouped` turns into options of a command.
+`app` registers the commands of `commands`, a file each, and turns errors into exit codes: 0 done, 2
+the call is wrong, 3 the data is wrong or missing, 4 rejected by a gate, 75 try again later, 130
+interrupted (Ctrl-C), 143 terminated (SIGTERM). `output` prints one JSON object or tables on stdout,
+and everything else on stderr. Options that several commands share are in `options` and in the files
+``*_options``, as dataclasses that `option_groups.grouped` turns into options of a command.
 """
 
+import signal
 import sys
+from typing import NoReturn
+
+
+class Terminated(BaseException):
+    """The process was asked to end by SIGTERM, as schedulers and containers do."""
 
 
 def main() -> None:
     """Entry point of the `dranking` command."""
+    # By default SIGTERM ends Python at once, and leaves clusters, workers and jobs behind.
+    signal.signal(signal.SIGTERM, _terminate)
     from dranking.cli.app import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _terminate(signal_number: int, frame: object) -> NoReturn:
+    raise Terminated

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from dranking import __version__
-from dranking.cli import commands
+from dranking.cli import Terminated, commands
 from dranking.cli.output import note
 from dranking.errors import DrankingError
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 app = typer.Typer(
     name="dranking",
@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code.
 
     The exit codes are 0 done, 2 the call is wrong, 3 the data is wrong or missing, 4 rejected by a
-    gate, 75 try again later, 130 interrupted.
+    gate, 75 try again later, 130 interrupted, 143 terminated.
     """
     try:
         result = app(args=list(arguments), standalone_mode=False)
@@ -74,6 +74,9 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
+    except Terminated:
+        note("terminated; nothing was left half-written.")
+        return TERMINATED
     except Exception as error:
         if hasattr(error, "exit_code") and hasattr(error, "show"):  # click's usage errors
             error.show()
