@@ -10,9 +10,10 @@ From a task to a sum
 2. `Tiles.map_blocks` submits one task for each tile. The task runs a function on every block of the
    tile (`tile_tasks.map_values`) and keeps the list of results where the task ran. The driver holds
    futures only, and passes them to later maps as arguments: data and states never travel.
-3. `Tiles.sum` submits one task for each tile, which adds up what the function makes of the results
-   of the tile, then tasks that add 16 neighbouring partial sums each, until 16 are left. The driver
-   waits for these (`Executor.gather`) and adds them up. `Tiles.traffic` counts what was sent.
+3. `Tiles.sum` submits one task for each tile, which applies the function to the results of the tile
+   and adds up the values, then tasks that add 16 neighbouring partial sums each, until 16 are left.
+   The driver waits for these (`Executor.gather`) and adds them up. `Tiles.traffic` counts what was
+   sent.
 
 Why results do not depend on workers
 ------------------------------------
@@ -24,9 +25,9 @@ of completion. Functions that call BLAS in a task hold it at one thread (`blas_t
 What is computed again
 ----------------------
 When a worker is lost, Dask runs again the tasks whose results the worker held, and the tasks that
-these need: a tile is read from storage again, then every map since. A task may therefore run more
-than once, and must give the same bits each time. Blocks in the memory of the driver are arguments
-of their task, so that the driver can send them again.
+these need: Dask first reads a tile from storage again and then repeats every map since. A task may
+therefore run more than once, and must give the same bits each time. Blocks in the memory of the
+driver are arguments of their task, so that the driver can send them again.
 
 Deadlines, lost schedulers and TLS: see `dranking.engine.cluster`.
 """

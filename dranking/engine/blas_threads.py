@@ -60,6 +60,6 @@ _SINGLE_THREADED_BLAS = _SingleThreadedBlas()
 
 
 def with_one_blas_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function with BLAS held at one thread; costs a tenth of a millisecond."""
+    """Call a function with BLAS held at one thread, which costs a tenth of a millisecond."""
     with _SINGLE_THREADED_BLAS:
         return function(*args)

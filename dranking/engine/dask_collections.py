@@ -77,7 +77,7 @@ def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
     parts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     for index, info in enumerate(dataset.blocks):
         block = _delayed_block(dataset, index)
-        # Sparse blocks cannot be read without their features: one read then serves all three.
+        # Sparse blocks cannot be read without their features: one read then serves X, y and qid.
         labels = block if dataset.is_sparse else _delayed_block(dataset, index, no_columns)
         n = info.n_documents
         features = delayed(_features)(block)
@@ -176,7 +176,7 @@ def _as_table(frame: Any) -> pa.Table:
 
 
 def _persisted(parts: Any) -> list[Any]:
-    """Compute delayed values together, so that tasks which they share run once."""
+    """Compute delayed values together, so that tasks which several values share run once."""
     from dask import persist
 
     return list(persist(*parts, traverse=False))

@@ -1,7 +1,7 @@
 """Executors run tasks: threads of this process, or the workers of a Dask cluster.
 
-Both have the `submit` and `gather` of `concurrent.futures` and accept futures as arguments. Large
-data goes from task to task as a future, never through the driver.
+Both have the methods `submit` and `gather`, and accept futures as arguments. Large data goes from
+task to task as a future, never through the driver.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Executor(Protocol):
         """Start `function(*args)`, with the results of those arguments that are futures.
 
         Tasks with the same `slot`, from 0 to `n_slots` - 1, run in one process as long as no worker
-        is lost. None leaves the place to the executor.
+        is lost. With `slot` None, the executor chooses the place.
         """
         ...
 
@@ -87,7 +87,7 @@ class ThreadExecutor:
     def submit(
         self, function: Callable[..., Any], /, *args: Any, name: str, slot: int | None = None
     ) -> Task:
-        """Queue a task. Tasks start in this order, so the inputs of a task have started before."""
+        """Queue a task. Tasks start in the order of the queue, hence after their input tasks."""
         task = self._pool.submit(_run_resolved, function, args)
         self._dependencies.add(task, [arg for arg in args if isinstance(arg, Future)])
         return task

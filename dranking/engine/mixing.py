@@ -2,8 +2,8 @@
 
 A *shard* is a fixed part of the blocks of a data set. In an epoch each shard is one task. The task
 visits the shard's blocks in random order, and takes on each block a number of steps in proportion
-to the block's mass; blocks that do not stay in memory are read one ahead. Shards, orders and steps
-follow from the data, the number of shards, the seed and the epoch, never from the workers.
+to the block's mass; blocks that do not stay in memory are read one block ahead. Shards, orders and
+steps follow from the data, the number of shards, the seed and the epoch, never from the workers.
 
 McDonald, Hall, Mann: Distributed training strategies for the structured perceptron, 2010.
 """
@@ -31,11 +31,13 @@ BYTES_PER_VALUE = {False: 4, True: 8}  # dense, sparse
 
 MAX_ROUNDS = 32
 VISIT_STEPS = 300
-"""An epoch visits each block of small data in memory up to MAX_ROUNDS times, with at least about
-VISIT_STEPS steps each: in long visits the weights would fit one block after the other."""
+"""An epoch visits each block of small data in memory up to MAX_ROUNDS times, and takes about
+VISIT_STEPS steps or more in a visit: in long visits the weights would fit one block after the
+other."""
 
 SMALL_BYTES = 256 * 2**20
-"""Largest size of small data. In larger data a block is a small part, and visited once an epoch."""
+"""Largest size of small data. In larger data, a block is a small part of the data, and an epoch
+visits the block once."""
 
 
 class Source(NamedTuple):
@@ -46,9 +48,9 @@ class Source(NamedTuple):
     dataset
         The data set.
     prepare
-        Function from a block to what the steps need of the block; can be pickled.
+        Function that makes of a block the object that the steps use; it must be picklable.
     mass
-        (n_blocks,) the steps on a block are in proportion to the block's mass.
+        (n_blocks,) mass of each block, to which the number of steps on the block is proportional.
     """
 
     dataset: Dataset
@@ -77,7 +79,7 @@ class Segment(NamedTuple):
     Attributes
     ----------
     indices, blocks
-        Block numbers, and the prepared blocks, one of each source.
+        Block numbers and the prepared blocks, one block of each source.
     n_steps
         Steps to take.
     """
@@ -154,7 +156,7 @@ class Shards:
         n_steps
             Steps of the epoch, over all shards.
         key
-            Seed and epoch; the order of the blocks is drawn from the key.
+            Seed and epoch, which determine the random order of the blocks.
         n_sources
             Number of sources to use, from the first; None means all.
         n_rounds
@@ -195,7 +197,7 @@ class Shards:
     def _visits(
         self, index: int, shard: int, n_rounds: int, n_steps: int, key: tuple[int, ...]
     ) -> Visits:
-        """Visits to the blocks of a shard, each round in random order; none without steps."""
+        """Visits with at least one step to the blocks of a shard, each round in random order."""
         source, blocks = self._sources[index], self._blocks[index][shard]
         rng = np.random.default_rng((*key, index, shard))
         order = np.concatenate([rng.permutation(blocks) for _ in range(n_rounds)])

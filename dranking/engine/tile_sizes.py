@@ -12,18 +12,18 @@ from dranking.data.store.manifest import FEATURES_PER_CHUNK
 
 MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2
-"""The least number of tiles per slot: workers that join later then find tiles to take."""
+"""Least number of tiles per slot, so that workers that join later find tiles to take."""
 
 UNEVEN = 1.1
-"""The most blocks that the busiest slot may have, over an even share."""
+"""Largest ratio of the number of blocks of the busiest slot to an even share."""
 
 
 def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
     """Ranges [start, end) of the blocks of each tile.
 
     Tiles are 2^j blocks with the largest j that keeps tiles below `MAX_TILE_BYTES`, leaves
-    `TILES_PER_SLOT` tiles to each slot, and spreads the blocks evenly: every operation costs a task
-    for every tile.
+    `TILES_PER_SLOT` tiles to each slot, and spreads the blocks evenly (see `UNEVEN`). Tiles are
+    large because every operation costs a task for every tile.
     """
     n_blocks = dataset.n_blocks
     largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
@@ -47,10 +47,10 @@ def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> i
 
 
 def feature_borders(n_features: int, n_feature_blocks: int) -> NDArray[np.intp]:
-    """(n_feature_blocks + 1,) where each feature block begins, and the last one ends.
+    """(n_feature_blocks + 1,) first feature of each feature block, then the number of features.
 
-    Feature blocks are as wide as each other. They begin where a stored chunk of features begins if
-    each has at least two chunks.
+    Feature blocks are as equal in width as possible. Each feature block begins where a stored chunk
+    of features begins, if feature blocks have at least two chunks.
     """
     unit = FEATURES_PER_CHUNK if n_features >= 2 * FEATURES_PER_CHUNK * n_feature_blocks else 1
     even = np.linspace(0, n_features / unit, n_feature_blocks + 1)

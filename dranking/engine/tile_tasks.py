@@ -26,7 +26,7 @@ class Literal:
 
 
 class ByFeature:
-    """An array whose last axis is the features. Every tile gets the part of its own features."""
+    """An array whose last axis is the features. Every tile gets the part of the tile's features."""
 
     def __init__(self, value: NDArray[Any]) -> None:
         self.value = value
@@ -48,7 +48,7 @@ def given(blocks: list[QueryBlock]) -> list[QueryBlock]:
 
 
 def map_values(function: BlockFunction, *values: Any) -> list[Any]:
-    """Run `function` once for every block of a tile, on the item of the block out of each value.
+    """Run `function` on every block of a tile, with the block's item of each of the values.
 
     Every block gets the value of a `Literal`.
     """
@@ -67,7 +67,7 @@ def with_columns(
 ) -> Any:
     """Run `function(block, columns, *values)` with columns out of the first `n_parts` values.
 
-    `places` puts the rows of these values into the order in which the columns were asked for.
+    `places` puts the rows of these values into the order in which the caller named the columns.
     """
     columns = np.concatenate(values[:n_parts])[places]
     return function(block, columns, *values[n_parts:])
@@ -78,7 +78,7 @@ def with_columns_read(
 ) -> Any:
     """Run `function(block, columns, *values)` with the last `n_columns` columns of the block.
 
-    The columns were read behind those of the block's own feature block.
+    These columns follow the columns of the tile's own feature block.
     """
     own = block.n_features - n_columns
     columns = np.ascontiguousarray(block.features[:, own:].T)

@@ -47,7 +47,7 @@ class Tile(NamedTuple):
     Attributes
     ----------
     number
-        Position of the tile in `Tiles`, feature blocks of the same blocks next to each other.
+        Position of the tile in `Tiles`; the tiles of the same blocks are next to each other.
     query_range
         Number of the range of blocks.
     feature_block
@@ -55,9 +55,9 @@ class Tile(NamedTuple):
     source
         Reads the blocks, or the columns of the feature block.
     slot
-        Where the tasks of the tile run; None leaves the choice to the executor. Tiles of feature
-        blocks have a slot, since Dask would take a worker that holds columns of another tile to be
-        as good as the worker that holds the tile.
+        Where the tasks of the tile run; if None, the executor chooses. Tiles of feature blocks have
+        a slot, since Dask would take a worker that holds columns of another tile to be as good as
+        the worker that holds the tile.
     """
 
     number: int
@@ -88,7 +88,7 @@ class Tiles:
     resident
         Whether blocks stay where they were read.
     borders
-        (n_feature_blocks + 1,) where each feature block begins, and the last one ends.
+        (n_feature_blocks + 1,) first feature of each feature block, then the number of features.
     traffic
         Messages between tiles and the driver so far, by the name of the task or sum.
     bytes_read
@@ -150,7 +150,7 @@ class Tiles:
         return self.executor.submit(source.load, name="load", slot=tile.slot)
 
     def feature_block_of(self, features: Any) -> Any:
-        """The feature block that holds a feature, or (n,) those of n features."""
+        """The feature block that holds a feature, or (n,) feature blocks of n features."""
         return np.searchsorted(self.borders, features, side="right") - 1
 
     def positions(self, features: NDArray[np.int64], feature_block: int) -> NDArray[np.int64]:
@@ -173,8 +173,8 @@ class Tiles:
         function
             Called with a `QueryBlock`, then one argument for each of `values`.
         values
-            Each is what an earlier map returned (every block gets its own item), a `Literal`, a
-            `ByFeature` or a `Shared`.
+            Each value is the result of an earlier map (every block gets its own item), a `Literal`,
+            a `ByFeature` or a `Shared`.
         name
             Name of the tasks in `traffic` and on dashboards.
         columns
@@ -233,9 +233,10 @@ class Tiles:
         Returns
         -------
         parts
-            For every feature block that holds some of the features, their values.
+            The values of the features, one item for every feature block that holds some of them.
         order
-            (len(columns),) positions in `columns` of the features in `parts`, taken together.
+            (len(columns),) positions in `columns` of the features in all `parts`, one part after
+            another.
         """
         parts, order = [], []
         owners = self.feature_block_of(columns)
@@ -256,8 +257,8 @@ class Tiles:
         tiles
             The tasks that a map returned.
         function
-            Makes of the value of a block a small array whose last axis is the features, a number,
-            or a tuple of such arrays and numbers, which are summed one by one.
+            Turns the value of a block into a small array whose last axis is the features, into a
+            number, or into a tuple of such arrays and numbers, whose items are summed one by one.
         """
         if self.executor.in_process:  # a task would take longer than the sum
             parts = [
@@ -302,7 +303,7 @@ class Tiles:
         return [tiles[c::width] for c in range(width)]
 
     def _joined(self, parts: Sequence[Any], name: str) -> Any:
-        """Join the sums of all feature blocks, and count a message as large from every tile."""
+        """Join the sums of all feature blocks, and count a message of this size from every tile."""
         n_ranges = len(self._ranges)
         self._count(f"sum-{name}", len(parts) * n_ranges, n_bytes_of(tuple(parts)) * n_ranges)
         return join_features(parts)

@@ -13,8 +13,9 @@ FAN_IN = 16
 """Partial sums that one task adds up: four levels of the tree."""
 
 WIDE = 2**14
-"""From this number of features on, sums are so large (megabytes for some rows) that the driver
-receives only one, and tasks do all additions. Below, a task takes longer than the additions."""
+"""From this number of features on, sums are so large (megabytes for some rows) that tasks do all
+additions, and the driver receives a single sum. With fewer features, a task takes longer than the
+additions."""
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
@@ -46,7 +47,8 @@ def _add(left: Any, right: Any) -> Any:
 def join_features(parts: Sequence[Any]) -> Any:
     """Join the sums of all feature blocks: arrays along their last axis, tuples item by item.
 
-    A number belongs to queries, not to features. It is the same in every part, and returned once.
+    A number belongs to queries, not to features. The number is the same in every part, and is
+    returned once.
     """
     first = parts[0]
     if len(parts) == 1:

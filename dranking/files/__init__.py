@@ -13,6 +13,7 @@
 
 Every directory of the project holds a ``manifest.json`` whose "format" begins with ``dranking-``.
 The manifest is written last, and a non-empty directory without one is never overwritten. This layer
-imports only `dranking.errors`. A file format that a single kind of directory uses lies with that
-kind: Zarr arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
+imports only `dranking.errors`. The module of a file format that a single kind of directory uses
+lies beside that kind's reader: Zarr arrays in `dranking.data.store`, row files in
+`dranking.data.statistics`.
 """

@@ -58,7 +58,7 @@ def write_arrays(
     facts
         Further entries of the manifest; values that JSON can hold.
     arrays
-        Arrays by name; any shape and dtype but objects.
+        Arrays by name, of any shape and of any dtype except object.
     overwrite
         Replace a directory that exists.
 

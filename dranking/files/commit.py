@@ -137,7 +137,7 @@ def scratch_directory(path: AnyPath) -> Iterator[Path]:
     Parameters
     ----------
     path
-        The output. The next write to it removes the directory of a killed process.
+        The output. If the process is killed, the next write to the output removes the directory.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _is_ours(directory: Path) -> bool:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
-    """Yield a free temporary path and its suffix; in the end remove what is left at the path."""
+    """Yield a free temporary path and its suffix; afterwards remove whatever is at the path."""
     suffix = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}"
     temporary = _sibling(target, "tmp", suffix)
     _live.add(suffix)

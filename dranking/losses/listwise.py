@@ -22,10 +22,11 @@ Measure: TypeAlias = Literal["ap", "ndcg"]
 MEASURES: dict[Measure, int] = {"ap": AP, "ndcg": NDCG}
 
 MAX_RANKINGS = 50_000
-"""Most rankings of one list that the sum form enumerates."""
+"""Largest number of rankings of one list that the sum form enumerates."""
 
 MAX_ASSIGNMENT = 2e10
-"""Most operations of an assignment: m n^2 for n documents, m of them not of the commonest gain."""
+"""Largest number of operations of one assignment: m n^2 for a list of n documents, m of which do
+not have the commonest gain."""
 
 
 class TooLong(NamedTuple):
@@ -47,7 +48,7 @@ class ListLoss(Protocol):
     """A loss of the lists of a block: a weighted sum over queries."""
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
-        """Value, and a subgradient (n_documents,) by the scores."""
+        """Value, and a subgradient (n_documents,) with respect to the scores."""
         ...
 
     def too_long(self, lists: Lists) -> TooLong | None:
@@ -63,7 +64,7 @@ class ArgmaxHinge(NamedTuple):
     """
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
-        """Value, and a subgradient (n_documents,) by the scores."""
+        """Value, and a subgradient (n_documents,) with respect to the scores."""
         slopes = np.empty(len(scores))
         return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
 
@@ -93,8 +94,8 @@ class SumHinge(NamedTuple):
     Attributes
     ----------
     by_class
-        Count rankings with equally good documents at the same places once, as the ranking among
-        them with the largest hinge.
+        Whether rankings that only exchange equally good documents count once, as the ranking with
+        the largest hinge among them.
 
     References
     ----------
@@ -104,7 +105,7 @@ class SumHinge(NamedTuple):
     by_class: bool
 
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
-        """Value, and a subgradient (n_documents,) by the scores.
+        """Value, and a subgradient (n_documents,) with respect to the scores.
 
         Raises
         ------
@@ -150,7 +151,7 @@ def lists_of(block: QueryBlock, measure: Measure, gains: Array, discounts: Array
     Parameters
     ----------
     block
-        Gives the queries and their weights.
+        The block, which gives the queries and their weights.
     measure
         "ap" or "ndcg".
     gains
@@ -162,9 +163,9 @@ def lists_of(block: QueryBlock, measure: Measure, gains: Array, discounts: Array
 
 
 def ranking_losses(scores: Array, lists: Lists) -> Array:
-    """(n_queries,) 1 - AP or 1 - NDCG of the documents by descending score, ties in row order.
+    """(n_queries,) 1 - AP or 1 - NDCG of the ranking by descending score; ties in row order.
 
-    0 for a query in which no document is better than another.
+    The loss is 0 for a query in which no document is better than another.
     """
     losses = np.zeros(len(lists.query_ptr) - 1)
     for query, gains in lists_with_preference(lists):
@@ -185,7 +186,7 @@ def n_lists(lists: Lists) -> float:
 def listwise_of_model(
     block: QueryBlock, lists: Lists, weights: Array, loss: ListLoss
 ) -> tuple[np.float64, Array]:
-    """Value, and a subgradient (n_features,) by the weights, for a linear model."""
+    """Value, and a subgradient (n_features,) with respect to the weights of a linear model."""
     value, slopes = loss.at(times(block.features, weights), lists)
     return np.float64(value), transposed_times(block.features, slopes)
 

@@ -1,9 +1,10 @@
 """Position-sensitive margins of pairs: inversions near the top of a list cost more.
 
 A document at rank y of n has the *target* n / y, and the margin of a pair is the difference of the
-targets: the hinge of a pair is ``(|n/y_a - n/y_b| - (s_a - s_b))_+``, a at the better rank. This
-hinge is the hinge with margin 0 of the scores minus the targets. So the sums over pairs of RankSVM
-apply, in O(l log l) for a list of l documents, whatever the margins.
+targets: the hinge of a pair is ``(|n/y_a - n/y_b| - (s_a - s_b))_+``, where document a has the
+better rank. This hinge is the hinge with margin 0 of the scores minus the targets. The sums over
+pairs that RankSVM uses therefore apply, in O(l log l) for a list of l documents, whatever the
+margins.
 
 Riezler and De Bona: Simple risk bounds for position-sensitive max-margin ranking algorithms, 2009,
 definitions 1 (all documents ranked) and 2 (levels of relevance).
@@ -102,7 +103,7 @@ def pair_counts(targets: PairTargets) -> tuple[Array, Array]:
 
 
 def pair_risks(targets: PairTargets, scores: Array) -> PairRisks:
-    """The losses of definitions 1 and 2 for each query, not weighted."""
+    """The losses of definitions 1 and 2 for each query, without query weights."""
     groups, offsets = frozen_groups(targets), np.asarray(targets.offsets)
     n = len(groups.weights)
     numbers, margins, left, hinges = np.empty(n), np.empty(n), np.empty(n), np.empty(n)

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class PairTargets(NamedTuple):
-    """What a loss needs of a block beside the scores: the pairs, their number, and offsets.
+    """The quantities of a block, apart from the scores, from which a loss is computed.
 
     Attributes
     ----------
@@ -30,7 +30,8 @@ class PairTargets(NamedTuple):
     n_pairs
         Weighted number of pairs.
     offsets
-        (n_documents,) subtracted from the scores before scores are compared; 0 for no offsets.
+        (n_documents,) offsets, which are subtracted from the scores before scores are compared; the
+        number 0 if there are none.
     margin
         Margin of the hinge.
     """
@@ -87,7 +88,7 @@ class HingeSum(NamedTuple):
 
 
 class Logistic(NamedTuple):
-    """``log(1 + exp(s_b - s_a))``; O(pairs)."""
+    """Sum of ``log(1 + exp(s_b - s_a))`` over all pairs, weighted; takes O(n_pairs)."""
 
     def at(self, scores: Array, groups: Groups) -> LossAt:
         """Value and slopes at the scores."""
@@ -109,8 +110,8 @@ def smoothed_hinge(width: float, margin: float = 1.0) -> HingeSum:
     """The hinge with its corner rounded over a width.
 
     ``0`` for x <= 0, ``x^2 / (2 width)`` up to `width`, then ``x - width / 2``, where x is the
-    shortfall of the margin: the difference of two squared hinges. At most width / 2 below the
-    hinge.
+    shortfall of the margin: the difference of two squared hinges. The function is at most width / 2
+    below the hinge.
     """
     share = 0.5 / width
     return HingeSum(np.array([[margin, share], [margin - width, -share]]))
@@ -135,9 +136,9 @@ def pair_targets(block: QueryBlock) -> PairTargets:
 def hinge_of_pairs(
     block: QueryBlock, targets: PairTargets, weights: Array
 ) -> tuple[np.float64, Array]:
-    """Weighted sum of the plain hinge over all pairs of a block, for a linear model.
+    """Weighted sum of the plain hinge over all pairs of a block, and a subgradient.
 
-    And a subgradient by the weights (n_features,).
+    The subgradient (n_features,) is with respect to the weights of a linear model.
     """
     slopes = np.empty(block.n_documents)
     scores = times(block.features, weights) - targets.offsets
@@ -148,7 +149,7 @@ def hinge_of_pairs(
 def loss_of_model(
     block: QueryBlock, targets: PairTargets, weights: Array, loss: PairLoss
 ) -> tuple[float, Array, Tangent]:
-    """Value, gradient by the weights (n_features,) and tangent of a loss, for a linear model."""
+    """Value, gradient (n_features,) and tangent of a loss at the weights of a linear model."""
     scores = times(block.features, weights) - targets.offsets
     value, slopes, tangent = loss.at(scores, frozen_groups(targets))
     return value, transposed_times(block.features, slopes), tangent
@@ -157,7 +158,7 @@ def loss_of_model(
 def curvature_of_model(
     block: QueryBlock, targets: PairTargets, tangent: Tangent, direction: Array, loss: PairLoss
 ) -> Array:
-    """(n_features,) second derivative by the weights times a direction."""
+    """(n_features,) second derivative with respect to the weights, times a direction."""
     along = times(block.features, direction)
     there = Tangent(frozen(tangent.scores), frozen(tangent.order), frozen(tangent.numbers))
     return transposed_times(block.features, loss.curvature(there, frozen_groups(targets), along))

@@ -25,7 +25,7 @@ Positions: TypeAlias = Literal["equal", "dcg"]
 
 
 class PairRule(NamedTuple):
-    """The probability of a pair, which is also in proportion to the weight of the query.
+    """Rule for the probability of a pair, which is also proportional to the query's weight.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class PairTable:
     slots
         (n_slots,) positions in `rows` of the documents that stand first in a pair.
     first, last
-        (n_slots,) the partners of each are `rows[first]` to `rows[last - 1]`.
+        (n_slots,) range of the partners in `rows`: the first position, and the position behind the
+        last.
     accept, alias
         (n_slots,) alias table over the slots.
     masses
@@ -79,7 +80,7 @@ class PairTable:
 
     @property
     def mass(self) -> float:
-        """Mass of all pairs together, to which the steps on the block are in proportion."""
+        """Mass of all pairs. The number of steps on the block is proportional to this mass."""
         return float(self.masses.sum())
 
     @property
@@ -101,8 +102,8 @@ class PairTable:
 
         Returns
         -------
-        (n_draws,) rows of the documents that stand first, the more relevant ones of labelled
-        pairs, and (n_draws,) rows of their partners.
+        (n_draws,) rows of the documents that stand first (in labelled pairs the more relevant
+        documents), and (n_draws,) rows of their partners.
 
         Raises
         ------
@@ -168,7 +169,7 @@ def unlabelled_pairs(
 
 
 def squared_differences(table: PairTable, relevance: Array) -> float:
-    """Sum over the pairs of a table of their mass times the squared difference of relevance."""
+    """Sum over the pairs of a table: mass times squared difference of relevance."""
     if not len(table.slots):
         return 0.0
     sorted_ = relevance[table.rows]
@@ -182,7 +183,7 @@ def squared_differences(table: PairTable, relevance: Array) -> float:
 class PairStreams:
     """Random generators for the draws of an epoch, one for each block.
 
-    A generator depends on seed, epoch, block and kind of use alone.
+    A generator depends only on the seed, the epoch, the block and the kind of use.
     """
 
     def __init__(self, seed: int, epoch: int, kind: int = 0) -> None:

@@ -1,7 +1,7 @@
 """Random tuples (query, preferred document, other document), without a list of all tuples.
 
 With classes or judgments, all queries are equally likely, and so are all tuples of one query. With
-a table, all its rows are equally likely.
+a table, all rows of the table are equally likely.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class ClassSampler:
         """Draw n tuples with replacement."""
         query = self.queries[rng.integers(len(self.queries), size=n)]
         start, size = (a[self._classes[query]] for a in (self._start, self._size))
-        # Places in `order`: a place of the query's class but the query's own, and one outside it.
+        # Two places in `order`: a place in the query's class other than the query's own place, and
+        # a place outside the class.
         better = start + rng.integers(size - 1)
         better += better >= self._place[query]
         worse = rng.integers(len(self._order) - size)

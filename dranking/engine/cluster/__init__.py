@@ -14,12 +14,13 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
 
 - Dask itself notices a worker process that died. The nanny of the worker starts a new process, and
   Dask computes again what the worker held.
-- The supervisor takes a worker off the scheduler that has neither answered nor worked, or whose
-  memory has been full, for ``dranking.worker-seconds``. Everything else is as if the worker had
-  died.
-- Dask gives up a task on which several workers died; `DaskExecutor` runs the task again until
-  ``dranking.lost-workers`` workers have died of it, or four if they died for lack of memory.
-- Where the scheduler does not answer, no worker is left, or no task finishes, the wait ends with
+- If a worker has neither answered nor worked for ``dranking.worker-seconds``, or if its memory has
+  been full for so long, the supervisor removes the worker from the scheduler. The job then
+  continues as if the worker had died.
+- Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
+  the task again, unless more than ``dranking.lost-workers`` workers have died on the task, or the
+  last of them died for lack of memory.
+- If the scheduler does not answer, no worker is left, or no task finishes, the wait ends with
   `TryAgainError` (exit code 75). The checkpoints of long trainings then serve the next run.
 
 `deadlines` lists all deadlines with their settings and defaults.

@@ -22,7 +22,7 @@ class Access(NamedTuple):
     min_workers
         Number of workers to wait for.
     security
-        A `distributed.Security`; None means that of the cluster or of Dask's configuration.
+        A `distributed.Security`; None means the security of the cluster or of Dask's configuration.
     """
 
     seconds: float

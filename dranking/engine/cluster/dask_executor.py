@@ -21,7 +21,7 @@ OUT_OF_MEMORY = "worker-restart-memory"
 """Topic under which Dask's scheduler logs workers that were killed for their use of memory."""
 
 LARGE = 2**24
-"""The queue is sent at once, without waiting for more tasks, if its arguments have more bytes."""
+"""If the arguments of the queued tasks have more bytes, the queue is sent at once."""
 
 
 class Call(NamedTuple):
@@ -75,7 +75,7 @@ class DaskExecutor:
     def memory_bytes(self) -> int:
         """`memory_limit`, or most of the sum of the workers' limits.
 
-        A machine with workers without a limit counts with the memory that it has available now.
+        A machine whose workers have no limit contributes the memory that is available on it now.
         """
         if self.memory_limit is not None:
             return self.memory_limit
@@ -100,7 +100,7 @@ class DaskExecutor:
         self._supervisor.wait_for_workers(1, setting(name), f"raise dranking.{name}")
 
     def _available_memory(self, workers: list[str]) -> int:
-        """Sum of the available memory of the machines on which these workers run, one on each."""
+        """Sum of the available memory of several machines, given one worker on each machine."""
         if not workers:
             return 0
         answers: dict[str, int] = self._supervisor.wait(
@@ -206,12 +206,13 @@ class DaskExecutor:
                 raise
 
     def _retry(self, tasks: Sequence[Any], error: Any) -> None:
-        """Run a task again on which several workers died, and on which Dask has given up.
+        """Run again a task that Dask has given up because several workers died on it.
 
         Raises
         ------
         TryAgainError
-            If the last worker ran out of memory, or if more than ``dranking.lost-workers`` died.
+            If the last of these workers ran out of memory, or if more than
+            ``dranking.lost-workers`` workers have died on the task.
         """
         key, worker = str(error.task), error.last_worker.address
         self._deaths[key] = 1 + self._deaths.get(key, error.allowed_failures)

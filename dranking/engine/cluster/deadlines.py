@@ -5,11 +5,11 @@ environment such as `DASK_DRANKING__WORKER_SECONDS`.
 
 | setting | default | what ends at the deadline |
 |---|---|---|
-| `dranking.worker-seconds` | 30 | a worker that neither answers nor works; its work moves |
+| `dranking.worker-seconds` | 30 | a worker that neither answers nor works; its tasks move |
 | `dranking.no-workers-seconds` | 300 | a job without any worker |
 | `dranking.scheduler-seconds` | 30 | a job whose scheduler does not answer |
-| `dranking.task-seconds` | 3600 | a job none of whose tasks has finished for so long |
-| `dranking.lost-workers` | 20 | a job with a task that more workers than this died of |
+| `dranking.task-seconds` | 3600 | a job none of whose tasks finishes in this time |
+| `dranking.lost-workers` | 20 | a job with a task on which more workers than this died |
 | `dranking.start-seconds` | 300 | a job whose own cluster does not come up |
 | `dranking.stop-seconds` | 60 | the wait until the cluster of a finished job has stopped |
 """
@@ -139,7 +139,7 @@ def exit_in_time(manager: Any, entered: Any, name: str) -> Iterator[Any]:
 
 
 class Unchanged:
-    """For how long things have been in their state, by the times at which states were reported."""
+    """Measures for how long things have been in their present state, as far as was reported."""
 
     def __init__(self) -> None:
         self._since: dict[Any, tuple[Any, float]] = {}

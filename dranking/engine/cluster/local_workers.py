@@ -18,7 +18,7 @@ HELD_SHARE = 0.6
 """Share of a worker's limit up to which freed memory is kept. Above 0.7, Dask writes to disk."""
 
 HELD_MILLISECONDS = 100
-"""Time between two looks at the memory of the process; Dask's own looks have the same period."""
+"""Time between two measurements of the memory of the process; Dask itself measures as often."""
 
 
 class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
@@ -44,7 +44,8 @@ class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
 class FrugalWorker(Worker):  # type: ignore[misc]
     """A worker that gives freed memory back to the system when its process comes near its limit.
 
-    Dask measures the memory of the process, in which freed memory that is kept counts as used.
+    Dask measures the memory of the process, and so counts freed memory that the process keeps as
+    used.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

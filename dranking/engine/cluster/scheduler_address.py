@@ -1,4 +1,4 @@
-"""The address of a running scheduler: as given, or out of a scheduler file."""
+"""The address of a running scheduler: the given address, or the content of a scheduler file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE_POLL_SECONDS = 0.1
 
 
 def scheduler_address(name: str, seconds: float, security: Any) -> str:
-    """The address of a running scheduler, which fits the certificates of this client.
+    """The address of a running scheduler, checked against the certificates of this client.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def scheduler_address(name: str, seconds: float, security: Any) -> str:
     seconds
         Deadline for the scheduler file.
     security
-        A `distributed.Security`; None means that of Dask's configuration.
+        A `distributed.Security`; None means the security of Dask's configuration.
 
     Raises
     ------

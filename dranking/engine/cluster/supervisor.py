@@ -1,7 +1,7 @@
 """Waiting for a Dask cluster: every wait has a deadline, and workers that are stuck are given up.
 
 Dask itself notices workers that die. Dask waits without end for a worker that is stopped, for a
-worker that is paused because its memory is full, for a scheduler that hangs, and for workers where
+worker that is paused because its memory is full, for a scheduler that hangs, and for workers if
 there are none.
 """
 
@@ -20,19 +20,19 @@ from dranking.errors import TryAgainError
 _LOG = logging.getLogger(__name__)
 
 LOOKS = 6
-"""Number of looks at the workers within ``dranking.worker-seconds``."""
+"""How often the supervisor asks about the workers within ``dranking.worker-seconds``."""
 
 MOST_PATIENCE = 8
-"""Each worker that is given up doubles the time that the next ones have, up to this factor. On
-machines that are merely slow, a job would otherwise start again for ever."""
+"""Each worker that is given up doubles the time after which further workers are given up, up to
+this factor. On machines that are merely slow, a job would otherwise start again for ever."""
 
 HEARTBEATS = 5
-"""Every worker has the time of at least this number of its heartbeats, which are the rarer the more
-workers there are."""
+"""No worker is given up before the time of this number of heartbeats. The time between two
+heartbeats grows with the number of workers."""
 
 BUSY_SHARE = 0.02
-"""Share of a core that a process uses at least if it works. A process that is stopped, or whose
-threads wait for Python's lock, uses less."""
+"""Least share of a core that a working process uses. A process that is stopped, or whose threads
+wait for Python's lock, uses less."""
 
 SAMPLE_SECONDS = 1.0
 """Least time over which `BUSY_SHARE` is measured: the system counts in hundredths of a second."""
@@ -172,7 +172,7 @@ class Supervisor:
         return asyncio.run_coroutine_threadsafe(call(), loop)
 
     def _look_after_workers(self, so_far: Unchanged) -> None:
-        """Give up workers that are stuck; raise TryAgainError if there has been none for long."""
+        """Give up workers that are stuck; raise TryAgainError after a long time without workers."""
         workers = self.workers()
         alone = so_far.seconds("workers", bool(workers))
         if not workers and alone > setting("no-workers-seconds"):
@@ -229,7 +229,7 @@ class Supervisor:
         Parameters
         ----------
         nannies
-            From the address of a worker to the address of its nanny, or None without a nanny.
+            Maps the address of a worker to the address of its nanny, or to None without a nanny.
         """
         asked = {
             address: self._begin(

@@ -58,7 +58,7 @@ def is_temporary(security: Any) -> bool:
 
 
 def has_certificates(security: Any) -> bool:
-    """Whether a client can speak TLS; None means with the files of Dask's configuration."""
+    """Whether a client has certificates for TLS; None means those of Dask's configuration."""
     from distributed import Security
 
     arguments = (security or Security()).get_connection_args("client")
