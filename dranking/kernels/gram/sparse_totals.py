@@ -10,11 +10,11 @@ from dranking.kernels.gram.sparse import Csr, Present, find_present, forget_pres
 from dranking.kernels.lqo.sparse_query import (
     NOT_ASKED,
     Fit,
+    arrays_for_queries,
     centre_labels,
     centre_members,
     find_members,
     multiply,
-    room_for_queries,
     sort_entries,
 )
 from dranking.kernels.machine.compile import kernel
@@ -74,7 +74,7 @@ def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], total
     for j in range(n_rows):
         role[wanted[j]] = -2 - j
     fit = Fit(role, wanted, np.empty((0, 0)), np.empty(0), 0.0)
-    query = room_for_queries(x, queries, fit)
+    query = arrays_for_queries(x, queries, fit)
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]

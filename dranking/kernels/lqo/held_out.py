@@ -1,8 +1,8 @@
 """Models fitted without one query at a time, from the Gram matrices of a few kept features.
 
 For query q and the kept features S: G = A_q[S, S], b = b_q[S], and of all other queries
-M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (`dranking/rankers/greedy/THEORY.md`). Everything
-here follows from these in O(t^3) for each query, t = |S|, with nothing carried from round to round.
+M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (`dranking/rankers/greedy/THEORY.md`). All models
+follow from these in O(t^3) for each query, t = |S|; nothing is carried from round to round.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class KeptTotals(NamedTuple):
-    """What all queries together say of the kept features.
+    """Sums over all queries for the kept features.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class HeldOutFit(NamedTuple):
     weights
         (n_queries, t) w = N c.
     residual_products
-        (n_queries, t) b - G w, products of the features with the residual of the query held out.
+        (n_queries, t) b - G w, products of the features with the residual of the held-out query.
     errors
         (n_queries,) squared norm of that residual.
     """
@@ -57,7 +57,7 @@ class HeldOutFit(NamedTuple):
 def fit_held_out(
     grams: Array, products: Array, label_norms: Array, totals: KeptTotals
 ) -> HeldOutFit:
-    """Fit without each query in turn.
+    """Fit a model without each query in turn.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def inverses_of(systems: Array) -> Array:
     """(n, t, t) inverses of symmetric positive definite matrices, features of any scales.
 
     Where lambda is lost in the rounding of A, features that copy each other leave directions that
-    are nothing but rounding; the inverse has no part in those.
+    are nothing but rounding; the inverse is zero along these directions.
     """
     scale = 1.0 / np.sqrt(np.einsum("qii->qi", systems))
     scaled = systems * scale[:, :, None] * scale[:, None, :]
@@ -125,11 +125,12 @@ def add_back_fitting_scores(
     fit: tuple[Array, Array],
     scores: Array,
 ) -> None:
-    """Add to `scores` (n_features,) each candidate's error, its coefficient alone fitted.
+    """Add the error with each candidate, whose coefficient alone is fitted, to `scores`.
 
-    The weights w of the kept features stay, and candidate i gets a = r_i / s_i, fitted to the
-    residuals of the other queries: r = c_i - (A - A_q)[i, S] w, s = A_ii - A_q,ii + lambda. The
-    query's error is then e - 2 a x_i.p + a^2 A_q,ii with x_i.p = b_q,i - A_q[i, S] w.
+    `scores` is (n_features,). The weights w of the kept features stay, and candidate i gets the
+    coefficient a = r_i / s_i, fitted to the residuals of the other queries, where
+    r = c_i - (A - A_q)[i, S] w and s = A_ii - A_q,ii + lambda. The error of the query is then
+    e - 2 a x_i.p + a^2 A_q,ii with x_i.p = b_q,i - A_q[i, S] w.
 
     Parameters
     ----------
@@ -167,10 +168,10 @@ def add_back_fitting_scores(
 def score_held_out(
     columns: NDArray[np.float32], query_ptr: NDArray[np.int64], weights: Array, scores: Array
 ) -> None:
-    """Overwrite `scores` (n_documents,) with those by the weights (n_queries, t) of their query.
+    """Overwrite `scores` (n_documents,) with scores by the weights (n_queries, t) of their query.
 
-    Each score is summed document by document in the order of the columns (n_documents, t), so
-    that equal documents tie exactly.
+    The score of each document is summed on its own in the order of the columns (n_documents, t),
+    so that equal documents tie exactly.
     """
     for q in range(len(query_ptr) - 1):
         for d in range(query_ptr[q], query_ptr[q + 1]):

@@ -54,27 +54,6 @@ class Picks(NamedTuple):
     announced: Array
 
 
-class Pivots(NamedTuple):
-    """Pivots of c picks for a group of queries.
-
-    Attributes
-    ----------
-    beta, delta
-        (c, t + c, lanes) M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S]; the j-th pick has the first
-        t + j rows.
-    pivots, norms
-        (c, lanes) M_f at f after eliminating S, and z_f . z_f.
-    others
-        (t + c, lanes) workspace: M_q[S, f] and M_q[f, f] of the pick at hand.
-    """
-
-    beta: Array
-    delta: Array
-    pivots: Array
-    norms: Array
-    others: Array
-
-
 def packed_matrices(n_queries: int, size: int) -> Array:
     """(n_groups, size (size + 1) / 2, lanes) zeros: a packed matrix per query, in even groups."""
     n_groups = max(1, -(-n_queries // MOST_LANES))
@@ -158,44 +137,73 @@ def append_to_factors(factors: Array, column: Array, corner: Array, t: int, leas
 
 
 @kernel
-def append_to_gram(within: Array, picks: Picks, pick: int, first: int) -> None:
-    """Append the row A_q[f, S] and A_q[f, f] of a pick f to the packed A_q[S, S], `within`.
+def append_to_gram(
+    within: Array,
+    t: int,
+    rows_f: Array,
+    columns: NDArray[np.int64],
+    announced: Array,
+    first: int,
+) -> None:
+    """Append the row A_q[f, S] and A_q[f, f] to the packed A_q[S, S], `within`, of a group.
 
-    `first` is the first query of the group.
+    Parameters
+    ----------
+    t
+        Number of features in S.
+    rows_f
+        (n_queries, n_features) A_q[f, :].
+    columns, announced
+        Those of `Picks`.
+    first
+        First query of the group.
     """
-    t = len(picks.slots) - len(picks.total_rows) + pick
-    row, rows_f = packed_row(t), picks.rows[picks.slots[t]]
+    row = packed_row(t)
     for q in range(min(within.shape[1], len(rows_f) - first)):
         for j in range(t + 1):
-            if len(picks.announced) > 0:
-                within[row + j, q] = picks.announced[j, first + q]
+            if len(announced) > 0:
+                within[row + j, q] = announced[j, first + q]
             else:
-                within[row + j, q] = rows_f[first + q, picks.columns[j]]
+                within[row + j, q] = rows_f[first + q, columns[j]]
 
 
 @kernel
 def find_pivots(
-    within: Array, factors: Array, picks: Picks, pick: int, regularization: float, out: Pivots
+    within: Array,
+    factors: Array,
+    total: Array,
+    t: int,
+    regularization: float,
+    beta: Array,
+    delta: Array,
+    numbers: Array,
 ) -> None:
-    """Overwrite the pivots of a pick f and append its row to the Cholesky factors of M_q[S, S].
+    """Find the pivots of a feature f and append its row to the Cholesky factors of M_q[S, S].
 
-    The row of f was appended to `within`, the packed A_q[S, S].
+    Parameters
+    ----------
+    within
+        Packed A_q[S, S], to which the row of f was appended.
+    factors
+        Packed Cholesky factors of M_q[S, S].
+    total
+        (at least t + 1,) A[f, S] and A[f, f].
+    t
+        Number of features in S.
+    beta, delta
+        (at least t, lanes) overwritten with M_q[S, S]^-1 M_q[S, f] and M_q[S, S]^-1 g[S].
+    numbers
+        (2, lanes) overwritten with the pivots, M_f at f after eliminating S, and with z_f . z_f.
     """
-    t, lanes = len(picks.slots) - len(picks.total_rows) + pick, within.shape[1]
-    row, others, total = packed_row(t), out.others, picks.total_within[pick]
-    beta, delta, pivots, norms = out.beta[pick], out.delta[pick], out.pivots[pick], out.norms[pick]
+    row, lanes, pivots, norms = packed_row(t), within.shape[1], numbers[0], numbers[1]
     for j in range(t):
         for q in range(lanes):
             delta[j, q] = within[row + j, q]
-            others[j, q] = total[j] - delta[j, q]
-            beta[j, q] = others[j, q]
+            beta[j, q] = total[j] - delta[j, q]
     for q in range(lanes):
         norms[q] = within[row + t, q]
         pivots[q] = (total[t] - norms[q]) + regularization
     append_to_factors(factors, beta, pivots, t, regularization)
-    for j in range(t):
-        for q in range(lanes):
-            norms[q] = fma(-beta[j, q], within[row + j, q], norms[q])
     subtract_symmetric(within, beta, delta, t)
     solve_lower(factors, delta, t)
     solve_upper(factors, delta, t)
@@ -203,18 +211,9 @@ def find_pivots(
     # recursion for v has lost more digits of f than the two agree on.
     for j in range(t):
         for q in range(lanes):
-            norms[q] = fma(-delta[j, q], others[j, q], norms[q])
+            norms[q] = fma(-beta[j, q], within[row + j, q], norms[q])
+    for j in range(t):
+        for q in range(lanes):
+            norms[q] = fma(-delta[j, q], total[j] - within[row + j, q], norms[q])
     for q in range(lanes):
         norms[q] = max(norms[q], 0.0)
-
-
-@kernel
-def empty_pivots(n_picks: int, size: int, lanes: int) -> Pivots:
-    """Memory for the pivots of some picks, the last of which makes `size` selected features."""
-    return Pivots(
-        np.empty((n_picks, size, lanes)),
-        np.empty((n_picks, size, lanes)),
-        np.empty((n_picks, lanes)),
-        np.empty((n_picks, lanes)),
-        np.empty((size, lanes)),
-    )

@@ -1,4 +1,4 @@
-"""What documents score while their query is held out, after every round of greedy RankRLS."""
+"""Scores of documents by models fitted without their query, for every size of a selection."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +10,25 @@ Array = NDArray[np.float64]
 
 
 @kernel
-def held_out_weights(factors: Array, left_out: Array, weights: Array) -> None:
-    """Overwrite `weights` with those of every query held out, for every size of the selection.
+def held_out_weights(factors: Array, other_products: Array, weights: Array) -> None:
+    """Overwrite `weights` with models fitted without each query, for every size of the selection.
 
     Parameters
     ----------
     factors
         (n_groups, at least t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
-    left_out
-        (n_queries, t) c_q[S], the products b[S] without the query's own.
+    other_products
+        (n_queries, t) c_q[S], b[S] of all other queries.
     weights
-        (n_queries, t, t): row j holds the weights of the first j + 1 features, fitted to all
-        queries but q; what is behind them stays.
+        (n_queries, t, t): row j of query q holds the weights of the first j + 1 features, fitted to
+        all queries but q; the entries behind these weights are not written.
     """
-    t, lanes = left_out.shape[1], factors.shape[2]
+    t, lanes = other_products.shape[1], factors.shape[2]
     eliminated = np.zeros((t, lanes))
     for group in range(len(factors)):
-        queries = range(group * lanes, min((group + 1) * lanes, len(left_out)))
+        queries = range(group * lanes, min((group + 1) * lanes, len(other_products)))
         for q in queries:
-            eliminated[:, q % lanes] = left_out[q]
+            eliminated[:, q % lanes] = other_products[q]
         solve_lower(factors[group], eliminated, t)
         for size in range(1, t + 1):
             # The factor of the first features is the corner of the factor of all.
@@ -45,17 +45,17 @@ def held_out_scores(
     weights: Array,
     scores: Array,
 ) -> None:
-    """Overwrite `scores` (t, n_documents) with what documents score while their query is held out.
+    """Overwrite `scores` (t, n_documents) with scores by the models fitted without the query.
 
-    Each score is summed document by document in the order of selection, so that equal documents
-    tie exactly.
+    The score of each document is summed on its own in the order of selection, so that equal
+    documents tie exactly.
 
     Parameters
     ----------
     features
-        (n_documents, t) columns of S, in its order.
+        (n_documents, t) columns of S, in the order of selection.
     weights
-        (n_queries, t, t) as of `held_out_weights`.
+        (n_queries, t, t) result of `held_out_weights`.
     """
     for q in range(len(query_ptr) - 1):
         for d in range(query_ptr[q], query_ptr[q + 1]):

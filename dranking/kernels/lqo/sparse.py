@@ -8,7 +8,7 @@ the documents of a query. Holding query q out turns such a residual into
 
 (Woodbury; M_q is the Gram matrix of the other queries plus lambda I). With p and p0 the same of the
 labels, w the weights of S and d the Schur complement A[i,i] + lambda - A[S,i]'c_i of the fit to all
-queries, the four numbers of `dranking/rankers/greedy/THEORY.md` are
+queries, the four numbers of the state (`dranking/rankers/greedy/THEORY.md`) are
 
     s = d - z0'z        r = b[i] - A[S,i]'w - z0'p        u = p'z        v = z'z
 
@@ -36,10 +36,10 @@ from dranking.kernels.lqo.sparse_query import (
     Fit,
     Found,
     HeldOut,
+    arrays_for_queries,
     enter_query,
     fit_others,
     hold_out,
-    room_for_queries,
 )
 from dranking.kernels.machine.compile import kernel
 from dranking.kernels.machine.instructions import fma
@@ -48,11 +48,11 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 STRIP = 1_024
-"""Candidates scored at a time: what is added up of them stays in the first-level cache."""
+"""Candidates scored at a time: their sums stay in the first-level cache."""
 
 
 class Candidates(NamedTuple):
-    """Features to score, and what S explains of them over all queries.
+    """Features to score, and the part of each that S explains over all queries.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
 
 
 class Forms(NamedTuple):
-    """What vectors x of p numbers change of s, r, u and v.
+    """Quadratic and linear forms by which vectors x of p numbers change s, r, u and v.
 
     With m = p or p + 1, whichever is even, the last row repeated with nothing but zeros:
 
@@ -92,19 +92,19 @@ class Forms(NamedTuple):
     lines: Array
 
 
-class Room(NamedTuple):
-    """Room for the candidates of a query, used again for the next.
+class Workspace(NamedTuple):
+    """Arrays for the candidates of a query, used again for the next query.
 
     Attributes
     ----------
     state
         (4, STRIP) s, r, u and v of candidates that do not vary there.
     present
-        (7, n_present) the same of those that occur, their places, and what they gain.
+        (7, n_present) s, r, u and v of candidates that occur, two rows of sums, and the gains.
     coefficients
-        (t + 1, n_present) c of those that occur.
+        (t + 1, n_present) c of candidates that occur.
     gains
-        (n_candidates,) of the query.
+        (n_candidates,) gains in the query.
     """
 
     state: Array
@@ -123,7 +123,7 @@ def empty_forms(p: int) -> Forms:
 
 @kernel
 def fold(p: int, squares: Array) -> None:
-    """Bring what is below the diagonals above."""
+    """Add the entries below the diagonals to the entries above, and clear those below."""
     for a in range(p):
         for b in range(a + 1, p):
             squares[:, a, b] += squares[:, b, a]
@@ -198,7 +198,7 @@ def add_lines(x0: Array, x1: Array, line: Array, r: Array, u: Array) -> None:
 def add_forms(forms: Forms, rows: Array, first: int, n: int, state: Array) -> None:
     """Bring s, r, u and v, rows of `state`, past the forms of columns first to first + n of `rows`.
 
-    (A row is taken before its columns: so Numba knows that they are contiguous.)
+    (A row is taken before its columns, so that Numba knows that the columns are contiguous.)
     """
     order, squares, lines, here = forms.order, forms.squares, forms.lines, slice(first, first + n)
     s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
@@ -236,15 +236,15 @@ def start_absent(
 
 @kernel
 def absent_gains(
-    p: int, query: HeldOut, candidates: Candidates, regularization: float, room: Room
+    p: int, query: HeldOut, candidates: Candidates, regularization: float, work: Workspace
 ) -> None:
-    """Overwrite the gains with those of features that do not vary in the query."""
-    forms, gains = absent_forms(p, query), room.gains
+    """Overwrite the gains as if no candidate varied in the query."""
+    forms, gains = absent_forms(p, query), work.gains
     for first in range(0, len(gains), STRIP):
         n = min(STRIP, len(gains) - first)
-        start_absent(candidates, first, n, regularization, room.state)
-        add_forms(forms, candidates.coefficients, first, n, room.state)
-        finish_gains(room.state, regularization, gains[first : first + n])
+        start_absent(candidates, first, n, regularization, work.state)
+        add_forms(forms, candidates.coefficients, first, n, work.state)
+        finish_gains(work.state, regularization, gains[first : first + n])
 
 
 @kernel
@@ -307,33 +307,33 @@ def present_gains(
     query: HeldOut,
     candidates: Candidates,
     regularization: float,
-    room: Room,
+    work: Workspace,
 ) -> None:
-    """Overwrite those of the gains whose candidates vary in the query."""
+    """Overwrite the gains of the candidates that vary in the query."""
     n, p = found.n_present, found.n_members
     places, squares = query.entries.roles[:n], query.entries.squares[:n]
-    present, gains = room.present, room.present[6][:n]
+    present, gains = work.present, work.present[6][:n]
     for a in range(p):
-        gather(candidates.coefficients[query.members[a]], places, room.coefficients[a])
+        gather(candidates.coefficients[query.members[a]], places, work.coefficients[a])
     gather(candidates.diagonal, places, present[0])
     gather(candidates.products, places, present[1])
     gather(candidates.explained_diagonal, places, present[2])
     gather(candidates.explained_products, places, present[3])
     present[4:6, :n] = 0.0
-    residual_products(p, query, room.coefficients, present[4][:n], present[5][:n])
+    residual_products(p, query, work.coefficients, present[4][:n], present[5][:n])
     start_present(weight, squares, query.products[p], regularization, present)
     add_forms(present_forms(p, query), query.products, 0, n, present)
     finish_gains(present, regularization, gains)
     for o in range(n):
         if places[o] >= 0 and squares[o] > 0.0:
-            room.gains[places[o]] = gains[o]
+            work.gains[places[o]] = gains[o]
 
 
 @kernel
-def room_for_candidates(query: HeldOut, n_candidates: int) -> Room:
-    """Room for the candidates of any query that `query` has room for."""
+def workspace_for(query: HeldOut, n_candidates: int) -> Workspace:
+    """Arrays for the candidates of any query for which `query` is large enough."""
     shape = query.products.shape
-    return Room(
+    return Workspace(
         np.empty((4, STRIP)), np.empty((7, shape[1])), np.empty(shape), np.empty(n_candidates)
     )
 
@@ -347,7 +347,7 @@ def add_gains(
     candidates: Candidates,
     gains: Array,
 ) -> float:
-    """Add what each candidate would change of the leave-query-out error to `gains`.
+    """Add the change of the leave-query-out error with each candidate to `gains`.
 
     Parameters
     ----------
@@ -360,8 +360,8 @@ def add_gains(
     -------
     The error with S alone, summed over the queries in order.
     """
-    query, error = room_for_queries(x, queries, fit), 0.0
-    room = room_for_candidates(query, len(gains))
+    query, error = arrays_for_queries(x, queries, fit), 0.0
+    work = workspace_for(query, len(gains))
     for q in range(len(queries.ptr) - 1):
         weight = queries.weights[q]
         found = enter_query(x, relevance, queries, q, fit, query)
@@ -374,40 +374,40 @@ def add_gains(
         if len(gains) == 0:
             continue
         if p > 0:
-            absent_gains(p, query, candidates, fit.regularization, room)
+            absent_gains(p, query, candidates, fit.regularization, work)
         else:
-            room.gains[:] = 0.0
-        present_gains(found, weight, query, candidates, fit.regularization, room)
-        gains += room.gains
+            work.gains[:] = 0.0
+        present_gains(found, weight, query, candidates, fit.regularization, work)
+        gains += work.gains
     return error
 
 
 @kernel
 def held_out_factors(
-    x: Csr, relevance: Array, queries: Queries, fit: Fit, factors: Array, left_out: Array
+    x: Csr, relevance: Array, queries: Queries, fit: Fit, factors: Array, other_products: Array
 ) -> None:
-    """Overwrite what `lqo_predictions.held_out_weights` takes.
+    """Overwrite what `dranking.kernels.lqo.predictions.held_out_weights` takes.
 
     Parameters
     ----------
     factors
         (n_groups, t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
-    left_out
+    other_products
         (n_queries, t) c_q[S].
     """
-    query, lanes = room_for_queries(x, queries, fit), factors.shape[2]
+    query, lanes = arrays_for_queries(x, queries, fit), factors.shape[2]
     for q in range(len(queries.ptr) - 1):
         found = enter_query(x, relevance, queries, q, fit, query)
         hold_out(found.n_members, fit, query)
         factors[q // lanes, :, q % lanes] = query.factor[:, 0]
-        left_out[q] = query.weights[:, 0]
+        other_products[q] = query.weights[:, 0]
 
 
 @kernel
 def fit_to_all(
     fit: Fit, coefficients: Array, explained_diagonal: Array, explained_products: Array
 ) -> None:
-    """Overwrite the last three with what S explains of every candidate.
+    """Overwrite the last three arguments with the part of every candidate that S explains.
 
     `coefficients` comes as (t, n_candidates) A[S, i]. Every candidate goes through the same
     operations, so copies stay equal in every bit.
@@ -437,7 +437,7 @@ def fit_to_all(
 
 
 def explain(fit: Fit, total_columns: Array, diagonal: Array, products: Array) -> Candidates:
-    """What the selected features explain of the candidates, over all queries.
+    """Fit the candidates by the selected features, over all queries.
 
     Parameters
     ----------
@@ -453,7 +453,7 @@ def explain(fit: Fit, total_columns: Array, diagonal: Array, products: Array) ->
 
 
 def roles(n_features: int, selected: Indices, candidates: Indices) -> Indices:
-    """(n_features,) what each feature is asked, see `Fit`; no candidate is selected."""
+    """(n_features,) role of each feature, see `Fit`; no candidate is selected."""
     role = np.full(n_features, NOT_ASKED)
     role[candidates] = np.arange(len(candidates))
     role[selected] = -2 - np.arange(len(selected))

@@ -1,4 +1,4 @@
-"""One query of CSR features held out: what only the selected features that occur in it change.
+"""One held-out query of CSR features: only the selected features that occur in it matter.
 
 S is the ordered list of selected features, P those p <= t of them that vary within the query; all
 others have nothing but zeros in A_q and b_q. So the query is described by X_q[:, P], centred, and
@@ -23,7 +23,7 @@ NOT_ASKED = -1
 
 
 class Fit(NamedTuple):
-    """The features selected, and their part of the sums over all queries.
+    """The selected features, and their part of the sums over all queries.
 
     Attributes
     ----------
@@ -53,14 +53,14 @@ class Entries(NamedTuple):
     Attributes
     ----------
     next
-        (n_features,) room to sort in: -1 for features without a role, else 0 between queries.
+        (n_features,) workspace of sorting: -1 for features without a role, else 0 between queries.
     features, roles
-        (n_present,) the features that occur, in no order, and what they are.
+        (n_present,) the features that occur, in no order, and their roles.
     ptr
         (n_present + 1,) offsets of their entries.
     means, squares
-        (n_present,) of each over all documents, and its centred sum of squares: exactly zero for a
-        feature that is constant.
+        (n_present,) mean of each feature over all documents of the query, and its centred sum of
+        squares, which is exactly zero for a constant feature.
     documents, values
         (n_entries,) in the order of the documents, counted from the first of the query.
     """
@@ -76,12 +76,12 @@ class Entries(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Room for one query, used again for the next.
+    """Arrays for one query, used again for the next query.
 
     Attributes
     ----------
     entries
-        Its nonzeros.
+        Nonzeros of the query.
     members
         (p,) places of P in S, ascending.
     local
@@ -89,7 +89,7 @@ class HeldOut(NamedTuple):
     columns
         (p + 1, n_documents) X_q[:, P] and y_q, centred.
     rest
-        (p + 1,) what these rounded columns do not sum to zero.
+        (p + 1,) sums of these columns, which only rounding makes different from zero.
     products
         (p + 1, n_present) A_q[P, i] and b_q[i] of the features that occur.
     gram
@@ -99,7 +99,7 @@ class HeldOut(NamedTuple):
     factor
         (t (t + 1) / 2, 1) packed Cholesky factor of M_q[S, S].
     weights
-        (t, 1) those of S fitted to all other queries.
+        (t, 1) weights of S, fitted to all other queries.
     pull
         (p,) X_q[:, P]' p_q, p_q the residual of the labels while the query is held out.
     """
@@ -126,8 +126,8 @@ class Found(NamedTuple):
 
 
 @kernel
-def room_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
-    """Room for any of these queries."""
+def arrays_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
+    """Arrays that are large enough for each of these queries."""
     n, t = len(fit.role), len(fit.selected)
     n_documents, n_values = 0, 0
     for q in range(len(queries.ptr) - 1):
@@ -220,7 +220,7 @@ def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
 def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tuple[float, float]:
     """Overwrite `labels` with the centred relevance of documents start to end.
 
-    Returns their squared norm, and what the rounded labels do not sum to zero.
+    Returns the squared norm of the labels and their sum, which is zero but for rounding.
     """
     centre, norm, rest = 0.0, 0.0, 0.0
     for d in range(start, end):
@@ -236,7 +236,7 @@ def centre_labels(relevance: Array, start: int, end: int, labels: Array) -> tupl
 
 @kernel
 def centre_members(p: int, size: int, query: HeldOut) -> None:
-    """Fill the columns of the members, and their rest."""
+    """Fill the columns of the members, and the sums of these columns in `rest`."""
     entries = query.entries
     for a in range(p):
         o, column, rest = query.local[query.members[a]], query.columns[a], 0.0
@@ -251,13 +251,13 @@ def centre_members(p: int, size: int, query: HeldOut) -> None:
 
 @kernel
 def multiply(entries: Entries, column: Array, rest: float, weight: float, products: Array) -> None:
-    """Overwrite `products` (n_present,) with those of a centred column and the features."""
+    """Overwrite `products` (n_present,) with products of a centred column and the features."""
     ptr, documents, values, means = entries.ptr, entries.documents, entries.values, entries.means
     for o in range(len(products)):
         total = 0.0
         for e in range(ptr[o], ptr[o + 1]):
             total += column[documents[e]] * values[e]
-        # What centring left over, times the mean: the other side of the centring.
+        # The sum that rounding left in the column, times the mean, centres the other side.
         products[o] = weight * (total - rest * means[o])
 
 
@@ -265,7 +265,7 @@ def multiply(entries: Entries, column: Array, rest: float, weight: float, produc
 def enter_query(
     x: Csr, relevance: Array, queries: Queries, q: int, fit: Fit, query: HeldOut
 ) -> Found:
-    """Fill what the nonzeros of query q say: all up to `products`."""
+    """Fill the attributes up to `products` from the nonzeros of query q."""
     start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
     n_present = sort_entries(x, start, end, query.entries)
     p = find_members(n_present, end - start, fit, query)
@@ -281,8 +281,7 @@ def enter_query(
 def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
     """Fill gram, factor, and c_q[S] in the place of weights.
 
-    The sums are those of the Gram rows, bit for bit: a feature that occurs in this query alone
-    leaves exactly nothing.
+    The sums equal the Gram rows bit for bit: without its only query, a feature has exactly zeros.
     """
     gram, members, weights = query.gram, query.members, query.weights
     weights[:, 0] = fit.products
@@ -310,7 +309,7 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
 def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
     """Turn c_q[S] into weights, y_q into p_q; fill inverse and pull; returns e[q] = p_q . p_q.
 
-    `size` is the number of documents of the query, `weight` its own.
+    `size` is the number of documents of the query, `weight` the weight of the query.
     """
     t = len(query.weights)
     solve_lower(query.factor, query.weights, t)

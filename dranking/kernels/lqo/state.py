@@ -1,19 +1,20 @@
-"""State, score and update of greedy RankRLS (`dranking/rankers/greedy/THEORY.md`).
+"""State of greedy RankRLS per query: its start, the scores it gives, and its update.
 
-For query q and feature i the state holds four numbers. S is the ordered list of selected
-features, M_q the Gram matrix of all other queries plus lambda I, z_qi the held-out residual of
-feature i after regression on S, p_q that of the labels:
+`dranking/rankers/greedy/THEORY.md` has the derivation. For query q and feature i the state holds
+four numbers. S is the ordered list of selected features, M_q the Gram matrix of all other queries
+plus lambda I, z_qi the residual of feature i and p_q the residual of the labels among the documents
+of q, after regressions on S that were fitted to all other queries:
 
     state[q, 0, i] = s   Schur complement of M_q at i after eliminating S
     state[q, 1, i] = r   right-hand side there
     state[q, 2, i] = u   p_q . z_qi
     state[q, 3, i] = v   z_qi . z_qi
 
-and `errors[q] = p_q . p_q`, the leave-query-out error of the query with the features chosen so far.
-The state means something only for features outside S.
+and `errors[q] = p_q . p_q`, the leave-query-out error of the query with the features selected so
+far. The state is meaningful only for features outside S.
 
-A block may hold some of the features alone: all but the selected one's own numbers is computed
-feature by feature, and those are announced by the tile that holds it (`announcement`).
+A block may hold only some of the features. Every feature is updated on its own; the numbers of the
+selected feature that all updates need are announced by the tile that holds it (`announcement`).
 """
 
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.pivots import Picks, Pivots, append_to_gram, empty_pivots, find_pivots
+from dranking.kernels.lqo.pivots import Picks, append_to_gram, find_pivots
 from dranking.kernels.machine.compile import kernel
 from dranking.kernels.machine.instructions import fma
 
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 class Start(NamedTuple):
-    """What the state of an empty S follows from.
+    """Moments from which the state of an empty S is computed.
 
     Attributes
     ----------
@@ -46,27 +47,28 @@ class Start(NamedTuple):
 
 
 class BlockState(NamedTuple):
-    """What a block knows of one path of selections; n_features are those it holds.
+    """A block on one path of selections; it holds n_features of the features.
 
     Attributes
     ----------
     start
-        What all began with.
+        Moments of the block.
     state
-        (n_queries, 4, n_features), as above; without queries while S is empty, and of any one alone
-        where no pick is left.
+        (n_queries, 4, n_features), as in the module's text. It has no queries while S is empty, and
+        a single one, of no meaning, after the last pick.
     errors
-        (n_queries,), as above.
+        (n_queries,), as in the module's text.
     within, factors
-        (n_groups, size (size + 1) / 2, lanes) packed A_q[S, S], and Cholesky factors of M_q[S, S].
+        (n_groups, size (size + 1) / 2, lanes) packed A_q[S, S], and packed Cholesky factors of
+        M_q[S, S]; `dranking.kernels.lqo.pivots` has the layout.
     total_rows
-        (size, n_features) A[S, :] in the order of selection. Of these three, what is behind the
-        first |S| rows means nothing.
+        (size, n_features) A[S, :] in the order of selection. Of `within`, `factors` and
+        `total_rows`, only the first |S| rows have a meaning.
     scores
-        (n_rounds, n_features + 1) LQO error of the block with each candidate, and the present one,
-        after each of the rounds that led here; a single row before the first. Both are sums over
-        the queries in order, so that a feature without any effect ties the present error in every
-        bit.
+        (n_rounds, n_features + 1) leave-query-out error of the block with each feature added and,
+        last, without another feature, after each round of the update that made this block; a single
+        row before the first update. All are sums over the queries in order, so that a feature
+        without any effect ties the error without another feature in every bit.
     """
 
     start: Start
@@ -78,18 +80,9 @@ class BlockState(NamedTuple):
     scores: Array
 
 
-class OwnNumbers(NamedTuple):
-    """M_f at f, z_f . z_f, and r and u at f, of one query after eliminating S."""
-
-    pivot: float
-    norm: float
-    r: float
-    u: float
-
-
 @kernel
 def initial_state(start: Start, q: int, regularization: float, state: Array) -> None:
-    """Overwrite `state` (4, n_features) with that of query q and an empty S."""
+    """Overwrite `state` (4, n_features) with the state of query q and an empty S."""
     diagonal, products = start.diagonal[q], start.products[q]
     total_diagonal, total_products = start.total_diagonal, start.total_products
     s, r, u, v = state[0], state[1], state[2], state[3]
@@ -115,7 +108,7 @@ def add_scores(state: Array, error: float, scores: Array) -> None:
 
 @kernel
 def initial_scores(start: Start, errors: Array, regularization: float, scores: Array) -> None:
-    """Overwrite `scores` (n_features + 1,) with those of an empty S, see `BlockState`."""
+    """Overwrite `scores` (n_features + 1,) with the scores of an empty S; see `BlockState`."""
     n = len(scores) - 1
     state = np.empty((4, n))
     scores[:] = 0.0
@@ -132,16 +125,16 @@ def announcement(
     slots: NDArray[np.int64],
     position: NDArray[np.int64],
 ) -> Array:
-    """What must be known of f, per query, to select it wherever other features are.
+    """Numbers of a pick f in every query that tiles need which do not hold f.
 
     Parameters
     ----------
     start, state
-        Those of the block, f among the features.
+        Of the block that holds f.
     rows, slots
-        As in `Picks`, f being the only one.
+        As in `Picks`, for f as the only pick.
     position
-        (t + 1,) column that each of S and, last, f has here, or -1.
+        (t + 1,) column of each feature of S and, last, of f in this block, or -1.
 
     Returns
     -------
@@ -166,7 +159,14 @@ def announcement(
 
 @kernel
 def eliminate(
-    pivots: Pivots, pick: int, lane: int, picks: Picks, total_rows: Array, q: int, sums: Array
+    beta: Array,
+    delta: Array,
+    lane: int,
+    rows: Array,
+    slots: NDArray[np.int64],
+    total_rows: Array,
+    q: int,
+    sums: Array,
 ) -> None:
     """Overwrite rows of `sums` (3, n_features) with m, h and g of query q for a pick f.
 
@@ -176,12 +176,14 @@ def eliminate(
 
     Parameters
     ----------
+    beta, delta, lane
+        (at least t, lanes) as of `find_pivots`, and the lane of the query.
+    rows, slots
+        (capacity, n_queries, n_features) Gram rows and the (t + 1,) slots of S and f there.
     total_rows
         (at least t + 1, n_features) A[i, :] of S and f.
     """
-    beta, delta, rows, slots = pivots.beta[pick], pivots.delta[pick], picks.rows, picks.slots
-    m, h, g = sums[0], sums[1], sums[2]
-    t = len(slots) - len(picks.total_rows) + pick
+    m, h, g, t = sums[0], sums[1], sums[2], len(slots) - 1
     own, total = rows[slots[t], q], total_rows[t]
     for i in range(len(m)):
         g[i], m[i], h[i] = own[i], total[i] - own[i], 0.0
@@ -197,25 +199,48 @@ def eliminate(
 
 
 @kernel
-def advance_state(state: Array, sums: Array, own: OwnNumbers, regularization: float) -> float:
+def advance_state(
+    state: Array, sums: Array, pivot: float, norm: float, r_f: float, u_f: float, least: float
+) -> float:
     """Bring the state (4, n_features) of one query past the selection of f.
 
-    The first two rows of `sums` are m and h as of `eliminate`. Returns by how much the query's
-    error falls. (A function of its own, because Numba vectorises the loop only so.)
+    (A function of its own, because Numba vectorises the loop only so.)
+
+    Parameters
+    ----------
+    sums
+        m and h as of `eliminate`.
+    pivot, norm
+        M_f at f after eliminating S, and z_f . z_f.
+    r_f, u_f
+        r and u at f.
+    least
+        Lower bound of s: lambda.
+
+    Returns
+    -------
+    By how much the error of the query falls.
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     m, h = sums[0], sums[1]
-    norm, r_f, u_f = own.norm, own.r, own.u
-    scale = 1.0 / own.pivot
+    scale = 1.0 / pivot
     a_f = r_f * scale
     for i in range(len(m)):
         rho = m[i] * scale
         u[i] += a_f * (rho * norm - h[i]) - rho * u_f
         v[i] = max(v[i] + rho * (rho * norm - 2.0 * h[i]), 0.0)
-        s[i] = max(s[i] - rho * m[i], regularization)
+        s[i] = max(s[i] - rho * m[i], least)
         r[i] -= rho * r_f
-    lost: float = 2.0 * a_f * u_f - a_f * a_f * norm
-    return lost
+    fall: float = 2.0 * a_f * u_f - a_f * a_f * norm
+    return fall
+
+
+@kernel
+def copy_rows(source: Array, target: Array) -> None:
+    """Overwrite the first rows of an array with those of another."""
+    for j in range(len(source)):
+        for i in range(source.shape[1]):
+            target[j, i] = source[j, i]
 
 
 @kernel
@@ -236,43 +261,35 @@ def update(
         of the round that follows each pick; rows are appended to its other arrays.
     """
     n_picks, n = picks.total_rows.shape
-    t, lanes = len(picks.slots) - n_picks, after.factors.shape[2]
-    for pick in range(n_picks):
-        for i in range(n):
-            after.total_rows[t + pick, i] = picks.total_rows[pick, i]
-    pivots, sums = empty_pivots(n_picks, t + n_picks, lanes), np.empty((3, n))
+    size, lanes = len(picks.slots), after.factors.shape[2]
+    t, rows, slots = size - n_picks, picks.rows, picks.slots
+    columns, announced = picks.columns, picks.announced
+    beta, delta = np.empty((n_picks, size, lanes)), np.empty((n_picks, size, lanes))
+    numbers, sums = np.empty((n_picks, 2, lanes)), np.empty((3, n))
     after.scores[:] = 0.0
+    copy_rows(picks.total_rows, after.total_rows[t:])
     for q in range(len(errors)):
-        group, lane = q // lanes, q % lanes
+        lane, error, now = q % lanes, errors[q], after.state[q % len(after.state)]
         if lane == 0:
-            within, factors = after.within[group], after.factors[group]
+            within, factors = after.within[q // lanes], after.factors[q // lanes]
             for pick in range(n_picks):
-                append_to_gram(within, picks, pick, q)
-                find_pivots(within, factors, picks, pick, regularization, pivots)
-        after_q = after.state[q % len(after.state)]
+                append_to_gram(within, t + pick, rows[slots[t + pick]], columns, announced, q)
+                total, out = picks.total_within[pick], (beta[pick], delta[pick], numbers[pick])
+                find_pivots(within, factors, total, t + pick, regularization, *out)
         if t == 0:
-            initial_state(after.start, q, regularization, after_q)
+            initial_state(after.start, q, regularization, now)
         else:
-            for k in range(4):
-                for i in range(n):
-                    after_q[k, i] = state[q, k, i]
-        error = errors[q]
+            copy_rows(state[q], now)
         for pick in range(n_picks):
-            eliminate(pivots, pick, lane, picks, after.total_rows, q, sums)
-            own = own_numbers(after_q, picks, pivots, pick, lane, q)
-            error -= advance_state(after_q, sums, own, regularization)
-            add_scores(after_q, error, after.scores[pick])
+            f = t + pick
+            eliminate(
+                beta[pick], delta[pick], lane, rows, slots[: f + 1], after.total_rows, q, sums
+            )
+            if len(announced) > 0:
+                r, u = announced[f + 1, q], announced[f + 2, q]
+            else:
+                r, u = now[1, columns[f]], now[2, columns[f]]
+            pivot, norm = numbers[pick, 0, lane], numbers[pick, 1, lane]
+            error -= advance_state(now, sums, pivot, norm, r, u, regularization)
+            add_scores(now, error, after.scores[pick])
         after.errors[q] = error
-
-
-@kernel
-def own_numbers(
-    state: Array, picks: Picks, pivots: Pivots, pick: int, lane: int, q: int
-) -> OwnNumbers:
-    """Numbers of a pick f in query q, from the state (4, n_features) or as they were announced."""
-    size = len(picks.slots) - len(picks.total_rows) + pick
-    if len(picks.announced) > 0:
-        r, u = picks.announced[size + 1, q], picks.announced[size + 2, q]
-    else:
-        r, u = state[1, picks.columns[size]], state[2, picks.columns[size]]
-    return OwnNumbers(pivots.pivots[pick, lane], pivots.norms[pick, lane], r, u)

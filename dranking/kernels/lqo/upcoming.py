@@ -1,8 +1,8 @@
-"""A forward selection by what all queries together say, which foretells that of the criterion.
+"""A forward selection by the fit to all queries, which predicts the upcoming picks.
 
-With many queries, leaving one out changes little: the candidate with the smallest leave-query-out
-error is mostly the one with the smallest error of the fit to all, and that follows from A and b
-alone. S is the ordered list of features eliminated so far, f the next one.
+With many queries, holding one out changes little: the candidate with the smallest leave-query-out
+error is mostly the candidate with the smallest error of the fit to all queries, and that error
+follows from A and b alone. S is the ordered list of features eliminated so far, f the next feature.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ Array = NDArray[np.float64]
 
 
 LARGEST = 127
-"""Of an int8. Rounding changes a feature by less than its spread: among n documents the largest
-number is at most the root of n times that, and n is some thousands."""
+"""The largest int8. Rounding changes a feature by less than its spread: among n documents the
+largest number is at most sqrt(n) times the spread, and n is some thousands."""
 
 VECTOR = 16
-"""Numbers of four bytes in the widest registers: sums of whole ones have no rest to be added one by
-one."""
+"""Numbers of four bytes in the widest registers: sums over whole registers leave no number to be
+added on its own."""
 
 TINY = 1e-37
-"""Multiples of smaller units are zero: what one over them is, is no float32."""
+"""Smaller units count as zero, because their reciprocal is not a float32."""
 
 
 class Totals(NamedTuple):
@@ -33,8 +33,8 @@ class Totals(NamedTuple):
     Attributes
     ----------
     basis
-        (size, n_features): row j is that of A + lambda I at the j-th feature of S after
-        eliminating those before it, over the root of its pivot.
+        (size, n_features): row j is the row of A + lambda I at the j-th feature of S, after
+        eliminating the features before it, over the root of its pivot.
     left
         (n_features,) diagonal of A + lambda I, at least lambda.
     products
@@ -63,15 +63,15 @@ def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: 
 
 
 class RoundedDocuments(NamedTuple):
-    """Documents whose numbers take a byte each: a row of their products reads them all.
+    """Documents rounded to a byte per number, because a row of products reads all documents.
 
     Attributes
     ----------
     numbers
-        (n_documents, at least n_features) int8 multiples of the units, and zeros up to a whole
-        `VECTOR`.
+        (n_documents, at least n_features) int8 multiples of the units, and columns of zeros up to
+        a multiple of `VECTOR`.
     units
-        (1, n_features): the largest multiple of each is `LARGEST`.
+        (1, n_features) units, such that the largest multiple in each feature is `LARGEST`.
     squares
         (1, n_features) sums of the squares of the multiples.
     """
@@ -82,7 +82,7 @@ class RoundedDocuments(NamedTuple):
 
 
 def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
-    """Documents (n_documents, n_features), rounded."""
+    """Round documents (n_documents, n_features)."""
     m, n = documents.shape
     width = -(-n // VECTOR) * VECTOR
     out = RoundedDocuments(np.zeros((m, width), np.int8), np.zeros((1, n)), np.zeros((1, n)))
@@ -94,7 +94,7 @@ def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
 def round_documents(
     documents: NDArray[np.float32], numbers: NDArray[np.int8], units: Array, squares: Array
 ) -> None:
-    """Overwrite numbers, units and squares, see `RoundedDocuments`; the latter are zeros."""
+    """Overwrite numbers, units and squares; see `RoundedDocuments`. Units and squares are zeros."""
     n = len(units)
     for d in range(len(documents)):
         for i in range(n):
@@ -120,10 +120,11 @@ def add_sampled_row(
     Parameters
     ----------
     numbers, units
-        Those of `RoundedDocuments` behind each other: (n_documents, at least n_features), and
-        (n_parts, n_features).
+        Numbers and units of several `RoundedDocuments`, one part after the other:
+        (n_documents, at least n_features), and (n_parts, n_features).
     ends
-        (n_parts,) behind the last document of each: at most 2^17, or sums of int32 might overflow.
+        (n_parts,) end of each part. A part has at most 2^17 documents, or sums of int32 might
+        overflow.
     """
     first, of_part = 0, np.empty(numbers.shape[1], np.int32)
     for part in range(len(ends)):

@@ -1,8 +1,13 @@
-"""The one way a kernel is compiled.
+"""How kernels are compiled: with public options of Numba only.
 
-`nogil` so that threads run blocks side by side; never `parallel=True`, whose threading layer
-aborts under Dask's threads; cached on disk so that a command does not compile anew. No fast-math:
-sums run in the order in which they are written, which is what makes results reproducible.
+`nogil`, so that threads run blocks side by side; never `parallel=True`, whose threading layer
+aborts under Dask's threads; cached on disk, so that a second process does not compile again.
+Without fast-math, sums run in the order in which they are written, so results are reproducible.
+
+Compilation is part of a user's first minutes, and every kernel is compiled again into its callers.
+So kernels take few arrays, of one type and layout each (`frozen`), and loop instead of assigning
+arrays to slices or copying them, for which Numba compiles some dozen functions of its own.
+`tests/test_cold_start.py` counts the kernels of a first selection.
 """
 
 from collections.abc import Callable
@@ -17,9 +22,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function over arrays to machine code on first call (cached on disk)."""
-    # Said, for a kernel would otherwise be compiled as the first one that calls it.
-    return cast(Function, numba.njit(nogil=True, cache=True, _nrt=True)(function))
+    """Compile a function over arrays to machine code at its first call."""
+    return cast(Function, numba.njit(nogil=True, cache=True)(function))
 
 
 def inlined(function: Function) -> Function:

@@ -30,7 +30,7 @@ def statistics(queries, regularization):
     return (grams, products, norms, totals)
 
 
-def left_out(queries, q, features, regularization):
+def weights_without(queries, q, features, regularization):
     """Weights of ridge regression on all queries but one."""
     X = np.concatenate([X[:, features] for p, (X, _) in enumerate(queries) if p != q])
     y = np.concatenate([y for p, (_, y) in enumerate(queries) if p != q])
@@ -44,7 +44,7 @@ def test_models_and_removals_are_those_of_solves(scale, regularization):
     grams, products, norms, totals = statistics(queries, regularization)
     fit = fit_held_out(grams, products, norms, totals)
     for q, (X, y) in enumerate(queries):
-        w = left_out(queries, q, range(4), regularization)
+        w = weights_without(queries, q, range(4), regularization)
         np.testing.assert_allclose(fit.weights[q], w, rtol=1e-8)
         residual = y - X @ w
         assert fit.errors[q] == pytest.approx(residual @ residual, rel=1e-9, abs=1e-13)
@@ -53,7 +53,7 @@ def test_models_and_removals_are_those_of_solves(scale, regularization):
         features = [i for i in range(4) if i != j]
         expected = 0.0
         for q, (X, y) in enumerate(queries):
-            residual = y - X[:, features] @ left_out(queries, q, features, regularization)
+            residual = y - X[:, features] @ weights_without(queries, q, features, regularization)
             expected += residual @ residual
         assert error == pytest.approx(expected, rel=1e-9)
 

@@ -143,11 +143,11 @@ def test_held_out_weights_are_those_of_refits(problem, regularization):
     selected = list(range(t))[::-1]
     features = sparse.csr_array(X)
     fit, *_ = fit_of(features, y, query_ptr, weights, selected, [], regularization)
-    factors, left_out = packed_matrices(n_queries, t), np.empty((n_queries, t))
+    factors, other_products = packed_matrices(n_queries, t), np.empty((n_queries, t))
     queries = Queries(frozen(query_ptr), frozen(weights))
-    held_out_factors(csr_of(features), frozen(y), queries, fit, factors, left_out)
+    held_out_factors(csr_of(features), frozen(y), queries, fit, factors, other_products)
     found = np.zeros((n_queries, t, t))
-    held_out_weights(factors, left_out, found)
+    held_out_weights(factors, other_products, found)
     centred = centred_queries(X, y, query_ptr, weights)
     for q, (features_q, _, _) in enumerate(centred):
         others = centred[:q] + centred[q + 1 :]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.pivots import MOST_LANES, Picks, Pivots, packed_matrices
+from dranking.kernels.lqo.pivots import MOST_LANES, Picks, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.rankers.leave_query_out.dense import add_features
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
@@ -234,16 +234,12 @@ def test_elimination_equals_matrix_products(n, t, n_picks):
     size = t + n_picks
     rows, total_rows = rng.normal(size=(12, 3, n)), rng.normal(size=(size, n))
     slots, beta, delta = rng.permutation(12)[:size], *rng.normal(size=(2, n_picks, size, 2))
-    pivots = Pivots(beta, delta, *np.empty((2, n_picks, 2)), np.empty((size, 2)))
-    nobody = np.empty((0, 0))
-    of_picks = total_rows[t:], total_rows[t:, :size]  # not looked at here
-    picks = Picks(slots, rows, *of_picks, np.arange(size), nobody)
     own = rows[slots, 1]
     others = total_rows - own
     for pick in range(n_picks):
         sums = np.full((3, n), np.nan)
-        lqo.eliminate(pivots, pick, 1, picks, total_rows, 1, sums)
         f = t + pick
+        lqo.eliminate(beta[pick], delta[pick], 1, rows, slots[: f + 1], total_rows, 1, sums)
         b, d = beta[pick, :f, 1], delta[pick, :f, 1]
         g = own[f] - b @ own[:f]
         np.testing.assert_allclose(sums[0], others[f] - b @ others[:f], rtol=1e-12, atol=1e-13)
