@@ -59,8 +59,6 @@ ROOMS = {
 }
 """The rooms of a layer, the lowest first. A room imports from lower rooms of its layer only."""
 
-ROOMS_ON_ONE_FLOOR = {("gram", "lqo")}
-
 KERNELS_MAY_IMPORT = {
     *("numpy", "scipy", "numba", "llvmlite"),
     *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
@@ -117,7 +115,7 @@ def offences_between_rooms(layer: str, room: str, modules: set[str]) -> list[str
         if top != "dranking" or len(below) < 2 or below[0] != layer or below[1] == room:
             continue
         other = below[1]
-        if (room, other) not in ROOMS_ON_ONE_FLOOR and height[other] >= height[room]:
+        if height[other] >= height[room]:
             bad.append(module)
     return bad
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, Present, find_present, forget_present
-from dranking.kernels.lqo.sparse_query import (
+from dranking.kernels.gram.sparse_query import (
     NOT_ASKED,
     Fit,
     arrays_for_queries,

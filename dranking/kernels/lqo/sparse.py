@@ -30,17 +30,16 @@ from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.lqo.pivots import append_to_factors, packed_row, solve_lower
-from dranking.kernels.lqo.sparse_query import (
+from dranking.kernels.gram.sparse_query import (
     NOT_ASKED,
     Fit,
     Found,
     HeldOut,
     arrays_for_queries,
     enter_query,
-    fit_others,
-    hold_out,
 )
+from dranking.kernels.lqo.pivots import append_to_factors, packed_row, solve_lower
+from dranking.kernels.lqo.sparse_hold_out import fit_others, hold_out
 from dranking.kernels.machine.compile import kernel
 from dranking.kernels.machine.instructions import fma
 

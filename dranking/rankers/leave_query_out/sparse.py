@@ -20,9 +20,9 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
+from dranking.kernels.gram.sparse_query import Fit
 from dranking.kernels.lqo.pivots import packed_matrices
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
-from dranking.kernels.lqo.sparse_query import Fit
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import TotalMoments, TotalRows
 from dranking.rankers.leave_query_out.criterion import PathState

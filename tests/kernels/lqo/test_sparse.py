@@ -9,10 +9,10 @@ from scipy import sparse
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.per_query import gram_rows, moment_totals, moments, row_totals
 from dranking.kernels.gram.sparse import csr_of
+from dranking.kernels.gram.sparse_query import Fit
 from dranking.kernels.lqo.pivots import packed_matrices
 from dranking.kernels.lqo.predictions import held_out_weights
 from dranking.kernels.lqo.sparse import STRIP, add_gains, explain, held_out_factors, roles
-from dranking.kernels.lqo.sparse_query import Fit
 from dranking.kernels.machine.compile import frozen
 from tests.rankers.problems import random_problem, sparse_problems
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr
-from dranking.kernels.lqo.pivots import append_to_factors, solve_lower, solve_upper
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -275,62 +274,3 @@ def enter_query(
         products = query.products[a, :n_present]
         multiply(query.entries, query.columns[a], query.rest[a], weight, products)
     return Found(n_present, p, weight * norm)
-
-
-@kernel
-def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
-    """Fill gram, factor, and c_q[S] in the place of weights.
-
-    The sums equal the Gram rows bit for bit: without its only query, a feature has exactly zeros.
-    """
-    gram, members, weights = query.gram, query.members, query.weights
-    weights[:, 0] = fit.products
-    for b in range(p):
-        products = query.products[:, query.local[members[b]]]
-        for a in range(b + 1):
-            gram[a, b] = products[a]
-            gram[b, a] = products[a]
-        weights[members[b], 0] -= products[p]
-    t, b = len(fit.selected), 0
-    column, corner = np.empty((t, 1)), np.empty(1)
-    for k in range(t):
-        column[:k, 0] = fit.gram[:k, k]
-        corner[0] = fit.gram[k, k]
-        if b < p and members[b] == k:
-            for a in range(b):
-                column[members[a], 0] -= gram[a, b]
-            corner[0] -= gram[b, b]
-            b += 1
-        corner[0] += fit.regularization
-        append_to_factors(query.factor, column, corner, k, fit.regularization)
-
-
-@kernel
-def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
-    """Turn c_q[S] into weights, y_q into p_q; fill inverse and pull; returns e[q] = p_q . p_q.
-
-    `size` is the number of documents of the query, `weight` the weight of the query.
-    """
-    t = len(query.weights)
-    solve_lower(query.factor, query.weights, t)
-    solve_upper(query.factor, query.weights, t)
-    unit = np.empty(query.weights.shape)
-    for b in range(p):
-        unit[:] = 0.0
-        unit[query.members[b]] = 1.0
-        solve_lower(query.factor, unit, t)
-        solve_upper(query.factor, unit, t)
-        for a in range(p):
-            query.inverse[a, b] = unit[query.members[a], 0]
-    columns, error = query.columns[: p + 1, :size], 0.0
-    left = columns[p]
-    for a in range(p):
-        left -= columns[a] * query.weights[query.members[a], 0]
-    for d in range(size):
-        error += left[d] * left[d]
-    for a in range(p):
-        pull = 0.0
-        for d in range(size):
-            pull += columns[a, d] * left[d]
-        query.pull[a] = weight * pull
-    return weight * error
