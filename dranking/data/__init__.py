@@ -1,4 +1,4 @@
-"""Ranking data: query blocks in memory, data sets on disk, and the forms that users have.
+"""Ranking data: query blocks in memory, data sets on disk, and users' own arrays, tables and files.
 
 In memory
 ---------
@@ -16,12 +16,12 @@ A data set (`dataset.Dataset`) is a sequence of blocks that are read on demand. 
 
 A block has at most `blocks.MAX_BLOCK_DOCUMENTS` documents, unless a single query has more. The data
 set fixes the borders of blocks, and all sums run over blocks in order, so that results do not
-depend on the number of workers. Equal data in equal blocks has equal fingerprints however stored,
-except in parquet, where the bytes of the files count.
+depend on the number of workers. Equal data in equal blocks has equal fingerprints, whatever the
+form in which the data is stored. The exception is parquet: there the bytes of the files count.
 
 On disk
 -------
-| room | form | class, reader | memory |
+| subpackage | form | class or functions | in memory at a time |
 | --- | --- | --- | --- |
 | `store` | dataset directory | `StoredDataset`, `write_dataset` | one block |
 | `parquet` | flat parquet files | `ParquetDataset`, `write_parquet` | one block, all query ids |
@@ -30,8 +30,9 @@ On disk
 | `tables` | arrays and tables in memory | `from_arrays`, `from_table` | everything |
 | `texts` | collections of texts and preferences | `load_collection` | mapped files |
 
-The docstring of each room describes its files and its limits. `open.open_dataset` recognises the
-form of a path, and `ingest.ingest` stores any form as a dataset directory.
+The docstring of each subpackage describes its files and its limits. `open.open_dataset` recognises
+the form of a path, and `ingest.ingest` stores text, parquet files or another dataset directory as a
+dataset directory.
 
 Views
 -----

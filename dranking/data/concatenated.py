@@ -23,13 +23,13 @@ class ConcatenatedDataset(Dataset):
     Parameters
     ----------
     parts
-        At least one data set; all with the same features and scalings, all dense or all sparse,
-        all of documents or all of statistics.
+        At least one data set. All have the same features and scalings; all are dense or all are
+        sparse; all hold documents or all hold statistics.
 
     Raises
     ------
     DataError
-        If the data sets differ; the message names the first that does.
+        If the data sets differ; the message names the first data set that differs.
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:

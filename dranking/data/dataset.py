@@ -31,7 +31,7 @@ class Dataset(ABC):
     blocks
         Sizes of each block, in order.
     transforms
-        Scalings already in the values.
+        Scalings already applied to the values.
     is_sparse
         Whether blocks hold CSR features.
     in_memory
@@ -155,7 +155,7 @@ class Dataset(ABC):
 
 
 class _View(Dataset):
-    """Another data set, seen in another way."""
+    """A data set whose blocks are made from the blocks of another data set."""
 
     def __init__(self, source: Dataset) -> None:
         self._source = source
@@ -189,7 +189,7 @@ class QuerySubset(_View):
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks, the same as the source's."""
+        """Number of blocks, equal to the number of blocks of the source."""
         return self._source.n_blocks
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:

@@ -1,8 +1,8 @@
 """A real ranking task without a download: scikit-learn's handwritten digits.
 
-An image is a query, and other images are its documents. A feature is the squared difference of one
-pixel; images of the same digit are relevant. The negated sum of all features therefore ranks by
-Euclidean distance.
+An image is a query, and other images are its documents. A feature is the squared difference between
+the two images at one pixel; images of the same digit are relevant. The negated sum of all features
+therefore ranks by Euclidean distance.
 """
 
 from __future__ import annotations

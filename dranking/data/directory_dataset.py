@@ -34,8 +34,8 @@ ManifestT = TypeVar("ManifestT", bound=_Manifest)
 class DirectoryDataset(Dataset, Generic[ManifestT]):
     """Blocks in a directory, described by its manifest.
 
-    Pickled, a data set is its path: it opens again where it is used, and refuses a directory that
-    was changed in between.
+    A data set is pickled as its path. The copy opens the directory again on first use, and raises
+    DataError if the directory was changed in between.
 
     Parameters
     ----------

@@ -62,8 +62,8 @@ def ingest(
     dataset
         The data set that was written.
     n_queries_without_pairs
-        Number of queries with a single labelled document or a single grade, which teach a
-        ranker nothing.
+        Number of queries without two labelled documents of different grades; rankers learn nothing
+        from such queries.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def ingest(
 
 
 class _Count:
-    """Counts documents, and queries without pairs, in the blocks that pass."""
+    """Counts the documents, and the queries without pairs, of a stream of blocks."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self.pairless = 0

@@ -36,7 +36,7 @@ def checked_scores(block: QueryBlock, scores: ArrayLike) -> NDArray[np.float64]:
     ValueError
         If the number of scores is not the number of documents.
     DataError
-        If a score is NaN, which has no place in an order.
+        If a score is NaN, since NaN cannot be ordered.
     """
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != (block.n_documents,):
@@ -97,7 +97,8 @@ def trec_order(
 
     Returns
     -------
-    (n_documents,) row numbers in that order, and the scores in that order rounded to float32.
+    (n_documents,) row numbers in trec_eval's order, and the scores in this order, rounded to
+    float32.
     """
     with np.errstate(over="ignore"):  # a score beyond float32 is infinite to trec_eval
         compared = scores.astype(np.float32).astype(np.float64)
@@ -123,8 +124,7 @@ def write_trec_run(
 
     Queries keep the order of the data set. Documents are ranked from 1 in the order of trec_eval
     (see `trec_order`), so that the ranks in the file are the ranks that tools evaluate. Scores have
-    as many digits as reading back the same float64 needs. The file gets its name when it is
-    complete.
+    enough digits to be read back as the same float64. The file gets its name when it is complete.
 
     Parameters
     ----------

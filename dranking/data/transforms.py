@@ -28,7 +28,7 @@ class QueryMinMax(BaseModel):
         return self
 
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The scaled block: computed in float64, stored as float32 in the same memory layout."""
+        """The scaled block: computed in float64, stored as float32 in the layout of `block`."""
         if block.is_sparse:
             raise DataError(
                 "query-minmax scaling would fill in the zeros of sparse features; "
@@ -44,10 +44,10 @@ class QueryMinMax(BaseModel):
 
 
 class Standard(BaseModel):
-    """Subtract each feature's mean and divide by its standard deviation over all documents.
+    """Subtract each feature's mean, and divide by its standard deviation, over all documents.
 
-    The mean of sparse data is not subtracted (`mean` is None), which rankings within a query do not
-    notice. A constant feature has scale 1.
+    The mean of sparse data is not subtracted (`mean` is None). This does not change rankings within
+    a query. A constant feature has scale 1.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Standard(BaseModel):
 Scaling: TypeAlias = QueryMinMax | Standard
 
 Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
-"""A scaling as a field of a pydantic model, which JSON tells apart by its "kind"."""
+"""A scaling as a field of a pydantic model; in JSON, "kind" says which scaling it is."""
 
 
 def missing_transforms(

@@ -6,7 +6,8 @@ A line is ``<relevance> qid:<id> <index>:<value> ... # comment``. Feature indice
 increase within a line; a feature that a line does not name is 0. The relevance is a number, at
 least 0, or -1 for an unlabelled document. A query id is any word. Spaces or tabs separate words; a
 line ends in a newline, with or without a carriage return. Blank lines and lines that are only a
-comment are skipped. Numbers are those that `float` accepts, without underscores, and finite.
+comment are skipped. Numbers are finite, in any notation that Python's `float` accepts, but without
+underscores.
 
 Reading
 -------

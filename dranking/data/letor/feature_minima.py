@@ -21,7 +21,7 @@ class FeatureMinima:
     def update(self, features: FeatureMatrix) -> None:
         """Add (n_documents, n_features) float32, dense or CSR; n_features must not decrease."""
         n_rows, n_features = features.shape
-        # Features that are new were absent, hence 0, in all earlier rows.
+        # Earlier rows did not name a new feature, so the feature was 0 in all of these rows.
         unseen = np.full(
             n_features - len(self._least), 0 if self._n_rows else np.nan, dtype=np.float32
         )

@@ -60,9 +60,9 @@ def invalid_syntax(code: int, text: NDArray[np.uint8], position: int, line: int)
     code
         The tokenizer's return code, other than `OK`.
     text
-        (n_bytes,) uint8, the text that it read.
+        (n_bytes,) uint8, the text that the tokenizer read.
     position
-        Position in `text` at which it stopped.
+        Position in `text` at which the tokenizer stopped.
     line
         Number of that line in the file.
     """

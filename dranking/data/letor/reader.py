@@ -28,7 +28,7 @@ from dranking.kernels.text.tokenizer import TokenTable
 
 
 class _WidestRow(NamedTuple):
-    """The largest feature index in a file so far, and the first line with it (0: no rows yet)."""
+    """The largest feature index of a file so far, and its first line (0 before the first row)."""
 
     width: int
     line: int
@@ -45,7 +45,7 @@ class LetorReader:
     Attributes
     ----------
     n_features
-        The number that the caller announced, otherwise the largest feature index so far.
+        The number of features that the caller announced, otherwise the largest index so far.
     has_doc_ids, has_comments
         Whether any document so far has a document id, or a comment.
     """

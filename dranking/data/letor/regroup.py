@@ -46,7 +46,7 @@ class Regrouper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Closing flushes the files, which fails again if the disk is full.
+        # Closing the files flushes them, which fails again if the disk is full.
         with suppress(OSError):
             self._files.close()
 

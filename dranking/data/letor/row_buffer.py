@@ -29,8 +29,9 @@ _NULL_CODES = {
     "minimum": tokenizer.NULL_IS_NAN,
 }
 
-# Arrays by the count that gives their filled length. Pointers have one entry more; the last pointer
-# of strings is their number of bytes.
+# Names of the arrays whose filled length is the number of rows, of values, or the count that is
+# named with a pair of arrays of strings. Pointers have one more entry; the last pointer of strings
+# is the number of bytes of all strings.
 _PER_ROW = ("relevance", "lines", "widths")
 _PER_VALUE = ("values", "columns")
 _STRINGS = (
@@ -101,7 +102,7 @@ class RowBuffer:
         text
             (n_bytes,) uint8, whole lines.
         n_features
-            Largest feature index allowed; any if None.
+            Largest feature index allowed; None allows any index.
 
         Returns
         -------
@@ -136,7 +137,7 @@ class RowBuffer:
     def drop(self, n_queries: int) -> None:
         """Remove the first queries and their rows, and move the others to the front."""
         if n_queries == 0:
-            return  # a query of many chunks calls this at every chunk
+            return  # every chunk calls this, even in the middle of a long query
         table, counts = self.table, self._counts
         n_rows = int(table.query_ptr[n_queries])
         n_values = int(table.value_ptr[n_rows])

@@ -20,8 +20,8 @@ class SeenQueries:
 
     Notes
     -----
-    Takes about 200 bytes per query, twice as much just after the dictionary has grown. Nothing
-    else grows with the data while it is streamed.
+    The dictionary takes about 200 bytes per query, and twice as much just after it has grown.
+    Nothing else grows with the data while text is streamed.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:

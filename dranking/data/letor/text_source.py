@@ -105,7 +105,7 @@ def _open(path: str) -> Any:
 
 
 def _damage(path: str) -> tuple[type[Exception], ...]:
-    """Exceptions of reading a file whose compressed data is damaged."""
+    """Exceptions that reading raises if the compressed data of a file is damaged."""
     if path.endswith(".gz"):
         return (EOFError, gzip.BadGzipFile, zlib.error)
     if path.endswith(".xz"):

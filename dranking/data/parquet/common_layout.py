@@ -60,7 +60,7 @@ def _form(layout: Layout) -> str:
 
 
 def _is_text(schemas: Schemas, name: str) -> bool:
-    """Whether a column of ids holds strings, which must be so in all files or in none."""
+    """Whether a column of ids holds strings; the answer must be the same for all files."""
     found: dict[bool, str] = {}
     for where, schema in schemas:
         kind = value_type(schema, name)

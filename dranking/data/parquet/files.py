@@ -90,8 +90,8 @@ class ParquetFiles:
     def digests(self) -> Iterator[str]:
         """Hex digest of the content of each file, which is read whole.
 
-        Footers would not do: two files that differ in a value within the column's range can have
-        the same footer, and tools copy a writer's metadata into the files that they derive.
+        The footers are not enough: two files that differ in a value inside the column's range can
+        have the same footer, and tools copy a writer's metadata into the files that they derive.
         """
         for part in self.parts:
             _open(part).close()  # raises if the file was replaced
@@ -184,7 +184,7 @@ _local = threading.local()
 def _read_rows(
     part: ParquetPart, group: int, columns: tuple[str, ...], start: int, stop: int
 ) -> pa.Table:
-    """Rows of a row group, from the thread's cursor if it has not passed them yet."""
+    """Rows of a row group, read by the thread's cursor if the cursor is not beyond these rows."""
     cursor: _Cursor | None = getattr(_local, "cursor", None)
     _local.cursor = None  # an error below must not leave a cursor behind
     if cursor is None or cursor.key != (part, group, columns) or cursor.row > start:

@@ -19,7 +19,7 @@ from dranking.files.commit import manifest_format
 
 
 class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
-    """A statistics store, which stands in for the data set that it was made of.
+    """A statistics store, which replaces the data set of which the store was made.
 
     Greedy RankRLS and RankRLS train on a store and choose lambda on it by squared leave-query-out
     error; computations that need documents raise DataError. The fingerprint equals the data's

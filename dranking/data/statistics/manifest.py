@@ -73,7 +73,7 @@ class StatisticsManifest(BaseModel):
     sparse
         Whether the data was sparse.
     transforms
-        Scalings that the data's values already had.
+        Scalings that had already been applied to the values of the data.
     time_type
         Type of the queries' times; None if the queries have no times.
     blocks

@@ -27,11 +27,11 @@ WORDS_PER_NUMBER = 2
 
 @dataclass(frozen=True, eq=False)
 class QueryStatistics:
-    """Statistics of the labelled documents of some queries, in the place of a `QueryBlock`.
+    """Statistics of the labelled documents of some queries, used in place of a `QueryBlock`.
 
-    Features and labels are centred within the query. Query weights are not part of the statistics
-    but applied where the statistics are used, so that weights can change without the documents.
-    The statistics of a query without labelled documents are zeros.
+    Features and labels are centred within the query. Query weights are not part of the statistics.
+    They are applied where the statistics are used, so that weights can change without reading the
+    documents again. The statistics of a query without labelled documents are zeros.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class QueryStatistics:
 
     @property
     def features(self) -> Any:
-        """Statistics have no features, so that code that needs documents fails with this error.
+        """Raise an error, so that code that needs documents fails: statistics have no features.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class QueryStatistics:
 
 
 def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:
-    """Values of the queries where `there` is true, zeros elsewhere; queries lie along `axis`."""
+    """Insert zeros for the queries where `there` is false; queries lie along `axis`."""
     if there.all():
         return values
     shape = list(values.shape)

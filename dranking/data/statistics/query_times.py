@@ -69,7 +69,7 @@ def parse_time(text: str) -> pa.Scalar:
 
 
 def time_type(times: pa.Array | None) -> TimeType | None:
-    """Type of times that `as_times` returned; None for None."""
+    """Type of the times that `as_times` returned; None if there are no times."""
     if times is None:
         return None
     return "int64" if pa.types.is_int64(times.type) else "timestamp"

@@ -60,7 +60,7 @@ def write_statistics(
     sparse
         Whether the data is sparse.
     transforms
-        Scalings that the data's values already had.
+        Scalings that had already been applied to the values of the data.
     overwrite
         Replace a store that exists.
 
@@ -160,7 +160,7 @@ def expire_statistics(
 def _changed(
     store: StatisticsDataset, blocks: Iterable[QueryStatistics | StatisticsEntry]
 ) -> StatisticsDataset:
-    """Replace the blocks of a store, by blocks that it has (entries) and by new blocks."""
+    """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks."""
     _remove_unnamed(store)
     free = 1 + max(int(Path(entry.path).name) for entry in store.manifest.blocks)
     with scratch_directory(store.path) as temporary:
@@ -180,9 +180,10 @@ def _written(
     number: int,
     facts: dict[str, Any],
 ) -> StatisticsManifest:
-    """Write the blocks that are not entries, numbered from `number`, and make the manifest.
+    """Write new blocks into folders numbered from `number`; make the manifest of all blocks.
 
-    `facts` are the other entries of the manifest; the first block decides entries that are absent.
+    Items of `blocks` that are entries belong to blocks written before. `facts` are the other
+    entries of the manifest; the first new block determines the facts that are absent.
     """
     facts = dict(facts)
     entries: list[StatisticsEntry] = []

@@ -66,8 +66,8 @@ def read_query_ids(root: Path, manifest: DatasetManifest, index: int) -> pa.Arra
 class _BlockReader(VerifiedFolder):
     """Verified access to the files of one block.
 
-    Content that the writer never produces is refused even if its checksum is right, because the
-    kernels trust the pointers they are given.
+    Content that the writer never produces is refused even if its checksum is right, because kernels
+    do not check pointers.
     """
 
     def __init__(self, root: Path, manifest: DatasetManifest, index: int) -> None:
@@ -153,7 +153,7 @@ class _BlockReader(VerifiedFolder):
         return self._explained(name, lambda read: read_array(read, shape, dtype, chunk))
 
     def _explained(self, array: str, read: Callable[[Callable[[str], Bytes]], Value]) -> Value:
-        """Run `read` on an array's verified chunks; the error of a damaged chunk names it."""
+        """Run `read` on an array's verified chunks; the error names the chunk that is damaged."""
         current = array
 
         def chunk(name: str) -> Bytes:

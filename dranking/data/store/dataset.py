@@ -1,4 +1,4 @@
-"""The data set directory as a data set, and writing one."""
+"""Reading and writing of the data set directory."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
 
 
 def _common_type(types: set[IdType | None]) -> IdType | None:
-    """Type in which ids are read if blocks have these types: string unless all are integers."""
+    """Type in which the ids of all blocks are read: string, unless all blocks have integers."""
     found = types - {None}
     if not found:
         return None

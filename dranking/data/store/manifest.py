@@ -53,7 +53,7 @@ class BlockEntry(BaseModel):
     n_documents, n_queries, n_unlabelled
         Documents, queries, documents without relevance.
     n_features
-        Number of stored features. The data set may have more; these read as zeros. (Blocks of
+        Number of stored features. Further features of the data set are read as zeros. (Blocks of
         text are stored while later text may still have larger feature indices.)
     n_values
         Number of stored feature values.
@@ -133,7 +133,8 @@ class DatasetManifest(BaseModel):
                 raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
             if self._chunk_bytes(entry) > MAX_CHUNK_BYTES:
                 raise ValueError(f"blocks.{index}: chunks of more than {MAX_CHUNK_BYTES:,} bytes")
-            # Count first: a manifest of a few bytes could ask for more names than memory holds.
+            # Names are counted before they are listed: a manifest of a few bytes could ask for more
+            # names than memory holds.
             n_files = len(entry.checksums)
             if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
                 raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")

@@ -1,9 +1,9 @@
 """Arrays in the Zarr v3 format, one chunk at a time, every chunk verified.
 
 Any Zarr reader opens these arrays. The chunks are coded here because zarr's scheduling costs more
-than the decoding: a block of 8,192 x 136 takes zarr 8 ms to read and 25 ms to write, this module
-3.9 ms and 9 ms (one core). Zarr also reads a missing chunk as fill values, without an error; here a
-missing chunk is an error.
+than the decoding: for a block of 8,192 x 136, zarr needs 8 ms to read and 25 ms to write, and this
+module needs 3.9 ms and 9 ms (one core). Zarr also reads a missing chunk as fill values, without an
+error; here a missing chunk is an error.
 
 An array is chunked along its first axis only. The manifest holds the chunks' checksums too, so
 that an undamaged chunk in the wrong place is noticed.
@@ -174,7 +174,7 @@ def verified_chunk(content: bytes, expected: str) -> Bytes:
 
 
 def _fill(values: Array) -> float:
-    """Fill value: NaN, which never passes for data; 0 for integers, which have no NaN."""
+    """Fill value: NaN for floats, which cannot be mistaken for data; 0 for integers."""
     return float("nan") if values.dtype.kind == "f" else 0
 
 

@@ -55,7 +55,8 @@ class Layout:
     width
         Length of the lists, or None.
     qid_is_text, doc_id_is_text
-        Whether ids are read as strings: they are strings, or some integer is beyond int64.
+        Whether ids are read as strings, because the ids are strings or some integer is beyond
+        int64.
     """
 
     roles: Roles
@@ -126,7 +127,7 @@ def find_layout(
 
 
 def value_type(schema: pa.Schema, name: str) -> pa.DataType:
-    """Type of a column's values; for a dictionary (a pandas categorical) of its categories."""
+    """Type of a column's values; for a pandas categorical, the type of the categories."""
     kind = schema.field(name).type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 

@@ -27,7 +27,7 @@ def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
     ----------
     values
         (n,) NumPy, pandas or pyarrow array, or a sequence: integers of any width, strings,
-        categoricals of either, or whole numbers stored as floats.
+        categoricals of integers or strings, or whole numbers stored as floats.
     name
         Name of the ids in errors.
     as_string
@@ -101,7 +101,7 @@ def _from_integers(values: Any, name: str, error: Exception) -> pa.Array:
 
 
 def int64_or_string(ids: pa.Array) -> pa.Array:
-    """Integers as int64, or as strings if one of them is beyond int64."""
+    """Integer ids as int64, or as strings if an id is beyond int64."""
     try:
         return ids.cast(pa.int64())
     except pa.ArrowInvalid:  # uint64 beyond int64

@@ -42,7 +42,7 @@ class MemoryDataset(Dataset):
     feature_names
         One unique name per column.
     transforms
-        Scalings already in the values.
+        Scalings already applied to the values.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from dranking.data.tables.ids import Place, row_place
 from dranking.errors import DataError
 
 LARGEST_WEIGHT = 1e100
-"""Largest weight of a query; sums of the learners stay finite up to it."""
+"""Largest weight of a query. With weights up to this value, the sums of the rankers stay finite."""
 
 
 class InvalidValue(NamedTuple):
@@ -23,7 +23,7 @@ class InvalidValue(NamedTuple):
 
 
 def as_float32(values: NDArray[Any]) -> tuple[NDArray[np.float32], InvalidValue | None]:
-    """Numbers of any dtype as float32, and the first invalid one. float32 is not copied."""
+    """Numbers of any dtype as float32, and the first invalid number; float32 is not copied."""
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(np.float32, copy=False)
     finite = np.isfinite(cast)

@@ -29,7 +29,7 @@ class QueryScan:
         ids
             (n,) int64 or string, without nulls.
         flags
-            (n,) bool; `flagged_per_query` counts the true ones. None stands for all false.
+            (n,) bool; `flagged_per_query` counts the true values. None means that all are false.
         """
         if not len(ids):
             return

@@ -69,7 +69,7 @@ def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Trans
 
 
 def transforms_metadata(transforms: Transforms, feature_names: Sequence[str]) -> dict[bytes, bytes]:
-    """Metadata that `recorded_transforms` reads."""
+    """Metadata entries in the form in which `recorded_transforms` reads them."""
     if not transforms:
         return {}
     return {

@@ -51,7 +51,7 @@ class Collection:
         Vectorizer that made the vectors of texts, or None.
     stored
         Directory from which the collection was loaded, or None. A loaded collection is sent to
-        workers by this name, and the workers load it.
+        workers as this path, and the workers load the directory.
     """
 
     vectors: Any
@@ -261,7 +261,7 @@ def load_collection(path: AnyPath) -> Collection:
 
 
 def load_again(stored: Stored) -> Collection:
-    """Load a collection by its name on another worker; DataError if it was replaced."""
+    """Load a collection from its directory on a worker; DataError if the directory was replaced."""
     if _stored(stored.path) != stored:
         raise DataError(
             f"{stored.path}: was replaced since it was opened. Start the computation again."

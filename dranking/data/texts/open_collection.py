@@ -34,7 +34,7 @@ _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What reading an .npz file raises if the file is damaged, hostile, or no such file at all."""
+"""Exceptions that reading raises if a file is damaged or hostile, or is not an .npz file."""
 
 
 def open_collection(

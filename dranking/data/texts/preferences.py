@@ -25,7 +25,7 @@ TUPLES_AT_ONCE = 2**20
 
 @dataclass(frozen=True, eq=False)
 class SameClass:
-    """Preferences of documents as queries: documents of the query's class over all others.
+    """Preferences of documents as queries, for documents of their class over all others.
 
     Attributes
     ----------
@@ -96,8 +96,9 @@ def same_class(documents: Collection) -> SameClass:
         )
     classes = np.where(documents.is_empty, -1, documents.classes)
     sizes = np.bincount(classes[classes >= 0], minlength=len(documents.class_names))
-    # A document that is alone in its class is no query. It could still be the other document of a
-    # tuple, but drawing it only as such would give it more weight than other documents.
+    # A document that is alone in its class is no query. The document could still be the other
+    # document of a tuple, but drawing the document in that role alone would give it more weight
+    # than other documents have.
     classes = np.where((classes >= 0) & (sizes[classes] < 2), -1, classes)
     if len(np.unique(classes[classes >= 0])) < 2:
         raise DataError(
@@ -195,7 +196,7 @@ def _from_parts(
 
 
 def check_rows(preferences: Preferences, queries: Collection, documents: Collection) -> None:
-    """Raise DataError if preferences name rows that these collections do not have."""
+    """Raise DataError if the preferences name rows that the collections do not have."""
     if isinstance(preferences, SameClass):
         if queries is not documents:
             raise DataError("queries need judgments (qrels) or a table of tuples.")
