@@ -91,8 +91,8 @@ def average_precisions(relevant: Floats, group_end: Integers, query_ptr: Integer
     """(n_queries,) expected average precision over the permutations of each group.
 
     At the j-th place of a group of n documents, r of them relevant, after R relevant documents: the
-    place is relevant with probability r / n, and then each of the j - 1 places before it is so
-    with probability (r - 1) / (n - 1).
+    place is relevant with probability r / n, and then each of the j - 1 places before this place is
+    relevant with probability (r - 1) / (n - 1).
     """
     precisions = np.zeros(len(query_ptr) - 1)
     for q in range(len(precisions)):
@@ -120,9 +120,9 @@ def reciprocal_ranks(
 ) -> Floats:
     """(n_queries,) expected reciprocal rank of the first relevant document; 0 past `cutoff`.
 
-    The first group that holds a relevant document decides. With r of its n documents relevant,
-    the first of them is at its place j + 1 with probability r / (n - j) times the probability
-    that the j places before are not relevant.
+    The first group that holds a relevant document decides. If r of its n documents are relevant,
+    the first relevant document is at place j + 1 of the group with probability r / (n - j) times
+    the probability that the first j places of the group are not relevant.
     """
     ranks = np.zeros(len(query_ptr) - 1)
     for q in range(len(ranks)):
@@ -150,8 +150,8 @@ def pairwise_errors(grades: Floats, tie_end: Integers, query_ptr: Integers) -> F
 
     A pair with equal scores counts one half. From the highest score down, each group of equal
     scores meets the lower grades seen so far in a Fenwick tree over the query's grades: once before
-    the group enters it and once after, when pairs within the group show up as well. The mean of
-    the two counts is the group's number of errors. O(n log n) per query.
+    the group is entered into the tree, and once after, when pairs within the group count too. The
+    mean of the two counts is the group's number of errors. O(n log n) per query.
     """
     errors = np.full(len(query_ptr) - 1, np.nan)
     longest = 0
@@ -182,7 +182,7 @@ def pairwise_errors(grades: Floats, tie_end: Integers, query_ptr: Integers) -> F
 
 @kernel
 def _grade_codes(grades: Floats, codes: Integers) -> tuple[int, int]:
-    """Fill `codes` with 1 for the lowest grade, 2 for the next; return grades and unequal pairs."""
+    """Fill `codes` (1 for the lowest grade); return the numbers of grades and of unequal pairs."""
     n = len(grades)
     ordered = np.argsort(grades, kind="mergesort")
     code = 0
@@ -199,7 +199,7 @@ def _grade_codes(grades: Floats, codes: Integers) -> tuple[int, int]:
 
 @kernel
 def _count_below(tree: Integers, code: int) -> int:
-    """How many counted documents have a lower code."""
+    """Number of the counted documents that have a lower code."""
     count = 0
     position = code - 1
     while position > 0:

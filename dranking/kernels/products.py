@@ -68,7 +68,7 @@ def add_row_products(rows: NDArray[np.float32], weights: Array, out: Array) -> N
     whole = n - n % 4
     for j in range(len(out)):
         row = rows[j]
-        t0 = t1 = t2 = t3 = 0.0  # four sums side by side: a single one waits for every addition
+        t0 = t1 = t2 = t3 = 0.0  # four sums: each addition to one sum waits for the last
         for i in range(0, whole, 4):
             t0 += weights[i] * row[i]
             t1 += weights[i + 1] * row[i + 1]

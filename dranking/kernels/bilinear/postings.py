@@ -27,7 +27,8 @@ class Postings(NamedTuple):
     first
         Position of the first posting of each of these columns, then the number of postings.
     vectors, values
-        Number of the vector of each posting, ascending within a column, and its value there.
+        Number of the vector of each posting, ascending within a column, and its value in the
+        column.
     following
         (n_columns,) counters; all zero between calls of `post`.
     has_entries
@@ -75,7 +76,7 @@ def room_for_postings(n_entries: int, n_columns: int) -> Postings:
 def post(indices: Any, data: Any, begin: Ints, end: Ints, n: Any, postings: Postings) -> None:
     """Overwrite the postings with those of n vectors.
 
-    The entries of vector k are `begin[k]:end[k]` of `indices` and `data`.
+    Vector k has the entries `begin[k]` to `end[k]` (exclusive) of `indices` and `data`.
     """
     following, columns, first = postings.following, postings.columns, postings.first
     for k in range(n):

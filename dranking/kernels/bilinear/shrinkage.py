@@ -1,8 +1,8 @@
 """Shrinkage of sparse weights towards zero: of every entry, or of the norms of groups of entries.
 
 Shrinkage is lazy: a group of rows is shrunk when its weights are needed, by all thresholds that the
-group missed, one after the other. The result equals, in every bit, that of shrinking all weights
-each time, because every entry meets the same thresholds in the same order.
+group missed, one after the other. The result equals, in every bit, the result of shrinking all
+weights each time, because every entry meets the same thresholds in the same order.
 """
 
 from typing import Any, NamedTuple
@@ -28,10 +28,10 @@ class Groups(NamedTuple):
         (n_rows,) row group of each row.
     ptr, rows
         (n_row_groups + 1,) and (n_rows,): the rows of row group g are `rows[ptr[g]:ptr[g + 1]]`.
-        Without `by_norm`, row group i is row i, and kernels do not look the rows up.
+        Without `by_norm`, row group i is row i, and kernels do not read `ptr` and `rows`.
     of_column
-        (n_columns,) column group of each column, or (1,) zero if there is only one column group.
-        A group is the part of a row group within a column group.
+        (n_columns,) column group of each column, or (1,) zero if there is only one column group. A
+        group of entries is the part of a row group that lies in one column group.
     n_column_groups
         Number of column groups.
     """
@@ -60,7 +60,7 @@ class Shrinkage(NamedTuple):
 
 
 class Lazy(NamedTuple):
-    """What a row is shrunk by before it is used.
+    """The groups and thresholds by which a row is shrunk before the row is used.
 
     Attributes
     ----------
@@ -69,7 +69,8 @@ class Lazy(NamedTuple):
     n_shrinks
         Number of thresholds so far.
     grows
-        Whether zeros are released; if not, the support is given and zeros stay stored.
+        Whether zeros are released. If not, the support of the matrix is fixed, and zeros stay
+        stored.
     """
 
     groups: Groups

@@ -2,8 +2,9 @@
 
 A row is a list of columns and a list of values, in no particular order: a new entry goes to the
 end. Before columns are looked up, the positions of a row's columns are noted in an array over all
-columns. Every visit to a row has a number, which tells its notes from older notes, so that the
-array is not cleared between visits. Work and memory follow the entries, however many columns W has.
+columns. Every visit to a row has a number, which tells the notes of this visit from older notes, so
+that the array is not cleared between visits. Work and memory follow the entries, however many
+columns W has.
 
 All rows share two arrays, the *pools*. A row that outgrows its slots moves to the end of the pools;
 the holes that remain are closed when the pools are full and too many of their slots are unused.

@@ -121,8 +121,8 @@ class SparseWeights:
     def make_room(self, n_slots: int) -> None:
         """Free `n_slots` slots at the end of the pools: close holes, or enlarge the pools.
 
-        Closing holes takes slots from rows that have more slots than they use, so `room_for` must
-        be asked again.
+        Closing holes takes slots from rows that have more slots than they use, so the caller must
+        call `room_for` again.
 
         Raises
         ------
@@ -161,8 +161,8 @@ class SparseWeights:
 
     def _resize(self, n_slots: int) -> None:
         # In place, so that there are never two copies of W: the system moves the pages of a large
-        # array. No view of a pool outlives a kernel, so references need no check. The columns come
-        # last, since their number says how many slots there are.
+        # array. No view of a pool outlives a kernel, so references need no check. The columns are
+        # resized last, since their number says how many slots there are.
         for pool in (self._table.values, self._table.columns):
             pool.resize(n_slots, refcheck=False)
 

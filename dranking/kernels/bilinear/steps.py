@@ -4,8 +4,9 @@ A step adds ``eta_t q (d+ - d-)'`` to W if ``q' W (d+ - d-) < 1``. After every T
 soft-thresholded by lambda times the sum of the last T step lengths. The steps between two
 thresholds form windows, for which W is read and changed once (`window`). Shrinkage is lazy
 (`shrinkage`): a group of rows is shrunk when a window reads it, by all thresholds that it missed;
-after every `SWEEP` thresholds all rows are. Lazy shrinkage costs no more than shrinking the stored
-entries each time. W equals, in every bit, the result of single steps that each shrink all of W.
+after every `SWEEP` thresholds all rows with at least `LEAST_SWEPT` entries are shrunk. Lazy
+shrinkage costs no more than shrinking the stored entries each time. W equals, in every bit, the
+result of an algorithm that takes single steps and shrinks all of W at each threshold.
 `dranking/rankers/bilinear/THEORY.md` gives the paper and the formulas.
 """
 
@@ -34,15 +35,15 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SWEEP = 16
-"""All rows are shrunk after this many thresholds; without that, zeros would stay in rows that no
-step reads any more."""
+"""Rows with at least `LEAST_SWEPT` entries are all shrunk after this many thresholds. Otherwise
+zeros would stay in rows that no step reads any more."""
 
 LEAST_SWEPT = 2
-"""Smallest number of entries of a row that takes part. With many words, most rows have one entry,
-with which W began."""
+"""Smallest number of entries of a row that is shrunk then. With many words, most rows have a single
+entry, which they have had from the start."""
 
 ANY = 2**62
-"""Number of steps to a threshold that never comes."""
+"""Number of steps to the next threshold if there is no next threshold."""
 
 COUNTED = 2**24
 """Number of entries of documents that `frequent_first` counts."""
@@ -197,7 +198,7 @@ def margins_of(weights: SparseWeights, queries: Any, documents: Any, tuples: Tup
 
 
 def frequent_first(documents: Any) -> NDArray[np.int32]:
-    """Return the columns (n_columns,), those of most documents first, as order of `SparseWeights`.
+    """Return the columns (n_columns,), most frequent ones first, as order of `SparseWeights`.
 
     In this order, entries that steps read together lie close together. Only the first `COUNTED`
     entries of the documents are counted.
@@ -271,7 +272,7 @@ class BilinearRun:
         self._at = at
 
     def finish(self) -> None:
-        """Shrink by a last threshold for the steps since the last one, and release free memory."""
+        """Shrink by a final threshold for the steps since the last one; release free memory."""
         n_shrinks, rates = self._at.n_shrinks, self._at.rates
         if self._steps.regularization > 0.0 and rates > 0.0:
             thresholds = np.append(

@@ -48,7 +48,7 @@ PLACES = 2**21
 positions of these entries take 8 MB."""
 
 MOST_VISITS = 2**30
-"""After this many visits the notes are cleared, since the number of a visit has 31 bits."""
+"""The notes are cleared after this many visits, since the number of a visit has 31 bits."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -62,7 +62,7 @@ class Tuples(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Vectors of queries and documents, and the tuples of their rows to learn from."""
+    """Vectors of queries and documents, and the tuples of rows from which the steps learn."""
 
     queries: Csr
     documents: Csr
@@ -75,9 +75,9 @@ class Window(NamedTuple):
     Attributes
     ----------
     begin, end
-        (n_steps,) first entry of each query, and the entry behind the last.
+        (n_steps,) first entry of each query, and the position behind its last entry.
     entries
-        (n_steps + 1,) first entry of each difference d+ - d-, then their number.
+        (n_steps + 1,) first entry of each difference d+ - d-, then the number of entries.
     columns, values
         Entries of the differences: columns as W numbers them, and values.
     rows, words
@@ -85,7 +85,7 @@ class Window(NamedTuple):
     alike_queries, alike_differences
         Inner products of the queries, and of the differences.
     margins, sizes
-        (n_steps,) `q' W0 d`, and the same product of absolute values.
+        (n_steps,) `q' W0 d`, and this product with absolute values of all factors.
     lengths
         (n_steps,) eta_t of the steps that change W, 0 for other steps.
     visits, positions
@@ -189,7 +189,7 @@ def enter(table: Table, examples: Examples, first: int, most: int, window: Windo
 
 @inlined
 def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> None:
-    """Overwrite the margins and sizes of the n steps of a window with those of W as it is.
+    """Overwrite the margins and sizes of the n steps of a window with the values at the present W.
 
     Rows are first shrunk by the thresholds that they missed, unless `lazy` is None.
     """
@@ -213,9 +213,9 @@ def fill_margins(table: Table, window: Window, n: int, lazy: Lazy | None) -> Non
 
 @inlined
 def row_dot(table: Table, row: Any, window: Window, k: Any, at: Any) -> Any:
-    """Return `<W_row, d_k>`, the same of absolute values, and how many entries W does not store.
+    """Return `<W_row, d_k>`, `<|W_row|, |d_k|>`, and how many of the entries W does not store.
 
-    The row must have been entered. Positions of its entries are written to `places[at:]`.
+    `enter_row` must have entered the row. Positions of its entries go to `places[at:]`.
     """
     columns, changes, places = window.columns, window.values, window.places
     values, start, first = table.values, table.start[row], window.entries[k]
@@ -257,7 +257,7 @@ def grow(table: Table, row: Any, window: Window, k: Any, at: Any) -> None:
     visit, positions, values = window.visits[0], window.positions, table.values
     for j in range(window.entries[k + 1] - first):
         column, place = columns[np.uint64(first + j)], np.int64(places[np.uint64(at + j)])
-        # An entry that was missing is where an earlier step has added it, or becomes the last.
+        # A missing entry was added by an earlier step of the window, or is appended now.
         is_missing = place >> 63
         place = (place & ~is_missing) | (find(column, visit, positions) & is_missing)
         is_new = place >> 63

@@ -2,9 +2,10 @@
 
 Rows i have a score and a gain, columns k a slope and a discount; row i costs
 ``gains[i] discounts[k] - scores[i] slopes[k]`` at column k, and slopes descend. If all gains were
-equal, the rows would stand by descending score. So the rows of the commonest gain are placed by
-score, with dual variables that prove the placement optimal; the m other rows follow one by one by
-shortest augmenting paths. O(m n^2), and less where rows end near the places of their scores.
+equal, the optimum would be the order of descending scores. So the rows of the commonest gain are
+placed by score, with dual variables that prove the placement optimal; the m other rows follow one
+by one by shortest augmenting paths. O(m n^2), and less if rows end near the columns to which their
+scores alone would assign them.
 
 Jonker and Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment
 problems, 1987. Crouse: On implementing 2D rectangular assignment algorithms, 2016.
@@ -72,7 +73,7 @@ def assign(costs: Costs) -> Ints:
 
 @kernel
 def commonest(values: Array) -> float:
-    """The most frequent value; the smallest of several."""
+    """The most frequent value; if several values are equally frequent, the smallest of them."""
     ordered = np.sort(values)
     best, n_best, n_own = ordered[0], 0, 0
     for k in range(len(ordered)):
@@ -84,7 +85,7 @@ def commonest(values: Array) -> float:
 
 @kernel
 def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) -> None:
-    """Place the rows of gain 0 where the order of all scores puts them.
+    """Place each row of gain 0 at its position in the order of all scores.
 
     Writes the columns, the rows and the duals of these rows, and the duals of all columns.
     """
@@ -145,7 +146,7 @@ def relax(
     distances: Array,
     came_from: Ints,
 ) -> int:
-    """Shorten the paths to the columns `left` through a row; index in `left` of the nearest."""
+    """Shorten the paths to the columns in `left` through a row; return the nearest one's index."""
     score, gain, base = costs.scores[row], costs.gains[row], length - duals.rows[row]
     best, nearest = 0, np.inf
     for index in range(len(left)):

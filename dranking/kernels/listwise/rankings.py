@@ -7,9 +7,9 @@ hinge
     L(y, pi) - <w, phi(x, y) - phi(x, pi)> = L(y, pi) + 4/(n(n-1)) sum_i (y_i - pi_i) s_i
 
 for scores s. Equally good documents may stand in y in any order; here they stand in the order of
-pi. That leaves the pairs of documents that pi has in the wrong order, each with its difference of
-scores (Riezler and De Bona, Simple risk bounds for position-sensitive max-margin ranking
-algorithms, 2009, definitions 3 and 4).
+pi. The sum then runs over the pairs of documents that pi has in the wrong order, each with its
+difference of scores (Riezler and De Bona, Simple risk bounds for position-sensitive max-margin
+ranking algorithms, 2009, definitions 3 and 4).
 """
 
 from typing import NamedTuple
@@ -110,10 +110,10 @@ def most_violated_by_ap(scores: Array, relevant: Array, places: Ints) -> None:
     """Overwrite `places` with the ranking that maximises 1 - AP plus the score of the joint map.
 
     Relevant and other documents each stand by descending score. Moving the j-th other document
-    above the i-th relevant document costs ``i/(i+j-1) - i/(i+j)`` of the sum of precisions, and
-    the difference of the two scores; neither depends on where the rest stands. So each other
-    document goes to its best place, and a document of lower score never above one of higher score.
-    O(n log n + relevant x others).
+    above the i-th relevant document costs ``i/(i+j-1) - i/(i+j)`` of the sum of precisions, and the
+    difference of the two scores; neither depends on the places of the remaining documents. So each
+    other document goes to its best place, and the best place of a document is never above the best
+    place of a document with a higher score. O(n log n + relevant x others).
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def most_violated_by_ap(scores: Array, relevant: Array, places: Ints) -> None:
     other = order[relevant[order] <= 0.0]
     n_good = len(good)
     factor = pair_factor(n)
-    n_above = np.zeros(n_good + 1, dtype=np.int64)  # others just above relevant document i, from 0
+    n_above = np.zeros(n_good + 1, dtype=np.int64)  # others right above relevant document i
     for j in range(1, len(other) + 1):
         score = scores[other[j - 1]]
         gain = best_gain = 0.0
@@ -187,7 +187,7 @@ def most_violated_by_ndcg(scores: Array, gains: Array, discounts: Array, places:
 def hinge_of_places(
     measure: int, scores: Array, gains: Array, discounts: Array, places: Ints, slopes: Array
 ) -> float:
-    """Hinge of a ranking before the cut at 0; writes the derivatives by the scores to `slopes`."""
+    """Hinge of a ranking before the cut at 0; writes its derivatives at the scores to `slopes`."""
     n = len(scores)
     truth = np.empty(n, dtype=np.int64)
     true_places(gains, places, truth)
@@ -210,7 +210,7 @@ def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
     scores
         (n_documents,) scores.
     slopes
-        (n_documents,) overwritten with a subgradient by the scores.
+        (n_documents,) overwritten with a subgradient with respect to the scores.
     """
     value = 0.0
     query_ptr = lists.query_ptr
@@ -256,8 +256,8 @@ def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) ->
     lists
         Short lists: a list of n documents has n! rankings.
     by_class
-        Count rankings with equally good documents at the same places once: as the ranking among
-        them whose equally good documents stand by descending score, which has the largest hinge.
+        Whether rankings that only exchange equally good documents count once, as the ranking with
+        the largest hinge among them: its equally good documents stand by descending score.
     scores, slopes
         As in `largest_hinges`.
     """

@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 @kernel
 def best_exchange(Q: Array, x: Array, slopes: Array, to: np.intp) -> tuple[int, float]:
-    """The corner whose weight, moved to corner `to`, gains most, and the weight to move."""
+    """The corner from which moving weight to corner `to` gains most, and the weight to move."""
     best, source, amount = -1.0, 0, 0.0
     for j in range(len(x)):
         fall = slopes[j] - slopes[to]
@@ -27,7 +27,8 @@ def best_exchange(Q: Array, x: Array, slopes: Array, to: np.intp) -> tuple[int, 
 def minimise_on_simplex(Q: Array, c: Array, x: Array, accuracy: float, max_steps: int) -> int:
     """Move `x` (n,) within the simplex to the minimum of ``x' Q x / 2 - c' x``; O(n) a step.
 
-    A step moves weight to the corner with the least slope, from the corner that gains most by it.
+    A step moves weight to the corner with the least slope, from the corner for which the value
+    falls most.
 
     Parameters
     ----------

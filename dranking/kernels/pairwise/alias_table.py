@@ -25,7 +25,7 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
     accept
         (n,) at least 0; values may be above 1 by rounding.
     alias
-        (n,) items; the item itself where rounding leaves no other item for its slot.
+        (n,) the other item of each slot; the slot's own item if rounding leaves no other item.
 
     References
     ----------
@@ -35,7 +35,7 @@ def build_alias_table(masses: Array, accept: Array, alias: Ints) -> None:
     total = 0.0
     for i in range(n):
         total += masses[i]
-    # Slots with less than an n-th of the mass wait on the left, slots with more on the right.
+    # Slots with less than 1 / n of the mass wait on the left, slots with more wait on the right.
     waiting = np.empty(n, dtype=np.int64)
     n_short, n_long = 0, 0
     for i in range(n):
@@ -68,7 +68,8 @@ class PairSlots(NamedTuple):
     slots
         (n_slots,) positions in `rows` of the documents that stand first.
     first, last
-        (n_slots,) the partners of each are `rows[first]` to `rows[last - 1]`, equally likely.
+        (n_slots,) range of the partners in `rows`, which are equally likely: the first position,
+        and the position behind the last.
     accept, alias
         (n_slots,) the alias table.
     """
@@ -85,7 +86,7 @@ class PairSlots(NamedTuple):
 def take_pairs(
     table: PairSlots, slot: Ints, uniform: Array, first_rows: Ints, partner_rows: Ints
 ) -> None:
-    """Turn random numbers into pairs of rows; O(1) each.
+    """Turn random numbers into pairs of rows, in O(1) for each pair.
 
     Parameters
     ----------

@@ -127,7 +127,8 @@ def add_labelled(
 ) -> None:
     """Add slope / divisor times p_m to v, for k labelled pairs and all views.
 
-    `divisor` is s / eta: v changes by the change of w over s. `u` follows as `sgd` says.
+    `divisor` is s / eta: the change of v is the change of w divided by s. `u` changes as the
+    docstring of `sgd` says.
     """
     slopes, ranges = work.slopes, work.ranges
     for j in range(len(slopes)):
@@ -145,7 +146,7 @@ def add_labelled(
 def coregularise(
     rows: Rows, strength: float, scale: float, sum_s: float, sums: Sums, work: Workspace
 ) -> None:
-    """Take the proximal co-regularisation step on the present difference; O(entries).
+    """Take the proximal co-regularisation step on the difference in memory; O(entries).
 
     The step of length eta for the disagreement ``mu sum_{m, n} (f_m - f_n)^2``, over ordered pairs
     of views. With ``strength = 4 mu eta n_views`` the step is
@@ -184,7 +185,7 @@ def coregularised_steps(
     t: int,
     iterate: Iterate,
 ) -> float:
-    """Take one step on each k labelled pairs and l unlabelled pairs; see the module's text.
+    """Take steps, each on k labelled and l unlabelled pairs; see the module's docstring.
 
     There is no projection. A step costs O((k + l) entries of a pair), whatever the number of views.
 
@@ -213,7 +214,7 @@ def coregularised_steps(
     s, sum_s, losses = 1.0, 0.0, 0.0
     for step in range(n_steps):
         t += 1
-        inverse = steps.regularization * t + steps.inverse_eta0  # of the step length eta
+        inverse = steps.regularization * t + steps.inverse_eta0  # 1 / eta
         losses += label_slopes(labelled, batch, step * k, steps.loss, views.ptr, s, v, work)
         if not np.isfinite(losses):
             return np.nan

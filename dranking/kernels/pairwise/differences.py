@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     dense
         (n_documents, n_features) float32, C-ordered; None if the rows are sparse.
     csr
-        Entries of sparse rows; None if they are dense.
+        Entries of sparse rows; None if the rows are dense.
     columns
         Columns of the entries of the difference, ascending; None if the rows are dense.
     values

@@ -37,7 +37,7 @@ class Groups(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """A sum of hinges at one vector of scores, as the second derivative needs the sum.
+    """The facts about a sum of hinges at some scores that the second derivative needs.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def active_partners(
         (l,) number of active partners that should rank below the document, less the number of
         active partners that should rank above.
     number, total
-        (l,) number of active partners, and the sum of the partners' values.
+        (l,) number of active partners, and sum of the values of these partners.
     """
     n = len(scores)
     top = ranks.max()
@@ -161,7 +161,8 @@ def active_partners(
 def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> float:
     """Weighted sum of plain hinges over all pairs, ``sum max(0, margin - (s_a - s_b))``.
 
-    `slopes` (n_documents,) is overwritten with a subgradient by the scores (n_documents,).
+    `slopes` (n_documents,) is overwritten with a subgradient with respect to the scores
+    (n_documents,).
     """
     hinge = 0.0
     query_ptr = groups.query_ptr
@@ -185,7 +186,7 @@ def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> 
 def inverted_pairs(
     groups: Groups, values: Array, scores: Array, numbers: Array, sums: Array
 ) -> None:
-    """Count the pairs of each query in the wrong order by score; ties are not in the wrong order.
+    """Count the pairs of each query that scores put in the wrong order; ties do not count.
 
     Parameters
     ----------
@@ -220,7 +221,7 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
     tangent
         The scores; `order` and `numbers` are overwritten.
     slopes
-        (n_documents,) overwritten with the derivatives by the scores.
+        (n_documents,) overwritten with the derivatives with respect to the scores.
 
     Returns
     -------
@@ -259,7 +260,7 @@ def hinge_curvature(
 ) -> None:
     """Overwrite `out` with the (generalised) second derivative of `hinge_loss` times a direction.
 
-    `direction` (n_documents,) is in the space of scores; `tangent` is what `hinge_loss` left.
+    `direction` (n_documents,) is in the space of scores; `hinge_loss` has filled `tangent`.
     """
     query_ptr = groups.query_ptr
     for q in range(len(query_ptr) - 1):

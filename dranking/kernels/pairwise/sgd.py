@@ -1,8 +1,9 @@
 """Stochastic gradient steps on pairs of documents, O(nonzeros of the pair) each.
 
 The weights are w = s v with a scalar s, so that the decay of w changes s alone. For the sum of the
-iterates, `v += d` goes with `u += S d`, where S is the sum of the past s that count; the sum of the
-iterates is S v - u (Pegasos: Shalev-Shwartz et al. 2007; Sculley 2009; Tsivtsivadze et al. 2012).
+iterates, each `v += d` comes with `u += S d`, where S is the sum of s over the past iterates that
+count; then the sum of these iterates is S v - u (Pegasos: Shalev-Shwartz et al. 2007; Sculley 2009;
+Tsivtsivadze et al. 2012).
 """
 
 from typing import NamedTuple
@@ -63,14 +64,14 @@ class Batch(NamedTuple):
 
 
 class Iterate(NamedTuple):
-    """(n_features,) weights w, and (n_features,) sum of the iterates that count."""
+    """(n_features,) weights w, and (n_features,) sum of the iterates after `average_from`."""
 
     weights: Array
     total: Array
 
 
 class Sums(NamedTuple):
-    """(n_features,) v and u of the module's docstring."""
+    """Vectors v and u of the module's docstring, (n_features,) each."""
 
     v: Array
     u: Array
@@ -78,7 +79,7 @@ class Sums(NamedTuple):
 
 @inlined
 def loss_and_slope(loss: int, y: float, f: float) -> tuple[float, float]:
-    """Loss of the difference of scores f for the label y, and minus its derivative by f."""
+    """Loss of the difference of scores f for the label y, and minus the derivative of the loss."""
     gap = 1.0 - y * f
     if loss == SQUARED:
         value, slope = 0.5 * (y - f) * (y - f), y - f
@@ -126,7 +127,7 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
     v, total = iterate
     sums = Sums(v, np.zeros(len(v)))
     s, sum_s, losses = 1.0, 0.0, 0.0
-    norm = squared_norm(v, 0, len(v)) if radius < np.inf else 0.0  # of v
+    norm = squared_norm(v, 0, len(v)) if radius < np.inf else 0.0  # squared norm of v
     for k in range(len(batch.better)):
         t += 1
         n = subtract(rows, batch.better[k], batch.worse[k])
@@ -135,8 +136,8 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
             return np.nan
         value, slope = loss_and_slope(steps.loss, batch.labels[k], s * product)
         losses += value
-        inverse = steps.regularization * t + steps.inverse_eta0  # of the step length
-        # The first step of pure Pegasos would multiply by zero: w is zero then.
+        inverse = steps.regularization * t + steps.inverse_eta0  # 1 / step length
+        # In the first step of pure Pegasos the factor would be zero; w is zero then anyway.
         if inverse > steps.regularization:
             s *= 1.0 - steps.regularization / inverse
         if slope != 0.0:
@@ -162,7 +163,7 @@ def pair_steps(rows: Rows, batch: Batch, steps: Steps, t: int, iterate: Iterate)
 def pair_losses(
     rows: Rows, batch: Batch, masses: Array, loss: int, weights: Array
 ) -> tuple[float, float]:
-    """Sums of mass times loss over a batch, at weights (n_features,) and at zero weights."""
+    """Sums over a batch of mass times loss, at weights (n_features,) and at zero weights."""
     losses, without = 0.0, 0.0
     for k in range(len(batch.better)):
         n = subtract(rows, batch.better[k], batch.worse[k])
@@ -175,7 +176,7 @@ def pair_losses(
 
 @kernel
 def largest_norms(rows: Rows, batch: Batch, ptr: Ints) -> Array:
-    """(n_groups,) largest |p|^2 of a batch within each group of adjacent columns.
+    """(n_groups,) largest |p|^2 over a batch, for each group of adjacent columns of p.
 
     `ptr` (n_groups + 1,) holds the first column of each group, then the number of columns.
     """

@@ -68,7 +68,7 @@ MAX_INDEX = 2**31 - 2
 _QID = np.frombuffer(b"qid:", dtype=np.uint8)
 _NULL = np.frombuffer(b"NULL", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
-_SHORT = 18  # this many digits fit int64
+_SHORT = 18  # numbers of so many digits fit into int64
 
 
 class TokenTable(NamedTuple):
@@ -126,11 +126,11 @@ def tokenize(
     text
         (n_bytes,) uint8, whole lines: empty, or with a newline at the end.
     table
-        Rows are appended to it; it must have room for `n_bytes` // 4 values, `n_bytes` // 8 + 1
-        rows and queries, and `n_bytes` more bytes in each array of bytes.
+        The table to which rows are appended. It must have room for `n_bytes` // 4 values, `n_bytes`
+        // 8 + 1 rows and queries, and `n_bytes` more bytes in each array of bytes.
     counts
         (N_COUNTS,) int64, updated. `LINE` is the number of the next line. At an error, `ERROR_AT`
-        is set to the wrong byte, and the other counts end before its line.
+        is set to the wrong byte, and the other counts end before the line of this byte.
     null
         `NULL_IS_ERROR`, `NULL_IS_ZERO` or `NULL_IS_NAN`.
 
@@ -163,7 +163,7 @@ def tokenize(
 def _read_row(
     text: NDArray[np.uint8], start: int, table: TokenTable, counts: NDArray[np.int64], null: int
 ) -> tuple[int, int]:
-    """Append one line; return its error code, and its end or the wrong byte."""
+    """Append one line; return the error code, and the line's end or the wrong byte."""
     row = counts[ROWS]
     code, stop, relevance = _read_relevance(text, start)
     if code == SLOW_NUMBER:
@@ -273,7 +273,7 @@ def _read_features(
 
 @kernel
 def _index_error(text: NDArray[np.uint8], start: int, stop: int, index: int) -> int:
-    """Return the error code of what follows the last valid feature of a row, or `OK`."""
+    """Return the error code of the text behind the last valid feature of a row, or `OK`."""
     if stop == start and (text[start] == NEWLINE or text[start] == HASH):
         return OK
     if stop == start or text[stop] != COLON:
