@@ -77,7 +77,8 @@ Convention: TypeAlias = Annotated[
 Metrics: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Comma-separated metrics: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K."
+        help="Comma-separated metrics: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K, "
+        "recall@K."
     ),
 ]
 DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"

@@ -26,7 +26,8 @@ standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded, and    
 
 Measures: ``ndcg@k`` is ``sum_{i<=k} g(r_i) d(i)`` over its largest value; ``mean_ndcg`` is the mean
 of NDCG@k over all k = 1 to n; ``map`` is the mean over queries of AP, the sum of P@i over relevant
-i divided by the number of relevant documents in the list; ``pairwise_error`` is the share of the
+i divided by the number of relevant documents in the list; ``recall@k`` is the share of the relevant
+documents in the list that are among its first k, for any k; ``pairwise_error`` is the share of the
 pairs of different relevance that the scores order wrongly, a tie counting 1/2, averaged over the
 queries that have such a pair; ``auc`` is 1 less that error for relevant against other documents.
 

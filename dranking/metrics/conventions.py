@@ -27,7 +27,7 @@ class Convention:
         Discount of rank i: ``log2`` is 1 / log2(i + 1); ``letor`` is 1 for ranks 1 and 2, then
         1 / log2(i).
     relevant_from
-        Lowest grade that precision, AP, reciprocal rank and AUC take as relevant.
+        Lowest grade that precision, recall, AP, reciprocal rank and AUC take as relevant.
     ties
         Order of documents with equal scores: ``file`` order, ``doc_id`` descending, or ``average``
         over their permutations.

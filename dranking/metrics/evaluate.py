@@ -30,8 +30,8 @@ def evaluate_queries(
     scores
         (n_documents,) of any real type; higher ranks first.
     measures
-        Names, in any case: ``map``, ``p@K``, ``ndcg``, ``ndcg@K``, ``mean_ndcg``, ``mrr``,
-        ``mrr@K``, ``pairwise_error``, ``auc``.
+        Names, in any case: ``map``, ``p@K``, ``recall@K``, ``ndcg``, ``ndcg@K``, ``mean_ndcg``,
+        ``mrr``, ``mrr@K``, ``pairwise_error``, ``auc``.
     convention
         One of `CONVENTIONS`.
 

@@ -15,6 +15,7 @@ from dranking.metrics.ndcg import mean_ndcg, ndcg
 from dranking.metrics.pairwise import area_under_curve, pairwise_error
 from dranking.metrics.precision import precision
 from dranking.metrics.ranking import Ranking
+from dranking.metrics.recall import recall
 from dranking.metrics.reciprocal_rank import reciprocal_rank
 
 MeasureFunction = Callable[..., NDArray[np.float64]]
@@ -78,6 +79,7 @@ MEASURES: dict[str, MeasureFamily] = {
     for family in (
         MeasureFamily("map", average_precision),
         MeasureFamily("p", precision, cutoff="required"),
+        MeasureFamily("recall", recall, cutoff="required"),
         MeasureFamily("ndcg", ndcg, cutoff="optional"),
         MeasureFamily("mean_ndcg", mean_ndcg),
         MeasureFamily("mrr", reciprocal_rank, cutoff="optional"),

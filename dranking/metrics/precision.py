@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels import metrics as kernels
 from dranking.metrics.ranking import Ranking
 
 
@@ -22,9 +21,7 @@ def precision(ranking: Ranking, cutoff: int) -> NDArray[np.float64]:
     In the average over the permutations of tied documents, each rank of a tie group counts the
     group's fraction of relevant documents.
     """
-    expected = kernels.group_means(ranking.relevant, ranking.group_end)
-    k = ranking.ranks_within(cutoff)
-    values = kernels.discounted_sums(expected, ranking.query_ptr, np.ones(k), k) / cutoff
+    values = ranking.relevant_within(cutoff) / cutoff
     if not ranking.convention.precision_pads:
         values[ranking.sizes < cutoff] = 0.0
     return ranking.settle(values, ranking.has_relevant)

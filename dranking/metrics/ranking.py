@@ -67,9 +67,20 @@ class Ranking:
         return self.convention.relevant(self.relevance)
 
     @cached_property
+    def n_relevant(self) -> NDArray[np.float64]:
+        """(n_queries,) number of relevant documents."""
+        return np.asarray(np.add.reduceat(self.relevant, self.query_ptr[:-1]))
+
+    @cached_property
     def has_relevant(self) -> NDArray[np.bool_]:
         """(n_queries,) whether any document is relevant."""
-        return np.asarray(np.add.reduceat(self.relevant, self.query_ptr[:-1]) > 0)
+        return self.n_relevant > 0
+
+    def relevant_within(self, cutoff: int) -> NDArray[np.float64]:
+        """(n_queries,) expected number of relevant documents among the first `cutoff`."""
+        k = self.ranks_within(cutoff)
+        expected = kernels.group_means(self.relevant, self.group_end)
+        return kernels.discounted_sums(expected, self.query_ptr, np.ones(k), k)
 
     @cached_property
     def expected_gains(self) -> NDArray[np.float64]:

@@ -27,6 +27,7 @@ LABELS = {
     "mean_ndcg": "MeanNDCG",
     "mrr": "MRR",
     "p": "P",
+    "recall": "Recall",
     "ndcg": "NDCG",
     "auc": "AUC",
     "pairwise_error": "pairwise error",

@@ -3,7 +3,7 @@
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, RR, P, nDCG
+from ir_measures import AP, RR, P, R, nDCG
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import ndcg_score, roc_auc_score
 
@@ -15,6 +15,7 @@ TREC = {
     "mrr": RR,
     "ndcg": nDCG,
     **{f"p@{k}": P @ k for k in (1, 5, 10, 30)},
+    **{f"recall@{k}": R @ k for k in (1, 5, 10, 30)},
     **{f"ndcg@{k}": nDCG @ k for k in (1, 3, 10, 30)},
 }
 

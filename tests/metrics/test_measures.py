@@ -9,6 +9,7 @@ from dranking.metrics.measures import get_measure, get_measures, higher_is_bette
     [
         ("MAP", "map", None),
         ("P@5", "p@5", 5),
+        ("Recall@5", "recall@5", 5),
         ("ndcg@010", "ndcg@10", 10),
         (" NDCG ", "ndcg", None),
         ("Mean_NDCG", "mean_ndcg", None),
@@ -25,7 +26,7 @@ def test_get_measure(written, name, cutoff):
 
 @pytest.mark.parametrize("written", ["err", "map@5", "auc@2", "", "@10", "precision@10"])
 def test_get_measure__unknown(written):
-    known = "map, p@K, ndcg, ndcg@K, mean_ndcg, mrr, mrr@K, pairwise_error, auc"
+    known = "map, p@K, recall@K, ndcg, ndcg@K, mean_ndcg, mrr, mrr@K, pairwise_error, auc"
     with pytest.raises(UsageError, match=known):
         get_measure(written)
 

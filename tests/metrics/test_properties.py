@@ -9,7 +9,18 @@ from dranking.metrics.conventions import CONVENTIONS
 from dranking.metrics.evaluate import aggregate, evaluate_queries
 from tests.metrics.blocks import make_block
 
-MEASURES = ["map", "p@3", "ndcg", "ndcg@5", "mean_ndcg", "mrr", "mrr@2", "pairwise_error", "auc"]
+MEASURES = [
+    "map",
+    "p@3",
+    "recall@3",
+    "ndcg",
+    "ndcg@5",
+    "mean_ndcg",
+    "mrr",
+    "mrr@2",
+    "pairwise_error",
+    "auc",
+]
 
 
 @st.composite

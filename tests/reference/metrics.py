@@ -44,6 +44,12 @@ def precision_at(grades, k, convention):
     return sum(is_relevant(g, convention) for g in grades[:k]) / k
 
 
+def recall_at(grades, k, convention):
+    n_relevant = sum(is_relevant(g, convention) for g in grades)
+    n_found = sum(is_relevant(g, convention) for g in grades[:k])
+    return n_found / n_relevant if n_relevant else 0.0
+
+
 def average_precision(grades, convention):
     found, total = 0, 0.0
     for rank, grade in enumerate(grades, start=1):
@@ -88,6 +94,8 @@ def measure_of_order(name, grades, convention):
         return ndcg_at(grades, k, convention)
     if stem == "p":
         return precision_at(grades, k, convention)
+    if stem == "recall":
+        return recall_at(grades, k, convention)
     if stem == "mrr":
         return reciprocal_rank(grades, k, convention)
     return {"map": average_precision, "mean_ndcg": mean_ndcg}[stem](grades, convention)
