@@ -196,7 +196,8 @@ def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
     local[:] = -1
     for o in range(n_present):
         values = entries.values[entries.ptr[o] : entries.ptr[o + 1]]
-        mean, squares = 0.0, 0.0
+        # Not 0.0: where Numba is off, adding a float32 to a Python float gives a float32.
+        mean, squares = np.float64(0.0), np.float64(0.0)
         for value in values:
             mean += value
         mean /= size

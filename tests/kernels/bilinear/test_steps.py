@@ -12,6 +12,7 @@ from dranking.kernels.bilinear.shrinkage import entrywise, normwise
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.kernels.bilinear.steps import BilinearRun, Steps
 from dranking.kernels.bilinear.window import Tuples
+from tests.kernels.compiled import needs_compiled
 from tests.reference import bilinear as reference
 
 
@@ -137,7 +138,9 @@ def test_float32_weights_are_those_of_float64_rounded():
     np.testing.assert_allclose(single.to_csr().toarray(), exact.to_csr().toarray(), atol=2e-6)
 
 
-@pytest.mark.parametrize(("n_columns", "density"), [(50, 0.1), (3_000, 0.01)])
+@pytest.mark.parametrize(
+    ("n_columns", "density"), [(50, 0.1), pytest.param(3_000, 0.01, marks=needs_compiled)]
+)
 def test_memory_follows_the_nonzeros(n_columns, density):
     rng = np.random.default_rng(1)
     queries, documents = rows(rng, 200, 60, 0.1), rows(rng, 200, n_columns, density)
@@ -159,6 +162,7 @@ def test_what_most_documents_have_lies_first():
     assert kernels.frequent_first(documents).tolist() == [1, 2, 3, 0, 4]
 
 
+@needs_compiled
 def test_zeros_are_released_while_steps_are_taken():
     """Rows that no step comes to any more lose their zeros all the same."""
     rng = np.random.default_rng(2)
@@ -186,7 +190,16 @@ def test_rows_of_one_entry_wait_for_the_end():
     assert weights.n_stored == weights.to_csr().count_nonzero()
 
 
-@pytest.mark.parametrize("room", [{"STEPS": 3}, {"ENTRIES": 60}, {"PLACES": 3_000}, {"PLACES": 1}])
+@pytest.mark.parametrize(
+    "room",
+    [
+        {"STEPS": 3},
+        *(
+            pytest.param(room, marks=needs_compiled)
+            for room in ({"ENTRIES": 60}, {"PLACES": 3_000}, {"PLACES": 1})
+        ),
+    ],
+)
 def test_windows_do_not_change_the_steps(monkeypatch, room):
     """However few steps are taken side by side, and with room for a single one."""
     rng = np.random.default_rng(3)
@@ -235,6 +248,7 @@ def test_windows_of_tenths_are_single_steps_in_float32(seed, lam, n):
     np.testing.assert_array_equal(weights.to_csr().toarray(), W)
 
 
+@needs_compiled
 def test_rows_that_nothing_is_added_to_keep_their_slots():
     """Nor does a row ever get many more than there are columns."""
     rng = np.random.default_rng(0)
@@ -253,6 +267,7 @@ def test_rows_that_nothing_is_added_to_keep_their_slots():
     np.testing.assert_array_equal(content.table.capacity, before)
 
 
+@needs_compiled
 def test_notes_of_very_many_visits_are_cleared(monkeypatch):
     rng = np.random.default_rng(3)
     vectors, start = rows(rng, 9, 40, 0.7), rows(rng, 40, 40)
@@ -270,7 +285,7 @@ def test_notes_of_very_many_visits_are_cleared(monkeypatch):
     np.testing.assert_array_equal(found.to_csr().toarray(), wanted.to_csr().toarray())
 
 
-@pytest.mark.parametrize("n_rounds", [1, 8])
+@pytest.mark.parametrize("n_rounds", [1, pytest.param(8, marks=needs_compiled)])
 def test_margins_are_those_of_the_product(n_rounds):
     rng = np.random.default_rng(5)
     queries, documents = rows(rng, 30, 200, 0.3), rows(rng, 30, 300, 0.2)

@@ -72,6 +72,8 @@ def test_long_lists_of_ndcg(n, spread, convention):
         check(problem, matrix[linear_sum_assignment(matrix)].sum())
 
 
+# As plain Python, where Numba is off, the kernel warns.
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_values_that_are_not_finite_terminate():
     broken = np.array([1.0, np.nan, np.inf, 0.0])
     costs = Costs(broken, np.array([0.0, 1.0, 0.0, 2.0]), -np.arange(4.0), np.arange(4.0))
