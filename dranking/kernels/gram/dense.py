@@ -18,14 +18,15 @@ Array = NDArray[np.float64]
 Documents = NDArray[np.float32]
 
 STRIP = 16
-"""Documents that are centred at a time, a multiple of 4: some hundred features of them fit into the
-first-level cache."""
+"""Number of documents that are centred at a time, a multiple of 4. With some hundred features, the
+centred documents fit into the first-level cache."""
 
 LINE = 16
-"""Float32 numbers of a line of the cache."""
+"""Float32 numbers in a cache line."""
 
 VECTOR = 16
-"""Sums of products have columns in a multiple of this: loops over vectors leave no column over."""
+"""Arrays of sums of products have a multiple of this number of columns, so that vectorised loops
+leave no column over."""
 
 
 class Queries(NamedTuple):
@@ -41,9 +42,9 @@ class Moments(NamedTuple):
     Attributes
     ----------
     diagonal, products
-        (n_queries, n_features) diagonal of A_q and b_q, weighted.
+        (n_queries, n_features) diagonal of A_q, and b_q, times the query weights.
     label_norms
-        (n_queries,) y_q.y_q, weighted.
+        (n_queries,) y_q.y_q, times the query weights.
     means
         (n_queries, n_features) means of dense features; without rows for sparse features.
     totals
@@ -58,16 +59,16 @@ class Moments(NamedTuple):
 
 
 class GramRowsOut(NamedTuple):
-    """Where Gram rows of some features are written.
+    """The arrays into which Gram rows of some features are written.
 
     Attributes
     ----------
     slots
-        (J,) where in `rows` the row of each feature goes.
+        (J,) position in `rows` to which the row of each feature is written.
     rows
         (capacity, n_queries, n_features); the slots are overwritten.
     totals
-        (J, n_features) to which the rows are added, query by query.
+        (J, n_features) sums to which the rows are added, query by query.
     """
 
     slots: NDArray[np.int64]
@@ -77,7 +78,7 @@ class GramRowsOut(NamedTuple):
 
 @kernel
 def fetch_soon(documents: Documents, d: int) -> None:
-    """Start to fetch the documents d to d + 3, which are read soon, into the cache."""
+    """Start to fetch the documents d to d + 3, which will be read soon, into the cache."""
     for ahead in range(d, min(d + 4, len(documents))):
         for i in range(0, documents.shape[1], LINE):
             prefetch(documents[ahead], i)
@@ -157,10 +158,11 @@ def dense_moments(documents: Documents, relevance: Array, queries: Queries, out:
 
 @kernel
 def centre_first_documents(documents: Documents, queries: Queries, centred: Documents) -> None:
-    """Overwrite `centred` (n_documents, n_features) with the first documents, as many.
+    """Overwrite `centred` (m, n_features) with the first m documents, centred and weighted.
 
-    Documents are centred within their queries, of which the last may be cut, and multiplied by the
-    roots of the query weights.
+    Documents are centred within their queries and multiplied by the square roots of the query
+    weights. The last query may be cut; it is then centred by the mean of its documents before the
+    cut.
     """
     n_documents, n = centred.shape
     mean = np.empty(n)
@@ -187,9 +189,9 @@ def centre_strip(documents: Documents, start: int, end: int, mean: Array, strip:
 
 @kernel
 def take_columns(strip: Array, size: int, columns: NDArray[np.int64], weights: Array) -> None:
-    """Overwrite `weights` (at least J, STRIP) with J columns of a strip of so many documents.
+    """Overwrite `weights` (at least J, STRIP) with J columns of a strip of `size` documents.
 
-    Behind the documents come zeros.
+    The entries behind the documents become zeros.
     """
     for j in range(len(columns)):
         for d in range(STRIP):
@@ -234,14 +236,15 @@ def dense_gram_rows(
     documents
         (n_documents, n_features) of the queries.
     wanted_documents
-        (n_documents, J) the wanted features of the same documents, where `documents` lack these
-        features; else without rows. That changes no bit.
+        (n_documents, J) the wanted features of the same documents, if `documents` does not contain
+        these features; otherwise an array without rows. The results have the same bits either way.
     wanted
-        (J,) columns of the wanted features, in `wanted_documents` where that has rows.
+        (J,) columns of the wanted features: in `wanted_documents` if it has rows, else in
+        `documents`.
     queries, means
-        Of these queries; the means are those of `Moments`.
+        Row offsets and weights of these queries, and their means as in `Moments`.
     first_query
-        Place of the first of the queries in `out.rows`.
+        Position in `out.rows` of the first of these queries.
     """
     n, n_wanted = documents.shape[1], len(wanted)
     elsewhere = len(wanted_documents) > 0

@@ -1,7 +1,7 @@
 """Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X.
 
-Kernels take dense documents in C order. F-ordered features are copied to it some whole queries at
-a time, which changes no bit of a result.
+Kernels take dense documents in C order. F-ordered features are copied into C order, some whole
+queries at a time. The copy changes no bit of a result.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def moments(
     query_ptr: NDArray[np.int64],
     query_weights: Array,
 ) -> Moments:
-    """Diagonal of A_q, b_q and y_q.y_q of every query, weighted.
+    """Diagonal of A_q, b_q and y_q.y_q of every query, times the query weights.
 
     `dranking/rankers/greedy/THEORY.md` has the symbols.
 
@@ -71,7 +71,7 @@ def moments(
 
 @kernel
 def add_up(diagonal: Array, products: Array, totals: Array) -> None:
-    """Overwrite the totals of `Moments`; NumPy would sum a single column in another order."""
+    """Overwrite the totals of `Moments` (NumPy would sum a single column in another order)."""
     totals[:] = 0.0
     for q in range(len(diagonal)):
         for i in range(diagonal.shape[1]):
@@ -85,7 +85,7 @@ def moment_totals(
     query_ptr: NDArray[np.int64],
     query_weights: Array,
 ) -> tuple[Array, Array, float]:
-    """Sums of `moments` over the queries of CSR features; nothing is kept of any query.
+    """Sums of `moments` over the queries of CSR features, without arrays per query.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def row_totals(
 ) -> Array:
     """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
 
-    The sums are those that `gram_rows` returns; nothing is kept of any query.
+    The sums equal the sums that `gram_rows` returns, but no array per query is made.
     """
     totals = np.empty((len(wanted), features.shape[1]))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
@@ -141,12 +141,12 @@ def gram_rows(
     wanted
         (J,) int64 feature indices, distinct.
     slots
-        (J,) int64 where in `rows` each goes.
+        (J,) int64 position in `rows` to which the row of each feature is written.
     rows
         (capacity, n_queries, n_features) float64; the slots are overwritten.
     columns
-        (J, n_documents) the wanted features, where `features` are only some of them all (dense
-        ones); None where `wanted` are columns of `features`.
+        (J, n_documents) values of the wanted features, if `features` is dense and holds only some
+        of all features; None if `wanted` are columns of `features`.
 
     Returns
     -------
@@ -172,10 +172,11 @@ def block_gram(
     query_ptr: NDArray[np.int64],
     query_weights: Array,
 ) -> tuple[Array, Array, float]:
-    """A, b and y.y of the block's queries: the moments, with the whole Gram matrix.
+    """A, b and y.y summed over the block's queries; A is the whole Gram matrix.
 
     Dense features are taken in strips of whole queries of some thousand documents, centred in
-    float64; of CSR features, the work follows the pairs of features that occur in a query.
+    float64. For CSR features, the work is proportional to the number of pairs of features that
+    occur in a query.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def block_gram(
     products
         (n_features,) float64.
     label_norm
-        A number.
+        y.y.
     """
     n_features = features.shape[1]
     if not isinstance(features, np.ndarray):
@@ -209,7 +210,7 @@ def block_gram(
 def gram_product(
     features: Any, query_ptr: NDArray[np.int64], query_weights: Array, vector: Array
 ) -> Array:
-    """A v without A: the products of the centred rows of the block with `vector`, taken back.
+    """A v without forming A: X'(X v) with the centred, weighted rows X of the block.
 
     Parameters
     ----------
@@ -233,15 +234,15 @@ def gram_product(
 def centre_first(
     features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array, number: int
 ) -> NDArray[np.float32]:
-    """Centre the first documents of a block and multiply by the roots of the query weights.
+    """Centre the first documents of a block and multiply by the square roots of query weights.
 
     Parameters
     ----------
     features, query_ptr, query_weights
         As in `moments`; dense.
     number
-        How many documents; all if there are fewer. The last query may be cut: its mean is then
-        that of its documents before the cut.
+        Number of documents; all documents if the block has fewer. The last query may be cut; it is
+        then centred by the mean of its documents before the cut.
 
     Returns
     -------
@@ -260,19 +261,19 @@ def centred_strips(
     query_weights: Array,
     basis: Array | None = None,
 ) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
-    """Strips of whole queries, centred in float64, times the roots of the query weights.
+    """Strips of whole queries, centred in float64, times the square roots of query weights.
 
     Parameters
     ----------
     features, relevance, query_ptr, query_weights
-        As in `moments`; of CSR features, a basis must be given.
+        As in `moments`; CSR features need a basis.
     basis
-        (n_features, n_columns) float64 by which the features are multiplied first.
+        (n_features, n_columns) float64 matrix by which the features are multiplied first.
 
     Yields
     ------
     rows
-        (n_documents, n_features or n_columns).
+        (n_documents, n_features), or (n_documents, n_columns) with a basis.
     labels
         (n_documents,).
     ptr
@@ -303,10 +304,10 @@ def strips_of_queries(
 
 
 def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
-    """Rows less the mean of their query.
+    """Rows minus the mean of their query.
 
-    The mean is taken twice: the first one is rounded, by much more than the spread of a column
-    that lies far from zero.
+    The mean is subtracted twice: the first mean is rounded, and in a column that lies far from zero
+    its rounding error may be much larger than the spread of the column.
     """
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     for _ in range(2):
@@ -318,9 +319,9 @@ def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
 def _in_c_order(
     features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array
 ) -> Iterator[tuple[NDArray[np.float32], Queries, int, slice]]:
-    """Parts of a block in C order: documents, queries, place of the first query, and rows.
+    """Parts of a block in C order: documents, queries, index of the first query, and rows.
 
-    A block in C order is one part. Copies of others are of some thousand documents each.
+    A block in C order is one part. Any other block is copied, some thousand documents at a time.
     """
     n_queries = len(query_ptr) - 1
     whole = features.flags.c_contiguous

@@ -20,7 +20,7 @@ class Csr(NamedTuple):
 
 
 def csr_of(features: Any) -> Csr:
-    """The parts of a `csr_array` in the one type each that kernels are compiled for."""
+    """The arrays of a `csr_array`, each in the only dtype for which kernels are compiled."""
     return Csr(
         frozen(features.indptr.astype(np.int64, copy=False)),
         frozen(features.indices.astype(np.int32, copy=False)),
@@ -29,7 +29,16 @@ def csr_of(features: Any) -> Csr:
 
 
 class Present(NamedTuple):
-    """The features that occur in one query; the first three are (n_features,), zero elsewhere."""
+    """The features that occur in one query; all arrays are (n_features,).
+
+    Attributes
+    ----------
+    mean, squares, counts
+        Mean over the documents of the query, centred sum of squares, and number of entries of each
+        feature; 0 for features that do not occur.
+    features
+        The features that occur, in the order of their first entries.
+    """
 
     mean: Array
     squares: Array
@@ -39,10 +48,10 @@ class Present(NamedTuple):
 
 @kernel
 def find_present(x: Csr, first: int, last: int, size: int, present: Present) -> int:
-    """Fill `present` from entries first to last, those of a query of `size` documents.
+    """Fill `present` from entries first to last: all entries of a query of `size` documents.
 
-    `squares` becomes the centred sum of squares: exactly zero for a feature that is constant.
-    Returns how many features occur.
+    `squares` becomes the sum of squares of the centred feature, which is exactly zero for a
+    constant feature. Returns the number of features that occur.
     """
     mean, squares, counts = present.mean, present.squares, present.counts
     n_present = 0
@@ -99,7 +108,8 @@ def sparse_moments(x: Csr, relevance: Array, queries: Queries, out: Moments) -> 
                 product[x.indices[p]] += label * x.data[p]
         for p in range(n_present):
             i = present.features[p]
-            # What centring the labels left over, times the mean: the other side of the centring.
+            # `rest` is the sum of the centred labels, which would be zero without rounding.
+            # Subtracting `rest` times the mean of the feature centres the feature too.
             value = product[i] - rest * present.mean[i] if present.squares[i] > 0.0 else 0.0
             product[i] = weight * value
             out.diagonal[q, i] = weight * present.squares[i]
@@ -113,13 +123,14 @@ def add_query_products(
 ) -> Array:
     """Add `x_c' X` of documents start to end to `out` (J, n_features) for J centred columns.
 
-    Only one side of a product can be centred without filling in zeros. Returns (J,) what the
-    rounded columns do not sum to zero, to be taken off again times the mean.
+    Only one factor of a product can be centred without filling in zeros. Returns (J,) the sums of
+    the centred columns, which would be zero without rounding. The caller subtracts each sum times
+    the mean of the other feature.
 
     Parameters
     ----------
     position
-        (n_features,) which of the J columns a feature is, or -1.
+        (n_features,) number of the feature among the J columns, or -1.
     """
     n_rows = len(out)
     centred, rest, zero = np.empty(n_rows), np.zeros(n_rows), np.empty(n_rows)
@@ -142,7 +153,7 @@ def add_query_products(
 
 @kernel
 def sparse_gram_rows(x: Csr, queries: Queries, wanted: NDArray[np.int64], out: GramRowsOut) -> None:
-    """Gram rows of the wanted features (J,) for every query of a block."""
+    """Compute the Gram rows of the wanted features (J,) for every query of a block."""
     n = out.totals.shape[1]
     counters = np.zeros((2, n), dtype=np.int64)
     present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])

@@ -1,8 +1,8 @@
 """One held-out query of CSR features: only the selected features that occur in it matter.
 
-S is the ordered list of selected features, P those p <= t of them that vary within the query; all
-others have nothing but zeros in A_q and b_q. So the query is described by X_q[:, P], centred, and
-by matrices of p x p numbers.
+S is the ordered list of the t selected features, and P the p <= t features of S that vary within
+the query. The other features of S have only zeros in A_q and b_q. So the centred X_q[:, P] and
+matrices of p x p numbers describe the query.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 NOT_ASKED = -1
-"""Role of a feature that is neither candidate nor selected."""
+"""Role of a feature that is neither a candidate nor selected."""
 
 
 class Fit(NamedTuple):
@@ -27,12 +27,12 @@ class Fit(NamedTuple):
     Attributes
     ----------
     role
-        (n_features,) place of a feature among the candidates, or -2 - j for the j-th selected
-        one, or `NOT_ASKED`.
+        (n_features,) position of a candidate among the candidates, -2 - j for the j-th selected
+        feature, or `NOT_ASKED`.
     selected
         (t,) S.
     gram
-        (t, t) A[S, S]; row j is that of the j-th feature.
+        (t, t) A[S, S]; row j belongs to the j-th selected feature.
     products
         (t,) b[S].
     regularization
@@ -47,21 +47,22 @@ class Fit(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The nonzeros of one query, of features that have a role, feature by feature.
+    """The nonzeros of one query, feature by feature, without features that are `NOT_ASKED`.
 
     Attributes
     ----------
     next
         (n_features,) workspace of sorting: -1 for features without a role, else 0 between queries.
     features, roles
-        (n_present,) the features that occur, in no order, and their roles.
+        (n_present,) the features that occur, in no particular order, and their roles.
     ptr
-        (n_present + 1,) offsets of their entries.
+        (n_present + 1,) offsets of the entries of these features.
     means, squares
         (n_present,) mean of each feature over all documents of the query, and its centred sum of
         squares, which is exactly zero for a constant feature.
     documents, values
-        (n_entries,) in the order of the documents, counted from the first of the query.
+        (n_entries,) document and value of each entry. Within a feature, entries are in the order of
+        documents, which are counted from the first document of the query.
     """
 
     next: Indices
@@ -82,9 +83,10 @@ class HeldOut(NamedTuple):
     entries
         Nonzeros of the query.
     members
-        (p,) places of P in S, ascending.
+        (p,) positions of P in S, ascending.
     local
-        (t,) places of S among the features that occur, or -1 where one does not vary.
+        (t,) position of each feature of S among the features that occur; -1 if the feature does not
+        vary.
     columns
         (p + 1, n_documents) X_q[:, P] and y_q, centred.
     rest
@@ -100,7 +102,7 @@ class HeldOut(NamedTuple):
     weights
         (t, 1) weights of S, fitted to all other queries.
     pull
-        (p,) X_q[:, P]' p_q, p_q the residual of the labels while the query is held out.
+        (p,) X_q[:, P]' p_q, where p_q is the residual of the labels while the query is held out.
     """
 
     entries: Entries
@@ -117,7 +119,7 @@ class HeldOut(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Features that occur in a query, those of S that vary, and y_q . y_q."""
+    """Number of features that occur in a query, number of features of S that vary, and y_q.y_q."""
 
     n_present: int
     n_members: int
@@ -161,7 +163,7 @@ def arrays_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
 
 @kernel
 def sort_entries(x: Csr, start: int, end: int, entries: Entries) -> int:
-    """Fill features, ptr, documents and values; returns how many features occur."""
+    """Fill features, ptr, documents and values; return the number of features that occur."""
     following, features, ptr = entries.next, entries.features, entries.ptr
     n_present = 0
     for e in range(x.indptr[start], x.indptr[end]):
@@ -191,7 +193,7 @@ def sort_entries(x: Csr, start: int, end: int, entries: Entries) -> int:
 
 @kernel
 def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
-    """Fill roles, means, squares, local and members; returns the number of members."""
+    """Fill roles, means, squares, local and members; return the number of members."""
     entries, local, p = query.entries, query.local, 0
     local[:] = -1
     for o in range(n_present):
@@ -257,7 +259,8 @@ def multiply(entries: Entries, column: Array, rest: float, weight: float, produc
         total = 0.0
         for e in range(ptr[o], ptr[o + 1]):
             total += column[documents[e]] * values[e]
-        # The sum that rounding left in the column, times the mean, centres the other side.
+        # `rest` is the sum that rounding left in the column. Subtracting `rest` times the mean of
+        # the feature centres the feature too.
         products[o] = weight * (total - rest * means[o])
 
 

@@ -1,4 +1,4 @@
-"""Sums over queries of what RankRLS reads of CSR features, without anything kept of a query."""
+"""Moments and Gram rows of CSR features, summed over queries, without arrays per query."""
 
 from typing import NamedTuple
 
@@ -26,12 +26,14 @@ Array = NDArray[np.float64]
 def sparse_moment_totals(
     x: Csr, relevance: Array, queries: Queries, diagonal: Array, products: Array
 ) -> float:
-    """Overwrite diagonal (n_features,) of A and b with those of some queries; returns y.y.
+    """Sum the diagonal of A, and b, over some queries; return y.y.
 
     Parameters
     ----------
     relevance
         (n_documents,) without NaN.
+    diagonal, products
+        (n_features,) overwritten with the sums.
     """
     n = len(diagonal)
     counters = np.zeros((2, n), dtype=np.int64)
@@ -59,7 +61,7 @@ def sparse_moment_totals(
 
 @kernel
 def has_member(x: Csr, first: int, last: int, role: NDArray[np.int64]) -> bool:
-    """Whether a selected feature is among the entries first to last."""
+    """Whether a selected feature has an entry among the entries first to last."""
     for e in range(first, last):
         if role[x.indices[e]] < NOT_ASKED:
             return True
@@ -97,13 +99,14 @@ class Varying(NamedTuple):
     Attributes
     ----------
     features
-        (n_features,) of which the first p are the features.
+        (n_features,) the first p entries are the features that vary.
     place
-        (n_features,) place of a feature among them, or -1.
+        (n_features,) position of a feature among the features that vary, or -1.
     row
-        (n_features,) a document's centred values of them.
+        (n_features,) workspace: the first p entries are a document's centred values of these
+        features.
     products
-        (p, p) at least, A_q of them, unweighted.
+        (at least p, at least p) A_q at these features, without the query weight.
     """
 
     features: NDArray[np.int64]
@@ -133,7 +136,7 @@ def multiply_varying(x: Csr, start: int, end: int, p: int, mean: Array, varying:
                 out, value = products[a], x.data[e]
                 for b in range(p):
                     out[b] += value * row[b]
-    for a in range(p):  # what the rounded columns do not sum to zero: the other side's centring
+    for a in range(p):  # `rest` times the mean centres the other factor, see `sparse`
         products[a, :p] -= mean[features[a]] * rest
 
 

@@ -1,7 +1,8 @@
-"""Gram rows of whole blocks, kept for later: all of them computed, weighted, summed.
+"""All Gram rows of a block, computed once to be stored, and weighted when they are read.
 
-What is kept has no query weights, so that these may change without the documents. What is read
-back is what `gram_rows` finds in the documents, bit for bit.
+Stored rows do not contain the query weights, so that weights can change without reading the
+documents again. A stored row with weights equals, bit for bit, the row that `gram_rows` computes
+from the documents.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from dranking.kernels.machine.compile import kernel
 Array = NDArray[np.float64]
 
 ROWS_AT_ONCE = 32
-"""Gram rows computed in one pass over a block that is in memory."""
+"""Number of Gram rows that are computed in one pass over a block in memory."""
 
 
 def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> Array:
@@ -28,8 +29,8 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
 
     Returns
     -------
-    (n_features, n_queries, n_features) float64. Of sparse features, which are centred on one side
-    of the product alone, rounding tells A_q[i, j] from A_q[j, i].
+    (n_features, n_queries, n_features) float64. For sparse features, A_q[i, j] and A_q[j, i] may
+    differ by rounding, since only one factor of a product is centred.
     """
     n_queries, n = len(query_ptr) - 1, features.shape[1]
     rows = np.empty((n, n_queries, n))
@@ -41,16 +42,16 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
 
 @kernel
 def add_weighted(kept: Array, weights: Array, row: Array, total: Array) -> None:
-    """Overwrite a row with what `gram_rows` finds, from the row that is kept.
+    """Overwrite a row with the row that `gram_rows` computes, given the stored row.
 
     Parameters
     ----------
     kept, row
-        (n_queries, n_features), without weights and with them.
+        (n_queries, n_features) stored row without query weights, and row with query weights.
     weights
-        (n_queries,) of the queries.
+        (n_queries,) query weights.
     total
-        (n_features,) to which the weighted row is added, query by query.
+        (n_features,) sum to which the weighted row is added, query by query.
     """
     for q in range(len(weights)):
         weight = weights[q]

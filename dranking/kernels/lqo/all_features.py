@@ -1,9 +1,13 @@
 """Leave-query-out residuals of RankRLS on all features, for many lambdas at once.
 
-With A = V D V' over all queries, a query's centred rows Z = X_q V and beta = V'b, the weights for
-any lambda are omega = (D + lambda)^-1 beta in the basis V. Without the query they solve
-(D + lambda - Z'Z) omega_q = beta - Z'y_q, and by the Woodbury identity the residual of the query
-left out is p_q = (I - Z (D + lambda)^-1 Z')^-1 (y_q - Z omega). The smaller system is solved.
+Let A = V D V' be the Gram matrix over all queries, Z = X_q V the centred rows of a query, and
+beta = V'b. In the basis V, the weights for any lambda are omega = (D + lambda)^-1 beta. The weights
+of the model fitted without the query solve (D + lambda - Z'Z) omega_q = beta - Z'y_q, and by the
+Woodbury identity the residual of the held-out query is
+
+    p_q = (I - Z (D + lambda)^-1 Z')^-1 (y_q - Z omega)
+
+Of these two systems, the functions below solve the smaller one.
 """
 
 import numpy as np
@@ -12,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAX_VALUES = 2**22
-"""Numbers of the systems solved together at most."""
+"""Largest number of values in the systems that are solved together."""
 
 
 def lqo_residuals(
@@ -23,9 +27,9 @@ def lqo_residuals(
     Parameters
     ----------
     rows
-        (l, n) the query's centred features in the basis V, times the root of its weight.
+        (l, n) Z: centred features in the basis V, times the square root of the query's weight.
     labels
-        (l,) its centred relevance, times the same root.
+        (l,) y_q: centred relevance, times the same square root.
     values
         (n,) D, at least 0.
     products

@@ -1,8 +1,9 @@
 """Models fitted without one query at a time, from the Gram matrices of a few kept features.
 
-For query q and the kept features S: G = A_q[S, S], b = b_q[S], and of all other queries
+For query q and the kept features S, let G = A_q[S, S] and b = b_q[S], and for all other queries
 M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (`dranking/rankers/greedy/THEORY.md`). All models
-follow from these in O(t^3) for each query, t = |S|; nothing is carried from round to round.
+follow from these matrices in O(t^3) for each query, where t = |S|; nothing is carried from round to
+round.
 """
 
 from typing import NamedTuple
@@ -34,7 +35,7 @@ class KeptTotals(NamedTuple):
 
 
 class HeldOutFit(NamedTuple):
-    """The model of every query, fitted to all others.
+    """The models of all queries; each model is fitted to all other queries.
 
     Attributes
     ----------
@@ -45,7 +46,7 @@ class HeldOutFit(NamedTuple):
     residual_products
         (n_queries, t) b - G w, products of the features with the residual of the held-out query.
     errors
-        (n_queries,) squared norm of that residual.
+        (n_queries,) squared norm of the residual of the held-out query.
     """
 
     inverses: Array
@@ -64,7 +65,7 @@ def fit_held_out(
     grams, products, label_norms
         (n_queries, t, t) G, (n_queries, t) b, (n_queries,) y_q.y_q.
     totals
-        Their sums over all queries.
+        Sums of G and b over all queries, and lambda.
     """
     systems = totals.gram - grams
     shifted = np.arange(grams.shape[1])
@@ -78,10 +79,10 @@ def fit_held_out(
 
 
 def removal_errors(fit: HeldOutFit, grams: Array) -> Array:
-    """(t,) leave-query-out error, summed over these queries, without each feature in turn.
+    """(t,) leave-query-out error, summed over these queries, after removing one feature each.
 
-    Without feature j the weights are w - N_j kappa, kappa = w_j / N_jj, so the residual p becomes
-    p + kappa X N_j and the error e + 2 kappa (N X'p)_j + kappa^2 (N G N)_jj.
+    Without feature j the weights are w - N_j kappa with kappa = w_j / N_jj. So the residual p
+    becomes p + kappa X N_j and the error e + 2 kappa (N X'p)_j + kappa^2 (N G N)_jj.
     """
     kappa = fit.weights / np.einsum("qii->qi", fit.inverses)
     along = _times(fit.inverses, fit.residual_products)
@@ -92,10 +93,10 @@ def removal_errors(fit: HeldOutFit, grams: Array) -> Array:
 
 
 def inverses_of(systems: Array) -> Array:
-    """(n, t, t) inverses of symmetric positive definite matrices, features of any scales.
+    """(n, t, t) inverses of symmetric positive definite matrices; features may have any scales.
 
-    Where lambda is lost in the rounding of A, features that copy each other leave directions that
-    are nothing but rounding; the inverse is zero along these directions.
+    If lambda is lost in the rounding of A, features that copy each other span directions in which a
+    matrix holds only rounding errors. The inverse is zero along these directions.
     """
     scale = 1.0 / np.sqrt(np.einsum("qii->qi", systems))
     scaled = systems * scale[:, :, None] * scale[:, None, :]

@@ -4,12 +4,12 @@ Forming A = X'X squares the condition of X. Here X = Q R comes from Householder 
 error is small for each column on its own, and R = U S V' from one-sided Jacobi rotations, whose
 error is small for each singular value on its own if only the scales of the columns differ (Demmel
 and Veselic, Jacobi's method is more accurate than QR, 1992). With F = S (S^2 + lambda)^(-1/2) and
-the rows W = Q_q U F of query q, the residual of q without q is
+the rows W = Q_q U F of query q, the residual of q under the model fitted to the other queries is
 
     p_q = (I - W W')^-1 (y_q - W F U' Q'y)
 
-which holds no number of another scale than y_q. I - W W' loses digits only where one query alone
-determines a direction; then the factor of all other queries is needed (`ridge_from_factor`).
+in which all numbers have the scale of y_q. I - W W' loses digits only if a single query determines
+a direction; then the model is computed from the factor of all other queries (`ridge_from_factor`).
 """
 
 from typing import NamedTuple
@@ -22,28 +22,29 @@ from scipy.linalg import lapack
 Array = NDArray[np.float64]
 
 MAX_VALUES = 2**22
-"""Most numbers of the linear systems that are solved together."""
+"""Largest number of values in the linear systems that are solved together."""
 
 LEAST_MARGIN = 1e-3
-"""A query whose margin is smaller is held out from the factor itself: a residual may lose three
-digits, not more."""
+"""Least eigenvalue of I - W W' with which the formula above is used; the residual then loses three
+digits at most. For other queries, the factor of all other queries is computed."""
 
 SAFETY = 16.0
-"""Factor of the estimated rounding."""
+"""Safety factor of the estimated rounding error."""
 
 DEPENDENT = 4.0
-"""Diagonal elements of R, for columns of norm 1, are rounding below so many times n roundings."""
+"""Diagonal elements of R, for columns of norm 1, count as zero below this number times n times the
+relative rounding error."""
 
 
 class Rotation(NamedTuple):
-    """What turns centred rows into W, for every lambda; r is the rank of X to rounding.
+    """The arrays that turn centred rows into W, for every lambda; r is the numerical rank of X.
 
     Attributes
     ----------
     columns
         (r,) independent columns of X, in the order of pivoting.
     norms
-        (r,) their norms.
+        (r,) norms of these columns.
     triangle
         (r, r) R of these columns, each divided by its norm.
     left
@@ -72,18 +73,18 @@ def triangle_of(rows: Array) -> Array:
 
 
 class ScaledFactor(NamedTuple):
-    """R of X with columns of norm 1, by column pivoting; rows that are rounding are left out.
+    """R of X with columns of norm 1, by column pivoting; rows of rounding errors are left out.
 
     Attributes
     ----------
     norms
         (n,) norms of the columns of X.
     columns
-        (n,) column that stands at each place after pivoting.
+        (n,) column of X at each position after pivoting.
     triangle
         (r, n) upper triangular in the pivoted order.
     products
-        (n,) Q'y; the entries behind r belong to no column.
+        (n,) Q'y; entries from r on belong to no column.
     """
 
     norms: Array
@@ -104,11 +105,12 @@ def scaled_factor(factor: Array) -> ScaledFactor:
 
 
 def relative_rounding(factor: Array) -> tuple[float, int]:
-    """Estimated relative error of leave-query-out errors from a factor, and the column behind it.
+    """Estimated relative error of leave-query-out errors from a factor, and its worst column.
 
-    The error of a solution is that of the columns, n roundings each, times the condition of the
-    scaled columns, of which the smallest diagonal element after pivoting is the inverse, nearly.
-    Against 300-bit arithmetic, errors stayed below `SAFETY` times this product.
+    The relative error of a solution is about the error of the columns (n roundings each) times the
+    condition number of the scaled columns. The inverse of the smallest diagonal element after
+    pivoting approximates this condition number. In comparisons with 300-bit arithmetic, errors
+    stayed below `SAFETY` times this product.
     """
     _, columns, triangle, _ = scaled_factor(factor)
     if not len(triangle):
@@ -133,7 +135,7 @@ def rotation_of(factor: Array) -> Rotation:
     """
     norms, columns, triangle, products = scaled_factor(factor)
     rank, n = triangle.shape
-    # X = Q B. The columns of B differ in scale alone, which the rotations allow for.
+    # X = Q B. The columns of B differ only in scale, which does not harm the Jacobi rotations.
     square = np.zeros((n, n))
     square[:rank, columns] = triangle * norms[columns]
     left, singular_values = _left_singular(square, rank)
@@ -144,7 +146,7 @@ def rotation_of(factor: Array) -> Rotation:
 
 
 def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
-    """(rank, rank) left singular vectors and singular values of (n, n), rows below rank zero."""
+    """Left singular vectors (rank, rank) and values of (n, n); rows from `rank` on are zero."""
     if rank == 0:
         return np.empty((0, 0)), np.empty(0)
     values, left, _, work, _, info = lapack.dgejsv(square, joba=0, jobu=0, jobv=0)
@@ -171,9 +173,9 @@ def lqo_residuals(
     rows
         (l, r) rows of the query, as `rotated_rows` gives.
     labels
-        (l,) centred relevance, times the root of the query's weight.
+        (l,) centred relevance, times the square root of the query's weight.
     rotation
-        Of all queries.
+        Rotation of all queries.
     regularizations
         (n_lambdas,) above 0.
 
@@ -189,7 +191,7 @@ def lqo_residuals(
     shares = squares / (squares + regularizations[:, None])
     step = max(1, MAX_VALUES // max(1, rows.size, min(rows.shape) ** 2))
     residuals, is_dominant = np.empty((len(shares), len(labels))), np.zeros(len(shares), dtype=bool)
-    # The margin grows with lambda: where it is large for the least lambda, it is for all.
+    # The margin grows with lambda: if it is large for the least lambda, it is large for all.
     least = int(np.argmin(regularizations))
     check_all = _margins(_systems(rows, shares[least : least + 1]))[0] < LEAST_MARGIN
     for first in range(0, len(shares), step):
@@ -208,7 +210,7 @@ def lqo_residuals(
 
 
 def _systems(rows: Array, shares: Array) -> Array:
-    """I - W W' (l, l), or I - W'W (r, r) if that is smaller, for shares F^2 (n_lambdas, r)."""
+    """I - W W' (l, l), or I - W'W (r, r) if r < l, for each row of `shares`, F^2 (n_lambdas, r)."""
     if len(rows) <= rows.shape[1]:
         return np.eye(len(rows)) - (rows * shares[:, None, :]) @ rows.T
     roots = np.sqrt(shares)
@@ -218,7 +220,7 @@ def _systems(rows: Array, shares: Array) -> Array:
 
 
 def _margins(systems: Array) -> Array:
-    """(n_lambdas,) smallest eigenvalues; 1 where the systems have no rows."""
+    """(n_lambdas,) smallest eigenvalues; 1 if the systems have no rows."""
     if not systems.size:
         return np.ones(len(systems))
     smallest: Array = np.linalg.eigvalsh(systems)[:, 0].astype(np.float64, copy=False)
@@ -228,10 +230,10 @@ def _margins(systems: Array) -> Array:
 def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, float]:
     """Weights of ridge regression and the minimum of its objective, from R of [X y].
 
-    The least-squares problem with the rows sqrt(lambda) D^-1 below R, whose rows differ in scale by
-    as much as the columns of X did. Householder reflections keep the digits of each row if columns
-    are pivoted and rows sorted (Cox and Higham, Stability of Householder QR factorization for
-    weighted least squares problems, 1998).
+    Solves the least-squares problem with the rows sqrt(lambda) D^-1 below R. These rows differ in
+    scale by as much as the columns of X did. Householder reflections keep the digits of each row if
+    columns are pivoted and rows sorted (Cox and Higham, Stability of Householder QR factorization
+    for weighted least squares problems, 1998).
 
     Parameters
     ----------

@@ -4,11 +4,11 @@ The cost depends on the number of selected features t, not on the number of feat
 ordered list of the features selected before, f is the selected feature; M_q, z and the other
 symbols are those of `dranking.kernels.lqo.state`.
 
-Matrices are triangular and packed, and those of a *group* of queries lie side by side: entry
+Matrices are triangular and packed, and the matrices of a *group* of queries lie side by side: entry
 (i, j), j <= i, of the matrix of the q-th query of a group is `packed[i (i + 1) / 2 + j, q]`. So a
-matrix grows by a row at the end, and operations that all queries share run along neighbours in
-memory.
-Vectors of a group lie side by side in the same way: (t, lanes), one lane per query.
+new row of a matrix is appended at the end, and operations that all queries share run along
+neighbours in memory. Vectors of a group lie side by side in this way too: (t, lanes), one lane per
+query.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from dranking.kernels.machine.instructions import fma
 Array = NDArray[np.float64]
 
 MOST_LANES = 64
-"""Queries in a group: the factors of so many queries, of some dozen features, stay in the cache."""
+"""Queries in a group. The factors of a group stay in the cache for up to some dozen features."""
 
 
 class Picks(NamedTuple):
@@ -31,10 +31,10 @@ class Picks(NamedTuple):
     Attributes
     ----------
     slots
-        (t + c,) where the Gram rows of S and then of the picks are kept.
+        (t + c,) positions in `rows` of the Gram rows of S and, after these, of the picks.
     rows
-        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is A_q[i, :] of the
-        j-th of these features i.
+        (capacity, n_queries, n_features) kept Gram rows: `rows[slots[j], q]` is A_q[i, :], where i
+        is the j-th of these features.
     total_rows
         (c, n_features) A[f, :] of each pick f.
     total_within
@@ -43,7 +43,7 @@ class Picks(NamedTuple):
         (t + c,) the column in `rows` of each feature of S and of each pick.
     announced
         (t + 3, n_queries) result of `announcement` for a single pick, whose features other tiles
-        may hold; `columns` are then not read. Without rows where this tile holds all features.
+        may hold; `columns` is then not read. An array without rows if this tile holds all features.
     """
 
     slots: NDArray[np.int64]
@@ -62,13 +62,13 @@ def packed_matrices(n_queries: int, size: int) -> Array:
 
 @kernel
 def packed_row(i: int) -> int:
-    """Where row i of a packed matrix begins; also the number of entries of i rows."""
+    """First position of row i of a packed matrix, which is the number of entries of i rows."""
     return i * (i + 1) // 2
 
 
 @kernel
 def solve_lower(factors: Array, x: Array, t: int) -> None:
-    """Overwrite `x[:t]` (t, lanes) with L^-1 x, where `factors` holds the L of each query."""
+    """Overwrite `x[:t]` (t, lanes) with L^-1 x; `factors` holds the factor L of each query."""
     for i in range(t):
         row, own = packed_row(i), x[i]
         for j in range(i):
@@ -96,7 +96,7 @@ def solve_upper(factors: Array, x: Array, t: int) -> None:
 
 @kernel
 def subtract_symmetric(packed: Array, x: Array, out: Array, t: int) -> None:
-    """Subtract G x from `out[:t]` (t, lanes), where `packed` holds the lower half of every G."""
+    """Subtract G x from `out[:t]` (t, lanes), where `packed` holds the lower triangle of each G."""
     for i in range(t):
         row, x_i, out_i = packed_row(i), x[i], out[i]
         entry = packed[row + i]
@@ -207,8 +207,8 @@ def find_pivots(
     subtract_symmetric(within, beta, delta, t)
     solve_lower(factors, delta, t)
     solve_upper(factors, delta, t)
-    # z_f . z_f is computed here and not taken from v: where features nearly copy each other, the
-    # recursion for v has lost more digits of f than the two agree on.
+    # z_f . z_f is computed here and not read from v: if f nearly copies a feature of S, the
+    # recursion for v has lost more digits of f than the two features have in common.
     for j in range(t):
         for q in range(lanes):
             norms[q] = fma(-beta[j, q], within[row + j, q], norms[q])

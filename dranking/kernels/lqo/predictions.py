@@ -18,7 +18,7 @@ def held_out_weights(factors: Array, other_products: Array, weights: Array) -> N
     factors
         (n_groups, at least t (t + 1) / 2, lanes) packed Cholesky factors of M_q[S, S].
     other_products
-        (n_queries, t) c_q[S], b[S] of all other queries.
+        (n_queries, t) c_q[S], the sum of b[S] over all other queries.
     weights
         (n_queries, t, t): row j of query q holds the weights of the first j + 1 features, fitted to
         all queries but q; the entries behind these weights are not written.
@@ -31,7 +31,8 @@ def held_out_weights(factors: Array, other_products: Array, weights: Array) -> N
             eliminated[:, q % lanes] = other_products[q]
         solve_lower(factors[group], eliminated, t)
         for size in range(1, t + 1):
-            # The factor of the first features is the corner of the factor of all.
+            # The factor of the first features is the upper left corner of the factor of all
+            # features.
             solved = eliminated[:size].copy()
             solve_upper(factors[group], solved, size)
             for q in queries:

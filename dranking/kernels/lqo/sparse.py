@@ -1,4 +1,4 @@
-"""The leave-query-out criterion on CSR features; nothing is kept of any query.
+"""The leave-query-out criterion on CSR features, without arrays that are kept per query.
 
 S is the ordered list of selected features. A fit of S to *all* queries gives every candidate i
 coefficients c_i = (A[S,S] + lambda I)^-1 A[S,i], and so a residual z0 = x_qi - X_q[:,S] c_i among
@@ -6,21 +6,23 @@ the documents of a query. Holding query q out turns such a residual into
 
     z = (I + X_q[:,S] M_q[S,S]^-1 X_q[:,S]') z0
 
-(Woodbury; M_q is the Gram matrix of the other queries plus lambda I). With p and p0 the same of the
-labels, w the weights of S and d the Schur complement A[i,i] + lambda - A[S,i]'c_i of the fit to all
-queries, the four numbers of the state (`dranking/rankers/greedy/THEORY.md`) are
+(Woodbury; M_q is the Gram matrix of the other queries plus lambda I). Let p and p0 be z and z0 of
+the labels in place of a feature, w the weights of S, and d = A[i,i] + lambda - A[S,i]'c_i the Schur
+complement of the fit to all queries. The four numbers of the state
+(`dranking/rankers/greedy/THEORY.md`) are
 
     s = d - z0'z        r = b[i] - A[S,i]'w - z0'p        u = p'z        v = z'z
 
-Only P counts, the members of S that vary within q. Let c, x be c_i and A_q[.,i] at P, G = A_q[P,P],
-N = M_q[S,S]^-1 at P, k = X_q[:,P]'p and w_q the weights at P with q held out. Then with
+Only P matters, the features of S that vary within q. Let c and x be c_i and A_q[.,i] at P, and
+G = A_q[P,P], N = M_q[S,S]^-1 at P, k = X_q[:,P]'p and w_q the weights at P with q held out. Then
+with
 
     g = X_q[:,P]'z0 = x - G c        h = N g        z = z0 + X_q[:,P] h
     z0'z0 = A_q[i,i] - c'(x + g)     p'z0 = b_q[i] - w_q'x - c'k
 
-all are sums over P: z0'z = z0'z0 + g'h, u = p'z0 + k'h and v = z0'z0 + 2 g'h + h'G h. A feature
-that does not vary within q has x = 0, A_q[i,i] = 0 and b_q[i] = 0, and what is left are quadratic
-and linear forms of c that are the same for all such features.
+all four numbers are sums over P: z0'z = z0'z0 + g'h, u = p'z0 + k'h and v = z0'z0 + 2 g'h + h'G h.
+A feature that does not vary within q has x = 0, A_q[i,i] = 0 and b_q[i] = 0, and the remaining
+terms are quadratic and linear forms of c, which are the same forms for all such features.
 """
 
 from typing import NamedTuple
@@ -47,11 +49,11 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 STRIP = 1_024
-"""Candidates scored at a time: their sums stay in the first-level cache."""
+"""Number of candidates scored at a time, whose sums stay in the first-level cache."""
 
 
 class Candidates(NamedTuple):
-    """Features to score, and the part of each that S explains over all queries.
+    """Features to score, and the part of each feature that S explains over all queries.
 
     Attributes
     ----------
@@ -73,17 +75,18 @@ class Candidates(NamedTuple):
 class Forms(NamedTuple):
     """Quadratic and linear forms by which vectors x of p numbers change s, r, u and v.
 
-    With m = p or p + 1, whichever is even, the last row repeated with nothing but zeros:
+    m is p or p + 1, whichever is even: if p is odd, the last row is repeated, with zero
+    coefficients.
 
     Attributes
     ----------
     order
-        (m,) which rows of an array hold the elements of the vectors.
+        (m,) rows of an array that hold the elements of the vectors.
     squares
-        (2, m, m) s -= x'squares[0] x and v += x'squares[1] x: the upper triangles, what is beside
-        the diagonal doubled.
+        (2, m, m) coefficients of s -= x'squares[0] x and v += x'squares[1] x; upper triangular, so
+        that entries off the diagonal are doubled.
     lines
-        (2, m) r += lines[0]'x and u += lines[1]'x.
+        (2, m) coefficients: r += lines[0]'x and u += lines[1]'x.
     """
 
     order: Indices
@@ -97,11 +100,11 @@ class Workspace(NamedTuple):
     Attributes
     ----------
     state
-        (4, STRIP) s, r, u and v of candidates that do not vary there.
+        (4, STRIP) s, r, u and v of candidates that do not vary in the query.
     present
-        (7, n_present) s, r, u and v of candidates that occur, two rows of sums, and the gains.
+        (7, n_present) s, r, u and v of the features that occur, two rows of sums, and gains.
     coefficients
-        (t + 1, n_present) c of candidates that occur.
+        (t + 1, n_present) c of the features that occur.
     gains
         (n_candidates,) gains in the query.
     """
@@ -133,7 +136,8 @@ def fold(p: int, squares: Array) -> None:
 def absent_forms(p: int, query: HeldOut) -> Forms:
     """The forms of c for a feature that does not vary in the query.
 
-    With T = I + N G, z = -X_q[:,P] T c: they are G T and T'G T, k and -T'k.
+    With T = I + N G and z = -X_q[:,P] T c, the quadratic forms of s and v are G T and T'G T, and
+    the linear forms of r and u are k and -T'k.
     """
     forms, turned = empty_forms(p), np.eye(p)
     squares, lines = forms.squares, forms.lines
@@ -176,7 +180,7 @@ def present_forms(p: int, query: HeldOut) -> Forms:
 def add_squares(
     x0: Array, x1: Array, y0: Array, y1: Array, form: Array, s: Array, v: Array
 ) -> None:
-    """Take x'form[0] y off s and add x'form[1] y to v, for the pairs x and y of elements."""
+    """Subtract x'form[0] y from s and add x'form[1] y to v, for pairs x and y of elements."""
     d00, d01, d10, d11 = -form[0, 0, 0], -form[0, 0, 1], -form[0, 1, 0], -form[0, 1, 1]
     e00, e01, e10, e11 = form[1, 0, 0], form[1, 0, 1], form[1, 1, 0], form[1, 1, 1]
     for i in range(len(s)):
@@ -186,7 +190,7 @@ def add_squares(
 
 @kernel
 def add_lines(x0: Array, x1: Array, line: Array, r: Array, u: Array) -> None:
-    """Add line[0]'x to r and line[1]'x to u, for the pairs x of elements."""
+    """Add line[0]'x to r and line[1]'x to u, for pairs x of elements."""
     r0, r1, u0, u1 = line[0, 0], line[0, 1], line[1, 0], line[1, 1]
     for i in range(len(r)):
         r[i] = fma(r1, x1[i], fma(r0, x0[i], r[i]))
@@ -195,9 +199,9 @@ def add_lines(x0: Array, x1: Array, line: Array, r: Array, u: Array) -> None:
 
 @kernel
 def add_forms(forms: Forms, rows: Array, first: int, n: int, state: Array) -> None:
-    """Bring s, r, u and v, rows of `state`, past the forms of columns first to first + n of `rows`.
+    """Apply the forms of columns first to first + n of `rows` to the rows of `state`: s, r, u, v.
 
-    (A row is taken before its columns, so that Numba knows that the columns are contiguous.)
+    (The code selects a row before its columns, so that Numba knows that columns are contiguous.)
     """
     order, squares, lines, here = forms.order, forms.squares, forms.lines, slice(first, first + n)
     s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
@@ -223,7 +227,7 @@ def finish_gains(state: Array, least: float, gains: Array) -> None:
 def start_absent(
     candidates: Candidates, first: int, n: int, regularization: float, state: Array
 ) -> None:
-    """Overwrite `state` with s, r, u and v of n candidates before the forms."""
+    """Overwrite `state` with s, r, u and v of n candidates before forms are applied."""
     diagonal, explained = candidates.diagonal, candidates.explained_diagonal
     products, known = candidates.products, candidates.explained_products
     for i in range(n):
@@ -248,7 +252,7 @@ def absent_gains(
 
 @kernel
 def gather(values: Array, places: Indices, out: Array) -> None:
-    """Overwrite `out` with the values at some places, with any value for a place below 0."""
+    """Overwrite `out` with the values at some places; a place below 0 may yield any value."""
     for o in range(len(places)):
         out[o] = values[max(places[o], 0)]
 
@@ -285,10 +289,10 @@ def residual_products(p: int, query: HeldOut, c: Array, shared: Array, known: Ar
 def start_present(
     weight: float, squares: Array, products: Array, regularization: float, present: Array
 ) -> None:
-    """Turn rows of `present` into s, r, u and v before the forms.
+    """Turn rows of `present` into s, r, u and v before forms are applied.
 
-    They come as A[i,i], b[i], A[S,i]'c_i, A[S,i]'w, c'(x + g) and w_q'x + c'k; `squares` is the
-    unweighted A_q[i,i], `products` is b_q[i].
+    On entry, rows 0 to 5 hold A[i,i], b[i], A[S,i]'c_i, A[S,i]'w, c'(x + g) and w_q'x + c'k.
+    `squares` is A_q[i,i] without the query weight, and `products` is b_q[i].
     """
     for i in range(len(squares)):
         own, product = weight * squares[i], products[i]
@@ -346,18 +350,18 @@ def add_gains(
     candidates: Candidates,
     gains: Array,
 ) -> float:
-    """Add the change of the leave-query-out error with each candidate to `gains`.
+    """Add to `gains` the change of the leave-query-out error if a candidate is selected.
 
     Parameters
     ----------
     relevance
         (n_documents,) without NaN.
     gains
-        (n_candidates,); negative where the error falls.
+        (n_candidates,) changes, negative if the error falls.
 
     Returns
     -------
-    The error with S alone, summed over the queries in order.
+    The leave-query-out error of S without a candidate, summed over the queries in order.
     """
     query, error = arrays_for_queries(x, queries, fit), 0.0
     work = workspace_for(query, len(gains))
@@ -385,7 +389,7 @@ def add_gains(
 def held_out_factors(
     x: Csr, relevance: Array, queries: Queries, fit: Fit, factors: Array, other_products: Array
 ) -> None:
-    """Overwrite what `dranking.kernels.lqo.predictions.held_out_weights` takes.
+    """Overwrite the arguments of `dranking.kernels.lqo.predictions.held_out_weights`.
 
     Parameters
     ----------
@@ -408,7 +412,7 @@ def fit_to_all(
 ) -> None:
     """Overwrite the last three arguments with the part of every candidate that S explains.
 
-    `coefficients` comes as (t, n_candidates) A[S, i]. Every candidate goes through the same
+    On entry, `coefficients` holds (t, n_candidates) A[S, i]. Every candidate goes through the same
     operations, so copies stay equal in every bit.
     """
     t = len(fit.selected)

@@ -1,4 +1,4 @@
-"""A query of CSR features is held out: the fit of its selected features to all other queries.
+"""Holding out one query of CSR features: the selected features are fitted to all other queries.
 
 The arrays of the query are those of `dranking.kernels.gram.sparse_query.HeldOut`.
 """
@@ -12,9 +12,10 @@ from dranking.kernels.machine.compile import kernel
 
 @kernel
 def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
-    """Fill gram, factor, and c_q[S] in the place of weights.
+    """Fill `gram` and `factor`, and write c_q[S] into `weights`.
 
-    The sums equal the Gram rows bit for bit: without its only query, a feature has exactly zeros.
+    The sums equal the Gram rows bit for bit. So if a feature occurs in this query alone, its sums
+    over the other queries are exactly zero.
     """
     gram, members, weights = query.gram, query.members, query.weights
     weights[:, 0] = fit.products
@@ -40,7 +41,7 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
 
 @kernel
 def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
-    """Turn c_q[S] into weights, y_q into p_q; fill inverse and pull; returns e[q] = p_q . p_q.
+    """Turn c_q[S] into weights and y_q into p_q; fill inverse and pull; return e[q] = p_q . p_q.
 
     `size` is the number of documents of the query, `weight` the weight of the query.
     """

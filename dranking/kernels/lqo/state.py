@@ -1,9 +1,9 @@
 """State of greedy RankRLS per query: its start, the scores it gives, and its update.
 
 `dranking/rankers/greedy/THEORY.md` has the derivation. For query q and feature i the state holds
-four numbers. S is the ordered list of selected features, M_q the Gram matrix of all other queries
-plus lambda I, z_qi the residual of feature i and p_q the residual of the labels among the documents
-of q, after regressions on S that were fitted to all other queries:
+four numbers. S is the ordered list of selected features, and M_q is the Gram matrix of all queries
+but q, plus lambda I. z_qi and p_q are residuals of feature i and of the labels on the documents of
+q, after regressions on S that are fitted to all queries but q:
 
     state[q, 0, i] = s   Schur complement of M_q at i after eliminating S
     state[q, 1, i] = r   right-hand side there
@@ -13,8 +13,8 @@ of q, after regressions on S that were fitted to all other queries:
 and `errors[q] = p_q . p_q`, the leave-query-out error of the query with the features selected so
 far. The state is meaningful only for features outside S.
 
-A block may hold only some of the features. Every feature is updated on its own; the numbers of the
-selected feature that all updates need are announced by the tile that holds it (`announcement`).
+A block may hold only some of the features. Every feature is updated on its own. The tile that holds
+the selected feature announces the numbers of this feature that all updates need (`announcement`).
 """
 
 from typing import NamedTuple
@@ -35,9 +35,9 @@ class Start(NamedTuple):
     Attributes
     ----------
     diagonal, products
-        (n_queries, n_features) of A_q and b_q.
+        (n_queries, n_features) diagonal of A_q, and b_q.
     total_diagonal, total_products
-        (n_features,) their sums over all queries.
+        (n_features,) sums of `diagonal` and `products` over all queries of the data set.
     """
 
     diagonal: Array
@@ -47,15 +47,15 @@ class Start(NamedTuple):
 
 
 class BlockState(NamedTuple):
-    """A block on one path of selections; it holds n_features of the features.
+    """State of a block on one path of selections, for the n_features features of its tile.
 
     Attributes
     ----------
     start
         Moments of the block.
     state
-        (n_queries, 4, n_features), as in the module's text. It has no queries while S is empty, and
-        a single one, of no meaning, after the last pick.
+        (n_queries, 4, n_features), as in the module's text. The array has no queries while S is
+        empty, and has a single query, without meaning, after the last pick.
     errors
         (n_queries,), as in the module's text.
     within, factors
@@ -66,9 +66,10 @@ class BlockState(NamedTuple):
         `total_rows`, only the first |S| rows have a meaning.
     scores
         (n_rounds, n_features + 1) leave-query-out error of the block with each feature added and,
-        last, without another feature, after each round of the update that made this block; a single
-        row before the first update. All are sums over the queries in order, so that a feature
-        without any effect ties the error without another feature in every bit.
+        in the last entry, without another feature. There is a row for each round of the update that
+        made this state, or a single row before the first update. All entries are sums over the
+        queries in the same order, so that a feature without any effect has, in every bit, the error
+        without another feature.
     """
 
     start: Start
@@ -97,7 +98,8 @@ def initial_state(start: Start, q: int, regularization: float, state: Array) -> 
 def add_scores(state: Array, error: float, scores: Array) -> None:
     """Add one query's LQO error with each candidate to `scores` (n_features + 1,), and e itself.
 
-    `state` is (4, n_features): E_i = e - 2 a u + a^2 v with a = r / s.
+    `state` is (4, n_features). The error with candidate i is E_i = e - 2 a u + a^2 v with
+    a = r / s; the error e without a candidate is added to the last entry.
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     for i in range(len(s)):
@@ -125,12 +127,12 @@ def announcement(
     slots: NDArray[np.int64],
     position: NDArray[np.int64],
 ) -> Array:
-    """Numbers of a pick f in every query that tiles need which do not hold f.
+    """Numbers of a pick f, in every query, for the tiles that do not hold f.
 
     Parameters
     ----------
     start, state
-        Of the block that holds f.
+        Start and state of the block that holds f.
     rows, slots
         As in `Picks`, for f as the only pick.
     position
@@ -146,7 +148,8 @@ def announcement(
     for q in range(n_queries):
         row_f = rows[slots[t], q]
         for j in range(t + 1):
-            # A_q[f, i] and A_q[i, f] are the same sum of the same products.
+            # A_q[f, i] and A_q[i, f] have the same bits: the same products, summed in the same
+            # order.
             here = position[j] >= 0
             announced[j, q] = row_f[position[j]] if here else rows[slots[j], q, f]
         if t == 0:
@@ -168,18 +171,19 @@ def eliminate(
     q: int,
     sums: Array,
 ) -> None:
-    """Overwrite rows of `sums` (3, n_features) with m, h and g of query q for a pick f.
+    """Overwrite the rows of `sums` (3, n_features) with m, h and g of query q for a pick f.
 
-    These are M_f, z_f . z_i and z_f . x_i after eliminating S. With R the rows of S:
-    g = A_q[f, :] - beta' R, m = M_q[f, :] - beta' (A_S - R) and h = g - delta' (A_S - R), summed in
-    the order of S, by fused multiplications.
+    For every feature i, m is M_q[f, i], h is z_f . z_i and g is z_f . x_i after eliminating S. Let
+    R be the rows A_q[S, :] and A_S the rows A[S, :]. Then g = A_q[f, :] - beta' R,
+    m = M_q[f, :] - beta' (A_S - R) and h = g - delta' (A_S - R), summed in the order of S, by fused
+    multiplications.
 
     Parameters
     ----------
     beta, delta, lane
-        (at least t, lanes) as of `find_pivots`, and the lane of the query.
+        (at least t, lanes) results of `find_pivots`, and the lane of the query.
     rows, slots
-        (capacity, n_queries, n_features) Gram rows and the (t + 1,) slots of S and f there.
+        (capacity, n_queries, n_features) Gram rows, and (t + 1,) slots of S and f in `rows`.
     total_rows
         (at least t + 1, n_features) A[i, :] of S and f.
     """
@@ -202,14 +206,14 @@ def eliminate(
 def advance_state(
     state: Array, sums: Array, pivot: float, norm: float, r_f: float, u_f: float, least: float
 ) -> float:
-    """Bring the state (4, n_features) of one query past the selection of f.
+    """Update the state (4, n_features) of one query for the selection of f.
 
-    (A function of its own, because Numba vectorises the loop only so.)
+    (Numba vectorises the loop only in a function of its own.)
 
     Parameters
     ----------
     sums
-        m and h as of `eliminate`.
+        m and h in the first two rows, as `eliminate` writes them.
     pivot, norm
         M_f at f after eliminating S, and z_f . z_f.
     r_f, u_f
@@ -219,7 +223,7 @@ def advance_state(
 
     Returns
     -------
-    By how much the error of the query falls.
+    The decrease of the query's error.
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     m, h = sums[0], sums[1]
@@ -237,7 +241,7 @@ def advance_state(
 
 @kernel
 def copy_rows(source: Array, target: Array) -> None:
-    """Overwrite the first rows of an array with those of another."""
+    """Overwrite the first rows of `target` with the rows of `source`."""
     for j in range(len(source)):
         for i in range(source.shape[1]):
             target[j, i] = source[j, i]
@@ -247,18 +251,19 @@ def copy_rows(source: Array, target: Array) -> None:
 def update(
     state: Array, errors: Array, picks: Picks, regularization: float, after: BlockState
 ) -> None:
-    """Select features: as many rounds of the greedy algorithm for every query of a block.
+    """Select features, one after the other, for every query of a block.
 
-    The state of a query and its Gram rows are read once for all picks; each pick is selected as it
-    would be alone.
+    The state and the Gram rows of a query are read once for all picks. The results have the same
+    bits as with one update for each pick.
 
     Parameters
     ----------
     state, errors
         State and errors of the block before the picks.
     after
-        The block afterwards. Its state and errors are overwritten, and its scores, which are those
-        of the round that follows each pick; rows are appended to its other arrays.
+        The block after the picks. The update overwrites its state and errors, and its scores: one
+        row for each pick, with the scores of the round after the pick. Rows are appended to its
+        other arrays.
     """
     n_picks, n = picks.total_rows.shape
     size, lanes = len(picks.slots), after.factors.shape[2]

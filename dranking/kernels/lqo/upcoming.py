@@ -16,12 +16,12 @@ Array = NDArray[np.float64]
 
 
 LARGEST = 127
-"""The largest int8. Rounding changes a feature by less than its spread: among n documents the
-largest number is at most sqrt(n) times the spread, and n is some thousands."""
+"""The largest int8. Rounding changes a feature by less than the feature's spread: among n documents
+the largest number is at most sqrt(n) times the spread, and n is some thousands."""
 
 VECTOR = 16
-"""Numbers of four bytes in the widest registers: sums over whole registers leave no number to be
-added on its own."""
+"""Numbers of four bytes in the widest registers. Rows have a multiple of this length, so that loops
+over whole registers leave no rest."""
 
 TINY = 1e-37
 """Smaller units count as zero, because their reciprocal is not a float32."""
@@ -34,7 +34,7 @@ class Totals(NamedTuple):
     ----------
     basis
         (size, n_features): row j is the row of A + lambda I at the j-th feature of S, after
-        eliminating the features before it, over the root of its pivot.
+        eliminating the features before this feature, divided by the square root of its pivot.
     left
         (n_features,) diagonal of A + lambda I, at least lambda.
     products
@@ -94,7 +94,7 @@ def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
 def round_documents(
     documents: NDArray[np.float32], numbers: NDArray[np.int8], units: Array, squares: Array
 ) -> None:
-    """Overwrite numbers, units and squares; see `RoundedDocuments`. Units and squares are zeros."""
+    """Overwrite numbers, units and squares (see `RoundedDocuments`); the last two must be zeros."""
     n = len(units)
     for d in range(len(documents)):
         for i in range(n):

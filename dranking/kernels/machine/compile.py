@@ -29,14 +29,15 @@ def kernel(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Compile a small function into the kernels that call it.
 
-    A call that passes arrays counts references to each of them, atomically: where the function
-    takes nanoseconds, that is most of the time. In line, the counting cancels out.
+    A call that passes arrays counts references to each of them, atomically: for a function that
+    takes nanoseconds, the counting is most of the time. If the function is inlined, the compiler
+    removes the counting.
     """
     return cast(Function, numba.njit(nogil=True, cache=True, forceinline=True)(function))
 
 
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """A read-only view: kernels are compiled once for it, whether or not the array is writable."""
+    """A read-only view of an array, so that kernels are compiled for read-only arrays only."""
     view = array.view()
     view.flags.writeable = False
     return view
