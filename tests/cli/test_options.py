@@ -1,12 +1,38 @@
-"""The options that several commands share."""
+"""Names that the command line writes out, against the tables that they come from."""
 
+import inspect
 import re
-from typing import get_args
+from typing import get_args, get_type_hints
 
+from dranking.cli.commands.export import export
+from dranking.cli.commands.train.linear import ranksvm
+from dranking.cli.commands.tune import TuneModel
 from dranking.cli.options import Metrics
+from dranking.export.formats import FORMATS
 from dranking.metrics.measures import MEASURES
+from dranking.rankers.pairwise.ranksvm import RankSVM
+from dranking.tuning.families import ModelName
+
+
+def names_in_help(option):
+    return set(re.findall(r"\w+", option.help))
 
 
 def test_the_help_of_metrics_names_every_measure():
     _, option = get_args(Metrics)
-    assert set(MEASURES) <= set(re.findall(r"\w+", option.help))
+    assert set(MEASURES) <= names_in_help(option)
+
+
+def test_the_help_of_export_names_every_format():
+    _, option = get_args(get_type_hints(export, include_extras=True)["form"])
+    assert set(FORMATS) <= names_in_help(option)
+
+
+def test_tune_offers_every_model():
+    assert get_args(TuneModel) == get_args(ModelName)
+
+
+def test_train_ranksvm_offers_every_loss():
+    offered = inspect.signature(ranksvm, eval_str=True).parameters["loss"].annotation
+    losses, _ = get_args(get_args(offered)[0])
+    assert losses == get_type_hints(RankSVM.__init__)["loss"]
