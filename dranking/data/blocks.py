@@ -78,7 +78,7 @@ class QueryBlock:
                 raise ValueError(f"{name} has {len(values)} entries; {expected} are needed.")
 
     def __sizeof__(self) -> int:
-        """Bytes of the arrays, by which Dask counts the memory of blocks it moves and keeps."""
+        """Bytes of the arrays, which Dask takes as the memory of a block."""
         matrix = self.features
         parts = (matrix.data, matrix.indices, matrix.indptr) if self.is_sparse else (matrix,)
         others = (getattr(self, field.name) for field in fields(self) if field.name != "features")
@@ -129,7 +129,7 @@ class QueryBlock:
         return self._take(rows, np.diff(self.query_ptr)[keep], keep)
 
     def labelled(self) -> QueryBlock:
-        """The block without unlabelled documents and without queries that have no labelled ones."""
+        """The block without unlabelled documents; queries left without documents are dropped."""
         rows = ~np.isnan(self.relevance)
         if rows.all():
             return self
@@ -200,7 +200,7 @@ def canonical_csr(
     indptr: NDArray[np.int64],
     shape: tuple[int, int],
 ) -> sparse.csr_array:
-    """A CSR array as blocks hold it, with int32 index arrays if the number of entries allows.
+    """A CSR array in the form that blocks have: with int32 indices if the number of entries allows.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 Output is written under a temporary name in its final directory, synchronised to storage and then
 renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9), the previous
-content of the path stays. The next write to the same path removes what a killed process left.
+content of the path stays. The next write to the same path removes the leftovers of a killed
+process.
 
 Hidden names beside a target NAME end in -HOST-PID-RANDOM of the process that made them:
 

@@ -25,7 +25,7 @@ class DirectoryKind(NamedTuple):
     Attributes
     ----------
     name
-        What errors call a directory of this kind.
+        Name of such a directory in errors.
     format, schema_version
         Entries that the manifest must have; any other format or version is refused.
     remedy

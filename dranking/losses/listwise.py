@@ -80,7 +80,7 @@ class ArgmaxHinge(NamedTuple):
             if n_unlike * n**2 > MAX_ASSIGNMENT:
                 return TooLong(
                     query,
-                    f"has {n:,} documents, {n_unlike:,} of them not of the commonest gain; the "
+                    f"has {n:,} documents, {n_unlike:,} without the most frequent gain; the "
                     f"most violated ranking by NDCG takes up to {n_unlike * n**2:.0e} operations, "
                     f"and {MAX_ASSIGNMENT:.0e} is the limit. Keep fewer documents of the query, "
                     "or train with the loss ap or pairwise.",

@@ -11,7 +11,7 @@ from dranking.data.blocks import FeatureMatrix
 class FeatureMinima:
     """Smallest value of each feature over all documents; NaN stands for a missing value.
 
-    A feature that a document does not name counts as 0, as it does everywhere else.
+    A feature that a document does not name counts as 0, as everywhere in LETOR text.
     """
 
     def __init__(self) -> None:

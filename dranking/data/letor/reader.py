@@ -37,10 +37,11 @@ class _WidestRow(NamedTuple):
 class LetorReader:
     """Query blocks of LETOR text; every iteration reads the files again. See `read_letor`.
 
-    Blocks are made while the text is read, so a block's form depends on the text up to its end: it
-    has as many features as the largest index so far, it has `doc_ids` (or `comments`) if any row so
-    far has one, and under ``null="minimum"`` its missing values are NaN. After an iteration has
-    ended, the attributes are final and `complete` brings every block into the same form.
+    Blocks are made while the text is read, so the form of a block depends on the text up to the end
+    of the block. The block has as many features as the largest index so far; the block has
+    `doc_ids` (or `comments`) if any row so far has one; under ``null="minimum"`` the missing values
+    of the block are NaN. After an iteration has ended, the attributes are final and `complete`
+    brings every block into the same form.
 
     Attributes
     ----------
@@ -178,8 +179,8 @@ class LetorReader:
         if self._announced is None and last.width != first.width:
             raise DataError(
                 f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
-                f"that of {first_path} is {first.width} (line {first.line}). If features that a "
-                f"file does not name are meant to be zero, pass --n-features "
+                f"the largest of {first_path} is {first.width} (line {first.line}). If features "
+                f"that a file does not name are meant to be zero, pass --n-features "
                 f"{max(first.width, last.width)}."
             )
 

@@ -24,8 +24,8 @@ class Regrouper:
     """Takes rows in any order and returns them by query, in order of first appearance.
 
     Rows of a query keep their order. Values, comments and document ids are stored in unnamed
-    temporary files, which the operating system removes with the process however it ends. Memory
-    holds about 90 bytes per row and 150 bytes per query.
+    temporary files, which the operating system removes when the process ends, however the process
+    ends. Memory holds about 90 bytes per row and 150 bytes per query.
     """
 
     def __init__(self) -> None:

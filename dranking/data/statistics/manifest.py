@@ -42,8 +42,8 @@ class StatisticsEntry(BaseModel):
     n_documents, n_queries, n_unlabelled, n_values
         Sizes of the data block: documents, queries, documents without relevance, feature values.
     digest
-        `QueryBlock.digest()` of the data block if all of its queries are here (`is_whole`);
-        otherwise `QueryStatistics.digest()`.
+        `QueryBlock.digest()` of the data block if all queries of the data block are here
+        (`is_whole`); otherwise `QueryStatistics.digest()`.
     is_whole
         Whether all queries of the data block are here; false once some of them expired.
     checksums
@@ -96,7 +96,7 @@ class StatisticsManifest(BaseModel):
             raise ValueError("blocks: two entries name the same folder")
         for index, entry in enumerate(self.blocks):
             if set(entry.checksums) != {QUERY_TABLE, STATISTICS_FILE}:
-                raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
+                raise ValueError(f"blocks.{index}.checksums: other files than the block needs")
         return self
 
     @property

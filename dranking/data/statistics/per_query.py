@@ -51,8 +51,8 @@ class QueryStatistics:
     times
         (n_queries,) pyarrow array, int64 or timestamps in microseconds, or None.
     source
-        Digest of the `QueryBlock` that the statistics were made of; None if only some of its
-        queries are here, or if the features were scaled since.
+        Digest of the `QueryBlock` from which the statistics were computed; None if only some
+        queries of the block are here, or if the features were scaled since.
     """
 
     rows: ReadRows

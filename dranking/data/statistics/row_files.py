@@ -2,7 +2,8 @@
 
 A row that compression hardly shortens is stored as it is, because decoding takes longer than
 reading. The rows are followed by an index: size and CRC-32C of every row, (n_rows, 2) little-endian
-uint64. The checksum of the index, kept elsewhere, therefore verifies every row and its place.
+uint64. The checksum of the index is kept outside the file, and therefore verifies every row and its
+place.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class DatasetManifest(BaseModel):
             # names than memory holds.
             n_files = len(entry.checksums)
             if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
-                raise ValueError(f"blocks.{index}.checksums: not those of the files it needs")
+                raise ValueError(f"blocks.{index}.checksums: other files than the block needs")
         return self
 
     def info(self, entry: BlockEntry) -> BlockInfo:

@@ -245,7 +245,7 @@ def load_collection(path: AnyPath) -> Collection:
         vectors = csr_of(arrays, (n_documents, facts.n_words))
         ids = _ids_from(arrays)
         if len(ids) != n_documents or (words is not None and len(words) != facts.n_words):
-            raise ValueError("other numbers of ids or words than of vectors")
+            raise ValueError("the numbers of ids or words do not fit the vectors")
         vectorizer = None
         if facts.vectorizer is not None and words is not None:
             vectorizer = TextVectorizer.stored(words, arrays["idf"], facts.vectorizer)
@@ -272,7 +272,7 @@ def load_again(stored: Stored) -> Collection:
 def _check_classes(classes: NDArray[Any], n_documents: int, n_classes: int) -> None:
     inside = classes.shape == (n_documents,) and classes.dtype == np.int64
     if not inside or (n_documents and not 0 <= classes.min() <= classes.max() < n_classes):
-        raise ValueError("classes are not those of the documents")
+        raise ValueError("classes do not fit the documents")
 
 
 def check_same_words(queries: Collection, documents: Collection) -> None:

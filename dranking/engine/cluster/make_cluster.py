@@ -77,7 +77,7 @@ def start_cluster(make: Maker, options: dict[str, Any], name: str) -> str | tupl
     except DeadlineError as error:
         raise TryAgainError(
             f"{name} has not started a cluster within {limit:g} s (dranking.start-seconds); run "
-            "again when it can, or raise dranking.start-seconds."
+            "again later, or raise dranking.start-seconds."
         ) from error
     except DrankingError:
         raise

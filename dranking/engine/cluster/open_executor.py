@@ -80,8 +80,9 @@ def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
             "scheduler file (.json) or a Python file with make_cluster(options)."
         )
     access = _take_access(options)
-    # A client that was refused closes itself when it is collected. If that happened while the next
-    # client starts its event loop in the same thread, each would wait for the lock of the other.
+    # A client that was refused closes itself when it is collected. If the old client were collected
+    # while the next client starts its event loop in the same thread, each client would wait for a
+    # lock that the other holds.
     gc.collect()
     with (
         patience(),

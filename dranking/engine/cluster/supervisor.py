@@ -79,7 +79,7 @@ class Supervisor:
             answer.cancel()
             raise TryAgainError(
                 f"the Dask scheduler at {self._address} has not answered for {limit:g} s "
-                "(dranking.scheduler-seconds); run again when it does."
+                "(dranking.scheduler-seconds); run again when it answers."
             )
         try:
             return answer.result()
@@ -122,7 +122,7 @@ class Supervisor:
             if time.monotonic() >= deadline:
                 raise TryAgainError(
                     f"the scheduler at {self._address} has had {n_running} of {n_workers} workers "
-                    f"after {seconds:g} s; run again when they are there, or {otherwise}."
+                    f"after {seconds:g} s; run again when the workers are there, or {otherwise}."
                 )
             time.sleep(WORKER_POLL_SECONDS)
 
@@ -178,7 +178,7 @@ class Supervisor:
         if not workers and alone > setting("no-workers-seconds"):
             raise TryAgainError(
                 f"the Dask cluster of {self._address} has had no worker for {alone:.0f} s "
-                "(dranking.no-workers-seconds); run again when it has."
+                "(dranking.no-workers-seconds); run again when it has workers."
             )
         limit = max(setting("worker-seconds"), HEARTBEATS * (1 + len(workers) / 200))
         limit *= min(2**self._n_given_up, MOST_PATIENCE)

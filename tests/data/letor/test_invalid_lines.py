@@ -162,7 +162,7 @@ class TestFiles:
         first.write_bytes(b"1 qid:1 3:1\n1 qid:1 4:1\n")
         second.write_bytes(b"1 qid:2 1:1\n\n1 qid:2 6:1\n0 qid:2 6:2\n")
         assert error_of(first, second, chunk_bytes=chunk_bytes) == (
-            "b.txt:3: the largest feature index of this file is 6, but that of a.txt is 4 "
+            "b.txt:3: the largest feature index of this file is 6, but the largest of a.txt is 4 "
             "(line 2). If features that a file does not name are meant to be zero, pass "
             "--n-features 6."
         )
