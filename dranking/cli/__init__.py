@@ -1,10 +1,11 @@
 """The command line: parse arguments, call the library, print the result.
 
-`app` registers the commands of `commands`, a file each, and turns errors into exit codes: 0 done, 2
-the call is wrong, 3 the data is wrong or missing, 4 rejected by a gate, 75 try again later, 130
-interrupted (Ctrl-C), 143 terminated (SIGTERM). `output` prints one JSON object or tables on stdout,
-and everything else on stderr. Options that several commands share are in `options` and in the files
-``*_options``, as dataclasses that `option_groups.grouped` turns into options of a command.
+`app` registers the commands, which have one file each in `commands`, and turns errors into exit
+codes: 0 done, 2 the call is wrong, 3 the data is wrong or missing, 4 rejected by a gate, 75 try
+again later, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM). `output` prints one JSON object or
+tables on stdout, and everything else on stderr. Options that several commands share are in
+`options` and in the files ``*_options``; dataclasses of options become options of a command by
+`option_groups.grouped`.
 """
 
 import signal

@@ -1,6 +1,7 @@
 """Options of the max-margin rankers, for `train` and `tune`.
 
-Options that are not given are None. Then the estimator's own default applies; the help names it.
+Options that are not given are None. Then the default of the estimator applies; the help text states
+this default.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Margins:
     form: Annotated[
         Literal["argmax", "sum"] | None,
         typer.Option(
-            help="Loss of lists: argmax over all rankings (the worst one), or their sum, which "
-            "needs short lists. Default: argmax."
+            help="Loss of a list: argmax, the largest hinge of any ranking; or sum, the sum of the "
+            "hinges of all rankings, for short lists. Default: argmax."
         ),
     ] = None
 
@@ -41,8 +42,9 @@ class Solver:
     solver: Annotated[
         Literal["auto", "cutting-planes", "newton", "sgd"] | None,
         typer.Option(
-            help="cutting-planes: to a duality gap; newton: for pairs only; sgd: steps on sampled "
-            "pairs or lists; auto: newton for pairs, otherwise cutting-planes. Default: auto."
+            help="cutting-planes ends at a duality gap; newton is for pairs only; sgd takes steps "
+            "on sampled pairs or lists; auto is newton for pairs and cutting-planes for lists. "
+            "Default: auto."
         ),
     ] = None
     tol: Annotated[

@@ -42,7 +42,7 @@ def parse_step(text: str | float) -> float:
 
 
 def parse_steps(text: str | Steps) -> Steps:
-    """Parse step lengths: a grid that may also hold `inf`, and `auto` to follow from the data."""
+    """Parse step lengths: a grid that may hold `inf`, and `auto` for a length from the data."""
     if isinstance(text, Steps):
         return text
     values: list[float | None] = []

@@ -41,7 +41,7 @@ RegularizationIfGiven: TypeAlias = Annotated[
         "--regularization",
         parser=parse_number,
         metavar="L",
-        help="lambda, such as 8 or 2^3. Default: the ranker's own.",
+        help="lambda, such as 8 or 2^3. Default: 0.001, or 0.0001 for spd and lcra.",
     ),
 ]
 RegularizationOrGrid: TypeAlias = Annotated[
@@ -50,8 +50,7 @@ RegularizationOrGrid: TypeAlias = Annotated[
         "--regularization",
         parser=parse_grid,
         metavar="GRID",
-        help="lambda, such as 8 or 2^3, or several lambdas, such as 2^-5..2^5. Default: the "
-        "ranker's own.",
+        help="lambda, such as 8 or 2^3, or several lambdas, such as 2^-5..2^5. Default: 1.",
     ),
 ]
 Regularizations: TypeAlias = Annotated[

@@ -22,7 +22,7 @@ from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
 from dranking.files.redaction import redacted
 
 LOG_SECONDS = 10.0
-"""Least time between two log lines of a stage."""
+"""Least time between two log lines of a stage, in seconds."""
 
 WIDE = 120
 """Width of tables where no terminal sets the width."""
@@ -103,7 +103,7 @@ def progress_shown() -> Iterator[None]:
 
 
 class _Pace:
-    """Pace of every stage since its first report, as a resumed job finds some work done."""
+    """Pace of every stage since its first report, without the work of an interrupted job."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, float]] = {}

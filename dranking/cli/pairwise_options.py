@@ -1,6 +1,7 @@
 """Options of the rankers that learn from sampled pairs, for `train` and `tune`.
 
-Options that are not given are None. Then the estimator's own default applies; the help names it.
+Options that are not given are None. Then the default of the estimator applies; the help text states
+this default.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Pairs(Steps):
     ] = None
     sampling: Annotated[
         Literal["pairs", "queries"] | None,
-        typer.Option(help="What is drawn with equal probability. Default: pairs."),
+        typer.Option(help="All pairs, or all queries, are equally likely. Default: pairs."),
     ] = None
     position_weights: Annotated[
         Literal["equal", "dcg"] | None,

@@ -1,6 +1,7 @@
 """Options of `select`: candidates, search and costs.
 
-Options that are not given are None. Then the estimator's own default applies; the help names it.
+Options that are not given are None. Then the default of the estimator applies; the help text states
+this default.
 """
 
 from __future__ import annotations

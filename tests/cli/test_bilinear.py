@@ -138,7 +138,7 @@ def test_what_is_missing_or_wrong(dranking, docs, tmp_path):
     code, _, err = dranking("train", "bilinear", docs, *output)
     assert (code, "one of --qrels, --tuples or --labels" in err) == (2, True)
     code, _, err = dranking("train", "bilinear", docs, "--labels", "--queries", docs, *output)
-    assert (code, "--labels is for documents as queries" in err) == (2, True)
+    assert (code, "--labels applies only without --queries" in err) == (2, True)
     code, _, err = dranking("train", "bilinear", tmp_path / "nothing", "--labels", *output)
     assert (code, "no such file" in err) == (3, True)
     (tmp_path / "wrong.npz").write_text("wrong")

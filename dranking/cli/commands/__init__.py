@@ -1,4 +1,4 @@
-"""The subcommands, a function each. Slow imports wait until a command is called."""
+"""The subcommands, one function for each. Slow imports wait until a command is called."""
 
 from dranking.cli.commands.bounds import bounds
 from dranking.cli.commands.compare import compare

@@ -17,7 +17,7 @@ from dranking.errors import UsageError
 
 @dataclass(frozen=True)
 class CapOptions:
-    """Known limits of all queries, future ones too. The sample's values replace missing limits."""
+    """Known limits of all queries, also of future queries. Sample values replace missing limits."""
 
     norm: Annotated[
         float | None,
@@ -50,7 +50,7 @@ def bounds(
     model: Model,
     data: Data,
     caps: CapOptions,
-    delta: Annotated[float, typer.Option(help="Probability that a bound may fail with.")] = 0.05,
+    delta: Annotated[float, typer.Option(help="Largest probability that a bound fails.")] = 0.05,
     convention: Convention = "standard",
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="Use the paper's statements without corrections.")
@@ -116,11 +116,11 @@ def _print_known(report: Any) -> None:
         (name, _text(known["value"]), known["source"], known.get("note", ""))
         for name, known in facts["known"].items()
     ]
-    print_table(f"{facts['n_queries']:,} queries", ["", "value", "is", ""], rows)
+    print_table(f"{facts['n_queries']:,} queries", ["", "value", "source", ""], rows)
     if report.is_approximation:
         print_line(
-            "Values of the sample replace missing limits, so each figure is an approximation, "
-            "no bound."
+            "Values of the sample replace missing limits, so each figure is an approximation "
+            "and no bound."
         )
     if report.sample.too_long is not None:
         print_line(f"No arg-max NDCG: {report.sample.too_long}")

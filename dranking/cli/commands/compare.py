@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def compare(
     a: Annotated[
         Path,
-        typer.Argument(help="A model, or a parquet file of evaluate --per-query.", metavar="A"),
+        typer.Argument(help="A model, or a parquet file from evaluate --per-query.", metavar="A"),
     ],
-    b: Annotated[Path, typer.Argument(help="Another model or parquet file.", metavar="B")],
+    b: Annotated[Path, typer.Argument(help="Another model, or another such file.", metavar="B")],
     data: Annotated[
         Path | None,
         typer.Argument(help="Judged data; needed if A or B is a model.", metavar="[DATA]"),
@@ -76,7 +76,7 @@ def _per_query(
     if path.suffix == ".parquet":
         return read_per_query(path)
     if data is None:
-        raise UsageError(f"{path} is a model: name the judged data as well, A B DATA.")
+        raise UsageError(f"{path} is a model, so judged data is needed: give A B DATA.")
     model, dataset = load_model(path), open_dataset(data)
     names = names_in(metrics)
     return measure(model, dataset, names, convention, executor=executor).per_query

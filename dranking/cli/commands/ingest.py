@@ -29,7 +29,7 @@ def ingest(
         bool, typer.Option("--regroup", help="Bring the rows of every query together.")
     ] = False,
     n_features: Annotated[
-        int | None, typer.Option(min=1, help="Number of features, if the files do not show it.")
+        int | None, typer.Option(min=1, help="Number of features, if the files do not tell.")
     ] = None,
     sparse: Annotated[bool, typer.Option("--sparse", help="Store nonzero values only.")] = False,
     overwrite: Overwrite = False,

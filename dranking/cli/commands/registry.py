@@ -17,7 +17,10 @@ Location: TypeAlias = Annotated[
     typer.Argument(help="A directory, or a URL such as s3://bucket/models.", metavar="REGISTRY"),
 ]
 VersionName: TypeAlias = Annotated[
-    str, typer.Argument(help="A number; or champion, challenger or previous.", metavar="VERSION")
+    str,
+    typer.Argument(
+        help="A version number, or the alias champion, challenger or previous.", metavar="VERSION"
+    ),
 ]
 
 
@@ -55,7 +58,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
 
 @registry.command()
 def show(location: Location, version: VersionName = "champion", as_json: Json = False) -> None:
-    """Show everything that is recorded of a version."""
+    """Show everything that is recorded about a version."""
     opened = _open(location)
     manifest = opened.manifest(opened.resolve(version)).model_dump(mode="json")
     if as_json:
@@ -116,7 +119,7 @@ def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:
 
 
 def _flat(content: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Entries of nested objects, by dotted names."""
+    """Entries of nested objects, each with its dotted name."""
     rows: list[tuple[str, Any]] = []
     for key, value in content.items():
         rows += (

@@ -23,9 +23,9 @@ def report(
     train: Annotated[
         Path | None,
         typer.Option(
-            help="The training data of MODEL: adds risk bounds and, for greedy RankRLS and "
-            "RankRLS, sizes, stability and the regularisation path. A statistics store gives all "
-            "of these except the bounds."
+            help="The training data of MODEL. The page then also shows risk bounds and, for greedy "
+            "RankRLS and RankRLS, sizes, stability and the regularisation path. A statistics "
+            "store gives all of these except the bounds."
         ),
     ] = None,
     metric: Annotated[str, typer.Option(help="The main metric: map, ndcg@10, ...")] = "ndcg@10",

@@ -43,14 +43,15 @@ def retrain(
     The challenger is trained on the present data and promoted to champion if the gate accepts it.
     The stages are validate, ingest, statistics, tune, fit, evaluate, gate, export and publish.
     Stages that are done for the same configuration, data and code are skipped. Exit code 4 means
-    that the challenger is rejected, also if an earlier run has rejected it and nothing has changed.
+    that the challenger is rejected: by this run, or by an earlier run if nothing has changed since
+    then.
     """
     from dranking.retrain.config import load_config
     from dranking.retrain.plan import plan_run
     from dranking.retrain.runner import retrain as run
 
     if force and from_stage is not None:
-        raise UsageError("give one of --force and --from.")
+        raise UsageError("give only one of --force and --from.")
     wanted: dict[str, Any] = {"resume": resume, "force": force, "from_stage": from_stage}
     checked = load_config(config, settings or ())
     if dry_run:

@@ -40,19 +40,24 @@ def select(
     prefetch: Annotated[
         int | None,
         typer.Option(
-            help="Gram rows computed in one pass over the data. Default: what costs least."
+            help="Number of Gram rows to compute in one pass over the data. Default: chosen for "
+            "the least time."
         ),
     ] = None,
     memory_limit: MemoryLimit = None,
     feature_blocks: Annotated[
         int | None,
         typer.Option(
-            help="Number of parts that the features are split into. Default: as many as needed."
+            help="Number of parts into which the features are split. Default: as few as fit into "
+            "memory."
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Save the state of the search here after every round; continue from it."),
+        typer.Option(
+            help="File that stores the selected features after every round. If the file exists, "
+            "the selection continues from there."
+        ),
     ] = None,
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,

@@ -112,7 +112,7 @@ def _times(data: Dataset, time: str | None, file: Path | None) -> Any:
     if file is None:
         return time
     if time is not None:
-        raise UsageError("give one of --time and --times.")
+        raise UsageError("give only one of --time and --times.")
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -47,7 +47,7 @@ TuneModel: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Others:
-    """Hyperparameters beside lambda."""
+    """Hyperparameters other than lambda."""
 
     mu: Annotated[
         Grid | None,

@@ -27,10 +27,10 @@ Docs = Annotated[
 ]
 Queries = Annotated[
     Path | None,
-    typer.Option(help="Queries, in a form of DOCS; by default the documents are the queries."),
+    typer.Option(help="Queries, in a form of DOCS. Default: the documents are the queries."),
 ]
 Qrels = Annotated[
-    Path | None, typer.Option(help="Graded judgments, lines of: query 0 document grade.")
+    Path | None, typer.Option(help="Graded judgments: lines with query, 0, document and grade.")
 ]
 
 
@@ -54,10 +54,12 @@ class Text:
 
     n_words: Annotated[
         int | None,
-        typer.Option("--words", min=1, help="Number of most frequent words to use (10,000)."),
+        typer.Option(
+            "--words", min=1, help="Use so many of the most frequent words. Default: 10,000."
+        ),
     ] = None
     stop_words: Annotated[
-        Literal["english", "none"] | None, typer.Option(help="Words to ignore (english).")
+        Literal["english", "none"] | None, typer.Option(help="Words to ignore. Default: english.")
     ] = None
 
 
@@ -68,44 +70,55 @@ class Estimator:
     regularization: Annotated[
         float | None,
         typer.Option(
-            parser=parse_number, metavar="L", help="lambda, such as 1e-5 or 2^-17 (1e-5)."
+            parser=parse_number, metavar="L", help="lambda, such as 1e-5 or 2^-17. Default: 1e-5."
         ),
     ] = None
     learning_rate: Annotated[
-        float | None, typer.Option(help="C of the step lengths C / sqrt(t) (200).")
+        float | None, typer.Option(help="C of the step lengths C / sqrt(t). Default: 200.")
     ] = None
     schedule: Annotated[
         Literal["decaying", "constant"] | None,
-        typer.Option(help="Schedule of the step lengths (decaying)."),
+        typer.Option(help="Schedule of the step lengths. Default: decaying."),
     ] = None
-    period: Annotated[int | None, typer.Option(help="Steps between two shrinkages (100).")] = None
+    period: Annotated[
+        int | None, typer.Option(help="Number of steps between two shrinkages of W. Default: 100.")
+    ] = None
     n_steps: Annotated[
-        int | None, typer.Option("--steps", help="Total number of steps (100,000).")
+        int | None, typer.Option("--steps", help="Total number of steps. Default: 100,000.")
     ] = None
     start: Annotated[
-        Literal["identity", "zero"] | None, typer.Option(help="First W (identity).")
+        Literal["identity", "zero"] | None,
+        typer.Option(help="W at the start. Default: identity."),
     ] = None
     support: Annotated[
-        Literal["diagonal"] | None, typer.Option(help="Entries that W may have (all).")
+        Literal["diagonal"] | None,
+        typer.Option(help="Entries that W may have. Default: all."),
     ] = None
     penalty: Annotated[
         Literal["entries", "rows"] | None,
-        typer.Option(help="Shrink entries, or norms of rows (entries)."),
+        typer.Option(help="Shrink every entry, or the norm of every row. Default: entries."),
     ] = None
     refit: Annotated[
         bool, typer.Option("--refit", help="Train again without lambda on the remaining entries.")
     ] = False
     n_shards: Annotated[
         int | None,
-        typer.Option("--shards", help="Parts of the queries trained side by side (1)."),
+        typer.Option(
+            "--shards",
+            help="Parts of the queries that are trained on their own and averaged after each "
+            "epoch. Default: 1.",
+        ),
     ] = None
     n_epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Epochs; each ends with a mean of shards (10).")
+        int | None, typer.Option("--epochs", help="Number of epochs. Default: 10.")
     ] = None
     random_state: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Directory that keeps the training after each epoch and continues it."),
+        typer.Option(
+            help="Directory that stores the training after every epoch. If the directory exists, "
+            "the training continues from there."
+        ),
     ] = None
 
 
@@ -175,8 +188,8 @@ def read_preferences(source: Any, queries: Any, documents: Any) -> Any:
 def _check_source(source: Source) -> None:
     named = [n for n, value in asdict(source).items() if value and n != "queries"]
     if len(named) != 1:
-        raise UsageError("name the preferences with one of --qrels, --tuples or --labels.")
+        raise UsageError("give exactly one of --qrels, --tuples and --labels.")
     if source.labels and source.queries is not None:
         raise UsageError(
-            "--labels is for documents as queries; with --queries, give --qrels or --tuples."
+            "--labels applies only without --queries; with --queries, give --qrels or --tuples."
         )

@@ -16,7 +16,7 @@ from dranking.cli.options import Convention, RegularizationIfGiven
 
 @dataclass(frozen=True)
 class Estimator:
-    """Parameters of the estimator that `tune` chooses, or has options of its own for."""
+    """Parameters of the estimator that `tune` chooses, or for which `tune` has other options."""
 
     regularization: RegularizationIfGiven = None
     eta0: Annotated[
@@ -31,7 +31,8 @@ class Estimator:
     patience: Annotated[
         int | None,
         typer.Option(
-            help="Stop after this many epochs without a better metric, and keep the best model."
+            help="Stop after this many epochs without a better metric on --validation, and keep "
+            "the best model."
         ),
     ] = None
     metric: Annotated[
@@ -42,7 +43,8 @@ class Estimator:
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Save the state of the training here after every epoch or round; continue from it."
+            help="Directory that stores the training after every epoch or round. If the directory "
+            "exists, the training continues from there."
         ),
     ] = None
 
@@ -65,7 +67,7 @@ class Monitoring:
 def train_epochs(
     name: str, ranker: Any, job: TrainingJob, monitoring: Monitoring, **others: Path | None
 ) -> None:
-    """Call `train_linear`, and write the learning curve if wanted."""
+    """Call `train_linear`, and write the learning curve if `monitoring` names a file."""
     curve = monitoring.learning_curve
     if curve is not None:
         check_learning_curve(curve, job.overwrite)

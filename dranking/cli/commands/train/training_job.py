@@ -15,7 +15,7 @@ from dranking.files.commit import check_output_file
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob(ExecutionOptions):
-    """Options of all these subcommands: data, output, scheduler."""
+    """Options of every subcommand for a linear ranker: data, output, scheduler."""
 
     data: Data
     output: Output
