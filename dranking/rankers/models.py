@@ -12,7 +12,7 @@ from dranking.rankers.linear.model import LinearModel
 
 
 def load_model(path: AnyPath) -> LinearModel | BilinearModel:
-    """Read a stored model: a linear model is a file, a bilinear model a directory. Runs no code.
+    """Read a stored model, a file (linear) or a directory (bilinear). No code from it is run.
 
     Raises
     ------

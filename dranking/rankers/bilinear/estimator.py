@@ -85,17 +85,17 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         same tuples and t from 1.
     n_shards
         Number of parts of the queries. In each epoch every part is trained on its own; after the
-        epoch W is their mean, weighted by numbers of queries. The result depends on this number,
-        but not on the number of workers.
+        epoch W is the mean of the W of all parts, weighted by their numbers of queries. The result
+        depends on this number, but not on the number of workers.
     n_epochs
         Number of parts of `n_steps`. Each part ends with the mean over shards, a point of the
         learning curve and a checkpoint.
     random_state
         Seed of all random draws.
     checkpoint
-        Directory that holds the training after each epoch of `fit`. A fit that finds it continues
-        from there to the identical result; a fit with `refit` also continues a finished training
-        without.
+        Directory that holds the training after each epoch of `fit`. A fit that finds this directory
+        continues from there to the identical result; a fit with `refit` also continues the
+        checkpoint of a finished training without `refit`.
 
     Attributes
     ----------

@@ -24,8 +24,8 @@ MOST_PRODUCTS = 2**23
 """Largest number of products of features with each other, over all tiles, in a sample."""
 
 MOST_DOCUMENTS, MOST_NUMBERS = 2**14, 2**21
-"""Largest number of documents in a sample, and of feature values in them. They give correlations to
-some hundredths, and cost little beside a pass over X."""
+"""Largest number of documents in a sample, and of feature values in them. These documents give
+correlations to some hundredths, and cost little compared with a pass over X."""
 
 LEAST_DOCUMENTS = 32
 """Smallest number of documents from a block: a few documents might belong to one query, or say
@@ -43,7 +43,7 @@ class Products(NamedTuple):
     norms
         (n_features,) norms of the features.
     row
-        From a feature to its (n_features,) products with all features.
+        Function from a feature to the (n_features,) products of this feature with all features.
     """
 
     norms: Array

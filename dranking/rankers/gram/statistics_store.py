@@ -1,8 +1,8 @@
-"""Statistics stores for RankRLS and greedy RankRLS: building a store, and computing from it.
+"""Statistics stores for RankRLS and greedy RankRLS: building stores, and computing from them.
 
 A block of statistics gives all that these rankers compute from a block of documents: moments, Gram
-rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows are the same in every
-bit.
+rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows equal those from
+documents in every bit.
 """
 
 from __future__ import annotations
@@ -102,15 +102,15 @@ def append_queries(
         New queries, with the features and scalings of the store.
     repeated
         Accept query ids that the store has: the same query with the documents of another night. If
-        false, such ids are taken for data that was appended before.
+        false, such an id is an error, since its data was probably appended before.
     times, executor
         As in `build_statistics`.
 
     Raises
     ------
     DataError
-        If the data does not fit the store, or has a query that is in it already and `repeated` is
-        false.
+        If the data does not fit the store, or has a query that is in the store already and
+        `repeated` is false.
     TryAgainError
         If another process is changing the store.
     """

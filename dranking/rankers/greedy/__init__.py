@@ -20,6 +20,6 @@ One round of forward selection over dense data on Dask reads in this order:
 12. `engine.tree_sum`: the sums of rows and scores over all blocks, in a fixed tree.
 
 Helpers on the way: `greedy.path` holds rules and results, `gram.sample` guesses rows for step 4,
-and `greedy.checkpoint` saves the rounds. `leave_query_out.criterion` says what a search may ask in
-step 9, where sparse data and refits have states of their own.
+and `greedy.checkpoint` saves the rounds. `leave_query_out.criterion` is the interface of step 9;
+sparse data and refits have other states there.
 """

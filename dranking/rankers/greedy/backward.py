@@ -14,14 +14,15 @@ class BackwardSearch(Search):
     """Drops, each round, the feature without which the leave-query-out error is smallest.
 
     The first round adds all features that are not forbidden. Features of `start` are never
-    dropped. Of features that are equally good to drop, the highest index goes.
+    dropped. Of features that are equally good to drop, the feature with the highest index is
+    dropped.
     """
 
     _drop: int
 
     @staticmethod
     def largest_size(rules: SelectionRules, n_features: int) -> int:
-        """All features that are not forbidden."""
+        """The number of features that are not forbidden."""
         return len(rules.allowed(n_features))
 
     def rank(self) -> None:
@@ -45,7 +46,7 @@ class BackwardSearch(Search):
 
     @property
     def upcoming(self) -> Sequence[int]:
-        """The picks: no other feature is ever added."""
+        """The picks of the first round: no other feature is ever added."""
         return self.picks
 
     @property
@@ -55,7 +56,7 @@ class BackwardSearch(Search):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Features dropped so far, and in all."""
+        """Number of features dropped so far, and in the whole search."""
         total = len(self._allowed)
         dropped = total - len(self.path.selected) if self.path.kept else 0
         return dropped, total - self._rules.n_features
@@ -89,5 +90,5 @@ class BackwardSearch(Search):
         self._keep(selected)
 
     def covers(self, kept: Sequence[int]) -> bool:
-        """Whether the search comes to sets of as many features as `kept`."""
+        """Whether the search reaches sets with as many features as `kept`."""
         return len(kept) >= self._rules.n_features

@@ -58,7 +58,7 @@ class SelectionCheckpoint(BaseModel):
     Attributes
     ----------
     job
-        What was asked; see `selection_job`.
+        The parameters and the data of the selection; see `selection_job`.
     rounds
         The rounds of the path of each lambda.
     """
@@ -73,10 +73,10 @@ class SelectionCheckpoint(BaseModel):
 def selection_job(
     data: str, regularizations: Sequence[float], rules: SelectionRules
 ) -> dict[str, Any]:
-    """What a selection asks; only a selection that asks the same may take over its rounds.
+    """The job of a selection; only a selection with an equal job may take over its rounds.
 
-    The number of features and the patience are not part of it: the rounds for 10 features begin
-    the rounds for 20. `data` is the fingerprint of the data set.
+    The number of features and the patience are not part of the job: the rounds for 10 features are
+    the first rounds for 20 features. `data` is the fingerprint of the data set.
     """
     job = {
         "data": data,
@@ -101,16 +101,16 @@ def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> l
     file
         The checkpoint; None means that there is none.
     job
-        What is asked now.
+        The job of the present selection.
     n_features
         Number of features of the data.
 
     Raises
     ------
     UsageError
-        If the file is of another selection.
+        If the file belongs to another selection.
     DataError
-        If the file is no checkpoint, or its rounds cannot be of this data.
+        If the file is no checkpoint, or its rounds do not fit this data.
     """
     n_paths = len(job["regularizations"])
     if file is None or not Path(file).exists():
@@ -119,19 +119,19 @@ def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> l
         stored = SelectionCheckpoint.model_validate_json(Path(file).read_bytes())
     except (ValidationError, OSError) as error:
         raise DataError(
-            f"{file}: this is no checkpoint of a selection; remove it to start anew."
+            f"{file}: this is no checkpoint of a selection; remove the file to start anew."
         ) from error
     check_same_settings(Path(file), job, stored.job, "a selection")
     features = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
     if len(stored.rounds) != n_paths or any(feature >= n_features for feature in features):
         raise DataError(
-            f"{file}: damaged, its rounds are not of this data; remove it to start anew."
+            f"{file}: damaged: its rounds do not fit this data; remove the file to start anew."
         )
     return list(stored.rounds)
 
 
 def save_rounds(file: AnyPath | None, job: dict[str, Any], rounds: Sequence[Rounds]) -> None:
-    """Replace a checkpoint by these rounds, if there is to be one."""
+    """Replace a checkpoint by these rounds; do nothing if `file` is None."""
     if file is not None:
         stored = SelectionCheckpoint(job=job, rounds=tuple(rounds))
         atomic_write(file, stored.model_dump_json() + "\n", overwrite=True)

@@ -22,7 +22,8 @@ Costs: TypeAlias = Mapping[str, float] | Sequence[float] | Array
 Groups: TypeAlias = Mapping[str, str] | Sequence[str | None]
 
 ROUNDING = 1e-9
-"""Share of the budget by which costs may exceed it, so that ten features of cost 0.1 fit into 1."""
+"""Share of the budget by which costs may exceed the budget, so that ten features of cost 0.1 fit
+into a budget of 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +114,12 @@ def feature_costs(
     Parameters
     ----------
     dataset
-        The data, whose feature names count.
+        The data; costs and groups by name refer to its feature names.
     costs
         A cost for each feature, in order or by name.
     groups
         Labels of groups: a label for each feature in order, None for a feature without a group; or
-        by name, where features that are not named have no group.
+        name -> label, where features that are not named have no group.
     budget
         Largest cost of the selected features together; None means no limit.
 

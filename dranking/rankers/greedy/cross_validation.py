@@ -25,8 +25,8 @@ class GreedyRankRLSCV(LinearRanker):
 
     One selection for each lambda gives the squared leave-query-out error of every number of
     features; all selections share every pass over the data. The smallest error is taken; ties go to
-    the smallest lambda, then to the fewest features. A statistics store serves as well as the data
-    from which it was made.
+    the smallest lambda, then to the fewest features. A statistics store can take the place of the
+    data from which the store was built.
 
     Parameters
     ----------

@@ -32,8 +32,8 @@ class GreedyRankRLS(LinearRanker):
 
     Each round adds the feature with which RankRLS, refitted without each query in turn, has the
     smallest squared pairwise error on the queries held out. Ties go to the lowest index. The result
-    is that of refitting for every candidate and every query, in linear time. The other ways to
-    search (`search`, `fitting`, `rescore`, `feature_costs`) are as exact.
+    equals the result of refitting for every candidate and every query, but takes linear time. The
+    other ways to search (`search`, `fitting`, `rescore`, `feature_costs`) are exact too.
 
     Parameters
     ----------
@@ -47,19 +47,20 @@ class GreedyRankRLS(LinearRanker):
     forbidden
         Features that are never selected, by index or name.
     patience
-        End when this many features in a row brought no new smallest error, and leave out their
-        rounds. `n_features` is then the largest number of features, or in a backward search the
-        smallest number. None means never.
+        End when this many features in a row brought no new smallest error, and drop the rounds of
+        these features. `n_features` is then the largest number of features, or in a backward search
+        the smallest number. None means never.
     candidates
         Number of candidates scored in a round, drawn at random anew in every round (the paper's
         section 5); None means all features.
     random_state
-        Seed of these draws.
+        Seed of the draws of `candidates`.
     prefetch
         Gram rows fetched in one pass over the data: rows of upcoming picks, then of the best
-        candidates. None means the number with which a pick takes the least time, by the passes so
-        far; if the data is dense and stays in memory, so that a sample predicts the picks, 32. The
-        result is the same in every bit.
+        candidates. None means 32 where a sample of the data predicts the picks (dense data that
+        stays in memory, or statistics, with picks by the error alone), 1 with `candidates`, and
+        otherwise the number with which a pick takes the least time, estimated from the passes so
+        far. The result is the same in every bit.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of the available
         memory. Data that does not fit is read again in each pass, Gram rows that do not fit are
@@ -94,8 +95,9 @@ class GreedyRankRLS(LinearRanker):
         weights are fitted again once the candidate is picked (the paper's section 5).
     rescore
         A ranking measure, such as ``map`` or ``ndcg@10``: each round scores its best candidates
-        again by this measure of the leave-query-out predictions, and picks the best of them. Takes
-        one more pass over the documents in each round. None means to pick by the squared error.
+        again by this measure of the leave-query-out predictions, and picks the best of them. The
+        measure takes one more pass over the documents in each round. None means to pick by the
+        squared error.
     rescore_candidates
         Number of candidates that each round scores again.
     convention

@@ -27,9 +27,10 @@ smaller improvement is rounding."""
 class FloatingSearch(ForwardSearch):
     """Adds features as a forward search does, and drops some features in between.
 
-    After each round a feature is dropped while that gives the smallest leave-query-out error seen
-    with so few features. Features of `start` stay, and so does the feature added last. Of features
-    that are equally good to drop, the highest index goes.
+    After each round, features are dropped one by one as long as the error without the dropped
+    feature is the smallest leave-query-out error seen with that number of features. Features of
+    `start` stay, and so does the feature added last. Of features that are equally good to drop, the
+    feature with the highest index is dropped.
     """
 
     _drop: int | None = None
@@ -100,5 +101,6 @@ class FloatingSearch(ForwardSearch):
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
-        # The state knows the predictions of the first 1, 2, ... features, which are no rounds here.
+        # The state knows the predictions of the first 1, 2, ... features, but these are not the
+        # rounds.
         return Search.measure_predictions(self, measure)

@@ -60,9 +60,11 @@ class SelectionRules:
         for feature in chain(self.start, self.forbidden):
             check_whole("a feature of start or forbidden", feature)
             if not 0 <= feature < n:
-                raise UsageError(f"feature {feature} is not there; the data has 0 to {n - 1}.")
+                raise UsageError(
+                    f"feature {feature} is not there; the data has features 0 to {n - 1}."
+                )
         if len(set(self.start)) < len(self.start) or set(self.start) & set(self.forbidden):
-            raise UsageError("start names a feature twice, or one that is forbidden.")
+            raise UsageError("start names a feature twice, or a forbidden feature.")
         allowed = n - len(set(self.forbidden))
         if not max(1, len(self.start)) <= self.n_features <= allowed:
             raise UsageError(
@@ -91,11 +93,11 @@ class SelectionRules:
                     f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}."
                 )
         if self.search != "forward" and (self.costs or self.rescoring):
-            what = "feature_costs go" if self.costs else "rescore goes"
-            raise UsageError(f"{what} with search='forward' alone; it is {self.search!r}.")
+            what = "feature_costs" if self.costs else "rescore"
+            raise UsageError(f"{what} needs search='forward', but search is {self.search!r}.")
         if self.search == "backward" and (self.candidates is not None or self.fitting == "back"):
             what = "fitting='back'" if self.fitting == "back" else "candidates"
-            raise UsageError(f"{what} is of features to add; search='backward' adds none.")
+            raise UsageError(f"{what} applies to features to add; search='backward' adds none.")
         if self.rescoring is not None and self.costs is not None:
             raise UsageError("rescore picks by a measure, feature_costs by gain per cost; use one.")
 
@@ -197,7 +199,7 @@ class SelectionPath:
 
 @dataclass(frozen=True)
 class Selection:
-    """The paths that a selection found, and what it cost.
+    """The paths that a selection found, and the costs of the selection.
 
     Attributes
     ----------

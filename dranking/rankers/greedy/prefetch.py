@@ -24,8 +24,8 @@ FEWEST_ROWS, MOST_ROWS = 4, 32
 documents predicts the picks."""
 
 NOTICEABLE_SECONDS = 0.5
-"""A pass that takes less time is not worth a change, and may have included loading compiled
-code."""
+"""Seconds. A pass that takes less time is not worth a change of the number of rows, and its time
+may include the loading of compiled code."""
 
 PICKS_EXPONENT = 0.6
 """J rows fetched together serve about J^0.6 picks: 3 at J = 4, 4 to 5 at 8, 7 at 24 (MQ2008, and
@@ -66,7 +66,7 @@ class Prefetch:
     Parameters
     ----------
     rules
-        Say how many rows a pass fetches, if that is fixed.
+        Rules of the selection: `prefetch` is the number of rows of a pass, if this number is fixed.
     """
 
     def __init__(self, rules: SelectionRules) -> None:

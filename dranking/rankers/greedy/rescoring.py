@@ -83,9 +83,9 @@ def rescored(
     gram: TotalRows,
     regularization: float,
 ) -> list[int]:
-    """The candidates, the best of which are in the order of the measure; ties keep their order.
+    """The candidates, with the best of them sorted by the measure; ties keep their order.
 
-    Takes one pass over the documents.
+    The measure takes one pass over the documents.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Search(ABC):
     regularization
         lambda.
     rules
-        What is selected.
+        Rules of the selection.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Search(ABC):
     @property
     @abstractmethod
     def progress(self) -> tuple[int, int]:
-        """Features added or dropped so far, and in all."""
+        """Number of features added or dropped so far, and in the whole search."""
 
     @property
     @abstractmethod
@@ -101,7 +101,7 @@ class Search(ABC):
 
     @abstractmethod
     def rank(self) -> None:
-        """Score what the next round can do, and note the present error."""
+        """Score the features that the next round can add or drop, and note the present error."""
 
     @abstractmethod
     def rescore(self) -> None:
@@ -109,11 +109,11 @@ class Search(ABC):
 
     @abstractmethod
     def advance(self) -> None:
-        """Do the best of what was scored."""
+        """Add or drop the best of the scored features."""
 
     @abstractmethod
     def covers(self, kept: Sequence[int]) -> bool:
-        """Whether the search comes to sets of as many features as `kept`."""
+        """Whether the search reaches sets with as many features as `kept`."""
 
     @abstractmethod
     def _patience_ends(self, path: SelectionPath) -> bool:
@@ -153,7 +153,8 @@ class Search(ABC):
         """Position of the selected feature to drop, by the errors without each feature.
 
         Features in `fixed` stay; at least one selected feature is not fixed. Of features that are
-        equally good to drop up to rounding, as copies are, the highest index goes.
+        equally good to drop up to rounding, as copies are, the feature with the highest index is
+        dropped.
         """
         selected = self.path.selected
         droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
@@ -237,7 +238,7 @@ class ForwardSearch(Search):
     def upcoming(self) -> Sequence[int]:
         """Features that the next rounds will probably add, in that order; the first is certain.
 
-        Only the first is known if the error of all candidates is not all that decides.
+        Only the first pick is known if the pick depends on more than the errors of all candidates.
         """
         if self._rest_of_start or self._predictor is None:
             return self._rest_of_start or self.picks
@@ -253,12 +254,12 @@ class ForwardSearch(Search):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Features selected so far, and in all."""
+        """Number of features selected so far, and in the whole search."""
         return len(self.path.selected), self._rules.n_features
 
     @property
     def done(self) -> bool:
-        """Whether all features are selected, no other feature can be, or patience has ended."""
+        """Whether `n_features` are selected, no feature can be added, or patience has ended."""
         return self.n_picks_left == 0 or not self.picks or self._patience_ends(self.path)
 
     def _patience_ends(self, path: SelectionPath) -> bool:
@@ -285,7 +286,7 @@ class ForwardSearch(Search):
         self._ask()
 
     def covers(self, kept: Sequence[int]) -> bool:
-        """Whether the search comes to sets of as many features as `kept`."""
+        """Whether the search reaches sets with as many features as `kept`."""
         return len(kept) <= self._rules.n_features
 
     def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:

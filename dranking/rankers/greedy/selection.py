@@ -56,7 +56,7 @@ def select_paths(
     regularizations
         lambda > 0, one for each path.
     rules
-        What is selected.
+        Rules of the selection.
     measure
         A measure of the leave-query-out predictions; see `LqoMeasure`. The predictions are those
         of the models after each round. The measure takes one more pass.
@@ -75,8 +75,8 @@ def select_paths(
     Raises
     ------
     UsageError
-        If a parameter is out of range, memory does not suffice, or the checkpoint is of another
-        selection.
+        If a parameter is out of range, memory does not suffice, or the checkpoint belongs to
+        another selection.
     DataError
         If the data is wrong.
     """

@@ -1,7 +1,8 @@
-"""The leave-query-out criterion as the rounds of a selection see it: three classes serve it.
+"""Interface between the rounds of a selection and the leave-query-out criterion.
 
-`dense.DenseState` keeps the state of every query and feature, `sparse.SparseState` computes every
-score from the nonzeros, `refit.RefitState` refits the held-out models from the selected features.
+Three classes implement the interface: `dense.DenseState` keeps the state of every query and
+feature, `sparse.SparseState` computes every score from the nonzeros, `refit.RefitState` refits the
+held-out models from the selected features.
 """
 
 from __future__ import annotations

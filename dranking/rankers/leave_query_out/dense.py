@@ -1,8 +1,8 @@
 """The leave-query-out criterion of dense data: a state for every query and feature.
 
-`DenseState` runs on the driver and says what is updated when. The functions at the end of this
-file run in the tasks, on one block of queries each. THEORY.md of `dranking.rankers.greedy` defines
-the state.
+`DenseState` runs on the driver and decides when the state is updated, and for which picks. The
+functions at the end of this file run in the tasks, on one block of queries each. THEORY.md of
+`dranking.rankers.greedy` defines the state.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class DenseState(RowsState):
         States that the path may have at the same time. With 1, every update starts from the state
         of no feature, which takes no memory.
     most_picks
-        Picks of one update at most.
+        Largest number of picks in one update.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class DenseState(RowsState):
             if self._n_states > 1 or not picks:
                 self._before, again = self._blocks, []
             self._reach = min(2 * self._reach, self._most_picks)
-        else:  # the last update went through wrong picks: the next update goes less far
+        else:  # the last update went through wrong picks: the next update takes fewer picks
             self._reach = n_right - self._n_again
         n_more = max(0, min(self._reach, self._most_picks - len(again)) - 1)
         more = list(upcoming[:n_more])
@@ -225,7 +225,7 @@ class DenseState(RowsState):
         self._update(np.array([*selected.tolist(), *more], dtype=np.int64))
 
     def _update(self, features: Indices) -> None:
-        """Bring `_before` past the last of these features, which are `_picks`."""
+        """Compute the state after `_before` and the last of these features, which are `_picks`."""
         self._blocks, self._scores = [], None
         total_rows = self._gram.rows_of(self._picks)
         # After the loss of a worker, an abandoned update that began with the same state may still
@@ -352,7 +352,7 @@ def add_features(
 
 
 def _frozen_start(block: BlockState) -> Start:
-    """Read-only views, as at first: arrays that were sent to a worker may be writable."""
+    """Read-only views of the arrays; an array that was sent to a worker may be writable."""
     return Start(*map(frozen, block.start))
 
 
@@ -381,5 +381,5 @@ def measure_block(
 
 
 def block_scores(state: BlockState) -> tuple[Array, Array]:
-    """(n_picks, n_features) scores of a block after each pick, and (n_picks,) errors then."""
+    """(n_picks, n_features) scores and (n_picks,) errors of a block after each pick."""
     return state.scores[:, :-1], state.scores[:, -1]

@@ -14,8 +14,8 @@ from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_whole
 
 MOST_PICKS = 16
-"""Picks of one update of a dense state at most. The work that picks share is then no longer most of
-the time of the update."""
+"""Largest number of picks in one update of a dense state. With so many picks, the work that the
+picks share no longer takes most of the time of the update."""
 
 SURPLUS_ROWS = 4
 """Gram rows kept beside the rows of the selected features, so that a pass may fetch more than one
@@ -41,7 +41,8 @@ class MemoryPlan(NamedTuple):
     n_states
         Number of states per query and feature that a path has at the same time. 2: the present
         state, and the state to which a wrong prediction returns. 1: every update starts from the
-        state of no feature. 0: each round computes scores from sparse data. Refits ignore it.
+        state of no feature. 0: each round computes scores from sparse data. Refits ignore this
+        number.
     n_rows
         Largest number of Gram rows held at the same time.
     n_feature_blocks
@@ -83,7 +84,7 @@ class Needs:
         self, dataset: Dataset, size: int, executor: Executor, n_feature_blocks: int = 1
     ) -> None:
         # With one state, one update must be able to go through all picks. With several feature
-        # blocks, an update is of one pick.
+        # blocks, an update takes one pick.
         one_is_enough = size <= MOST_PICKS and n_feature_blocks == 1
         self.n_states: Sequence[int] = (2, 1) if one_is_enough else (2,)
         n, queries = dataset.n_features, dataset.n_queries
@@ -155,7 +156,7 @@ class SparseNeeds(Needs):
 
 
 def needs_of(dataset: Dataset, size: int, executor: Executor) -> Needs:
-    """What a selection needs: with a dense state, unless sparse data is smaller than the state.
+    """The needs of a selection: of a dense state, unless sparse data is smaller than the state.
 
     A state that is smaller than the data is faster to update than to compute from the data. The
     choice does not depend on the executor, because scores with and without a state differ by
@@ -181,8 +182,8 @@ def plan_memory(
 ) -> MemoryPlan:
     """The fastest way to run a selection within a memory limit.
 
-    A single state is the last resort. Keeping Gram rows goes before keeping X: without X in memory
-    each pass reads storage, and there are fewer passes than rounds; without rows each update
+    A single state is the last resort. Keeping Gram rows has priority over keeping X: without X in
+    memory each pass reads storage, and there are fewer passes than rounds; without rows each update
     computes the rows of all selected features again.
 
     Parameters
@@ -196,14 +197,16 @@ def plan_memory(
     feature_blocks
         Number of parts into which the features are split; None means as many as the workers need.
     refits
-        Whether the criterion refits, which takes the Gram rows of every query also of sparse data.
+        Whether the criterion refits. Refits take the Gram rows of every query, also for sparse
+        data.
     whole_queries
         Whether tasks need all features of a query together, so that the features are not split.
 
     Raises
     ------
     UsageError
-        If even the state of one path does not fit, or the features cannot be split so.
+        If even the state of one path does not fit, or the features cannot be split into
+        `feature_blocks` parts.
     """
     available = executor.memory_bytes if limit is None else parse_memory(limit)
     needs = (Needs if refits else needs_of)(dataset, size, executor)
@@ -275,4 +278,4 @@ def check_feature_blocks(feature_blocks: int, n_features: int, whole: str | None
             f"to {n_features}."
         )
     if feature_blocks > 1 and whole:
-        raise UsageError(f"feature_blocks is {feature_blocks}, but {whole}; leave it out.")
+        raise UsageError(f"feature_blocks is {feature_blocks}, but {whole}; omit feature_blocks.")

@@ -1,7 +1,7 @@
 """RankRLS fitted without each query in turn: leave-query-out predictions and errors.
 
-The models are fitted to any sets of features, from A_q[S, S] and b_q[S] alone. Ranking measures
-are computed from predictions, which takes the documents; the squared error takes none.
+The models are fitted to any sets of features, from A_q[S, S] and b_q[S] alone. Ranking measures are
+computed from predictions and need the documents; the squared error needs no documents.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 LqoMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
-"""From a block and the leave-query-out predictions (n_models, n_documents) of its documents to an
-array that adds up over blocks."""
+"""Function from a block, and the leave-query-out predictions (n_models, n_documents) of the
+documents of the block, to an array. The arrays of all blocks are summed."""
 
 MAX_NUMBERS = 2**19
 """Numbers in the matrices of the queries that are fitted together: 4 MB."""
@@ -62,7 +62,7 @@ class FeatureSets(NamedTuple):
 def feature_sets(
     kept: Sequence[Sequence[int]], gram: TotalRows, regularization: float
 ) -> FeatureSets:
-    """The sets of features `kept`, the Gram rows of all of which were fetched."""
+    """The sets of features `kept`; the Gram rows of all these features were fetched."""
     features = list(dict.fromkeys(chain.from_iterable(kept)))
     position = {feature: j for j, feature in enumerate(features)}
     subsets = [np.array([position[feature] for feature in selected]) for selected in kept]
@@ -204,7 +204,7 @@ def errors_without_each_from_documents(
 def fits_from_rows(
     moments: Moments, rows: Array, slots: Indices, selected: Indices, totals: KeptTotals
 ) -> Iterator[tuple[slice, HeldOutFit, Array]]:
-    """Groups of queries, one after the other: the models fitted without each, and A_q[S, S]."""
+    """Yield groups of queries, with the models fitted without each query and with A_q[S, S]."""
     n_queries, t = len(moments.label_norms), len(selected)
     step = max(1, MAX_NUMBERS // max(1, t * t))
     for first in range(0, n_queries, step):
@@ -219,7 +219,7 @@ def fits_from_rows(
 def _own_statistics(
     block: QueryBlock, columns: NDArray[np.float32]
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """A_q, b_q and y_q.y_q of these columns, for groups of queries one after the other."""
+    """Yield A_q, b_q and y_q.y_q of these columns for one group of queries after the other."""
     strips = centred_strips(columns, block.relevance, block.query_ptr, block.weights)
     for rows, labels, ptr in strips:
         parts = [slice(*borders) for borders in pairwise(ptr)]

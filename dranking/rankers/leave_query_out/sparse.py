@@ -153,14 +153,14 @@ def block_rows(block: QueryBlock, features: Indices) -> Array:
 
 
 def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:
-    """What the tasks of all blocks take to score the candidates of a path; see `explain`."""
+    """The values with which all tasks score the candidates of a path; see `explain`."""
     return fit, explain(_frozen(fit), *totals)
 
 
 def block_gains(
     block: QueryBlock, *questions: tuple[Fit, Candidates]
 ) -> tuple[tuple[Array, float], ...]:
-    """For every path, by how much each candidate changes the block's error, and that error."""
+    """For every path, the change of the block's error by each candidate, and the block's error."""
     arrays, answers = _arrays(block), []
     for fit, candidates in questions:
         gains = np.zeros(len(candidates.products))
@@ -185,5 +185,5 @@ def _arrays(block: QueryBlock) -> tuple[Csr, Array, Queries]:
 
 
 def _frozen(values: Any) -> Any:
-    """Read-only views, as of arrays sent to a worker: so Numba compiles each kernel only once."""
+    """Read-only views, like arrays on a worker, so that Numba compiles each kernel only once."""
     return type(values)(*(frozen(v) if isinstance(v, np.ndarray) else v for v in values))

@@ -148,7 +148,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def json_ready(value: Any) -> Any:
-    """A parameter for JSON: NumPy numbers become Python numbers, infinity becomes "inf"."""
+    """Convert a parameter for JSON: NumPy numbers to Python numbers, infinity to "inf"."""
     if isinstance(value, (np.generic, np.ndarray)):
         return json_ready(value.tolist())
     if isinstance(value, Mapping):

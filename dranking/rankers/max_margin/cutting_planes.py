@@ -3,8 +3,9 @@
 The risk R(w) is convex and lies above every plane that touches it. With the planes found so far,
 ``max_t <a_t, w> + b_t + lambda/2 |w|^2`` is a lower bound of the objective. The minimum of the
 bound is computed in the dual, over one weight for each plane, and the next plane touches the risk
-at that minimum. Where that point is worse than the best point so far, one more plane touches the
-risk a tenth of the way from the best point to it; without that plane, the points jump to and fro.
+at that minimum. Where this minimum is a worse point than the best point so far, one more plane
+touches the risk a tenth of the way from the best point to the minimum; without this plane, the
+points oscillate.
 
 Teo, Vishwanathan, Smola, Le: Bundle methods for regularized risk minimization, 2010, algorithm 1.
 Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machines, 2008.
@@ -36,20 +37,21 @@ Array = NDArray[np.float64]
 Risk = Callable[[Array], tuple[float, Array]]
 
 SHARE_OF_WAY = 0.1
-"""Where the second plane of a round touches, on the way from the best point to a worse point."""
+"""Share of the way from the best point to a worse point where the second plane touches."""
 
 MAX_IDLE = 50
 """Rounds after which a plane that carries no weight is dropped."""
 
 DUAL_ACCURACY = 0.05
-"""Accuracy of the dual, over the target gap or a hundredth of the present gap."""
+"""Accuracy of the dual, as a share of the target gap or of a hundredth of the present gap."""
 
 PLANE_ARRAYS = ("slopes", "heights", "gram", "weights", "idle")
 
 NO_CHECKPOINT = TrainingCheckpoint(None, {})
 
 MAX_STEPS = 100_000
-"""Most steps of the dual in a round; the dual value is a lower bound after any number of steps."""
+"""Largest number of steps of the dual in a round. The dual value is a lower bound after any number
+of steps."""
 
 
 class Minimum(NamedTuple):
@@ -119,7 +121,7 @@ def minimise(
     tol
         The minimisation ends when the gap is at most `tol` times the objective of zero weights.
     max_iter
-        Most rounds, each with one or two evaluations of the risk.
+        Largest number of rounds, each with one or two evaluations of the risk.
     checkpoint
         Stores every round; a minimisation resumes after the stored round.
 

@@ -93,7 +93,7 @@ class MaxMarginRanker(LinearRanker):
         "cutting-planes" ends at a duality gap of `tol` times the objective of zero weights;
         "newton" ends as in `RankSVM` at a tolerance of `tol` / 100.
     max_iter
-        Most rounds of "cutting-planes", or steps of "newton".
+        Largest number of rounds of "cutting-planes", or of steps of "newton".
     n_epochs, steps_per_epoch, eta0, average, n_shards, patience, metric, random_state
         Parameters of "sgd", as in `SPD`; by default an epoch on lists has as many steps as there
         are queries, and at least 10,000. Validation uses `convention`.

@@ -38,7 +38,7 @@ from dranking.sampling.pairs import PairRule, PairStreams
 Array = NDArray[np.float64]
 
 MIN_LIST_STEPS = 10_000
-"""Fewest steps of an epoch by default; a step draws one list."""
+"""Smallest default number of steps of an epoch on lists; a step draws one list."""
 
 
 class MarginSPD(SPD):
@@ -168,7 +168,7 @@ class ListEpoch(ShardEpoch):
 
 
 def list_block(block: QueryBlock, rule: ListRule) -> ListBlock:
-    """The lists of a block with documents better than others; shares follow query weights."""
+    """The lists of a block in which documents differ in relevance, with shares by query weight."""
     block = block.labelled()
     of_block = measured_lists(block, rule)
     lists, masses = [], []

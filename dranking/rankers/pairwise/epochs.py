@@ -71,7 +71,7 @@ class AveragedState(TrainingState):
         return self.total / self.n_averaged if self.n_averaged else self.weights
 
     def with_best_model(self) -> Self:
-        """Keep the present model as the best one."""
+        """Keep the present model as the best model."""
         return replace(self, best=self.model)
 
     def with_new_average(self) -> Self:

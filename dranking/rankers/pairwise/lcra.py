@@ -58,7 +58,7 @@ NO_PAIRS = Batch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.em
 
 
 class LCRA(StochasticRanker):
-    """Linear ranker with several views that learn from labelled pairs and agree on unlabelled ones.
+    """Linear ranker whose views learn from labelled pairs and agree on unlabelled pairs.
 
     The features are divided into M views, each with its own weights w_v; the score of a document
     is the mean of the views' scores. Over labelled pairs (p, y) and unlabelled pairs p of documents

@@ -32,7 +32,8 @@ from dranking.losses.pairwise import (
 Array = NDArray[np.float64]
 
 LARGEST_RATIO = 1e100
-"""Largest ratio of lambda to the squared slope of the loss, or inversely; squares stay finite."""
+"""Largest ratio of lambda to the squared slope of the loss, and of the squared slope to
+lambda. Within these limits squares stay finite."""
 
 
 class Point(NamedTuple):
@@ -154,10 +155,10 @@ def minimise(
     Raises
     ------
     UsageError
-        If lambda is out of all proportion to the features.
+        If lambda is far too small or far too large for the features.
     """
 
-    @lru_cache(maxsize=2)  # the point where the solver is, and the one that it tries
+    @lru_cache(maxsize=2)  # the present point, and the point that the solver tries
     def point(weights: bytes) -> Point:
         return objective.at(loss, np.frombuffer(weights).copy())
 
@@ -204,12 +205,12 @@ def minimise(
 
 
 def check_proportion(regularization: float, slope: float) -> None:
-    """Raise UsageError if lambda is out of all proportion to the slope of the loss."""
+    """Raise UsageError if lambda is far too small or far too large for the slope of the loss."""
     ratio = regularization / slope**2
     if not 1.0 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
         raise UsageError(
             f"regularization is {regularization:.3g}, too {'small' if ratio < 1.0 else 'large'} to "
-            "compute with beside these features: choose one nearer to the squares of their values."
+            "compute with for these features: choose a value nearer to the squares of the features."
         )
 
 

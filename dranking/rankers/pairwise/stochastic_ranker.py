@@ -60,12 +60,12 @@ LOSSES: dict[str, int] = {
 }
 
 CURVATURE = {"hinge": 1.0, "squared-hinge": 2.0, "logistic": 1.0, "squared": 1.0}
-"""A step of length 1 / (curvature |p|^2) does not take the loss of a pair past its minimum."""
+"""Curvature by loss: a step of 1 / (curvature |p|^2) does not pass the minimum for its pair."""
 
 MIN_STEPS_PER_EPOCH = 100_000
 
 ESTIMATE_DRAWS = 250_000
-"""Largest number of draws for the final objective; of smaller data all pairs are taken."""
+"""Largest number of draws for the final objective; smaller data contributes all pairs."""
 
 NEVER = 2**62
 """Number of a step that no training reaches."""
@@ -74,7 +74,7 @@ UNBOUNDED = ("squared-hinge", "squared")
 """Losses with unbounded slopes: a step that is too long makes the next step longer still."""
 
 FAILED = 10.0
-"""With unbounded losses, an objective above FAILED times that of zero weights is an error."""
+"""For these losses, an objective above FAILED times the one of zero weights is an error."""
 
 
 class StochasticRanker(LinearRanker):
@@ -274,12 +274,12 @@ class StochasticRanker(LinearRanker):
         if state is not None and dataset.feature_names != self.feature_names_:
             raise DataError(
                 f"X has {dataset.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: those it was trained on so far."
+                f"{self.n_features_in_} features as input, as in the data of its training so far."
             )
         if state is not None and dataset.transforms != self._transforms:
             raise DataError(
-                "X is scaled in another way than what the model was trained on so far; scale both "
-                "the same."
+                "X is scaled in another way than the data that the model was trained on so far; "
+                "scale both in the same way."
             )
         return state
 

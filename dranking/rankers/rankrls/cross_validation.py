@@ -22,8 +22,8 @@ class RankRLSCV(LinearRanker):
 
     The errors follow from orthogonal factors of the features, in two passes over the data, so that
     they hold for raw features of any units, and for features that nearly depend on each other. A
-    statistics store gives fewer digits; a warning says where they do not suffice. Ties go to the
-    smallest lambda.
+    statistics store gives fewer digits; a warning is given where these digits do not suffice. Ties
+    go to the smallest lambda.
 
     Parameters
     ----------

@@ -27,13 +27,13 @@ Array = NDArray[np.float64]
 Solver = Literal["auto", "direct", "cg"]
 
 MAX_DIRECT_FEATURES = 8_192
-"""Most features for which "auto" takes "direct": every task has a copy of A."""
+"""Largest number of features for which "auto" takes "direct": every task has a copy of A."""
 
 CG_TOLERANCE = 1e-10
 """Norm of the residual, relative to the norm of b, at which conjugate gradients end."""
 
 CG_STEPS_PER_FEATURE = 10
-"""Most steps of conjugate gradients, over the number of features."""
+"""Largest number of steps of conjugate gradients, divided by the number of features."""
 
 
 class RankRLS(LinearRanker):

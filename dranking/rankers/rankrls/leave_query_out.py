@@ -45,18 +45,18 @@ from dranking.rankers.rankrls.estimator import DirectSolver
 Array = NDArray[np.float64]
 
 MAX_FACTORED_FEATURES = 1_024
-"""Most features for which orthogonal factors are formed: the rotations take a minute for more."""
+"""Largest number of features with orthogonal factors: for more, the rotations take a minute."""
 
 STATED_ACCURACY = 1e-6
 """Estimated relative error of leave-query-out errors above which a warning is given."""
 
 FACTOR_VALUES = 2**24
-"""Most numbers in the factors that one pass finds together."""
+"""Largest number of entries in the factors that one pass finds together."""
 
 
 @dataclass(frozen=True, eq=False)
 class TriangularFactor:
-    """R of the QR decomposition of centred rows [X y]; `+` gives that of both row sets.
+    """R of the QR decomposition of centred rows [X y]; `+` gives the R of both row sets together.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class DominantQueries:
 
 
 class GridErrors(NamedTuple):
-    """What a grid of lambdas gives.
+    """Leave-query-out errors of a grid of lambdas, and a solver for each of these lambdas.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class GridErrors(NamedTuple):
     relative_rounding
         Estimated relative error of `lqo_error` by rounding.
     solve
-        From lambda to the weights (n_features,) and the minimum of the objective.
+        Function from lambda to the weights (n_features,) and the minimum of the objective.
     """
 
     lqo_error: Array
@@ -146,7 +146,7 @@ def leave_query_out(
         errors, rounding, feature = errors_from_factor(factor, dataset, lambdas, executor)
         found = GridErrors(errors, rounding, partial(ridge_from_factor, factor.values))
         reason = f"{dataset.feature_names[feature]} nearly depends on other features"
-        remedy = "Leave it out, or a feature that it depends on."
+        remedy = "Leave out this feature, or a feature on which it depends."
     else:
         normal = DirectSolver(dataset, executor)
         errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
@@ -185,7 +185,8 @@ def errors_from_factor(
 
     Returns
     -------
-    (n_lambdas,) errors; their estimated relative error by rounding; the feature behind that.
+    (n_lambdas,) errors; the estimated relative error of these by rounding; the feature that causes
+    most of this rounding.
     """
     tiles = Tiles(dataset, executor, resident=False)
     rotation = executor.submit(rotation_task, factor, name="rotation")
@@ -218,7 +219,8 @@ def errors_from_gram(
 ) -> tuple[Array, float]:
     """(n_lambdas,) leave-query-out errors from the eigenvectors of A in one pass; their rounding.
 
-    The eigenvalues of A are off by the rounding of the largest, which lambda must exceed.
+    Each eigenvalue of A is off by the rounding of the largest eigenvalue; lambda must exceed this
+    rounding.
     """
     values, vectors = linalg.eigh(normal.gram)
     values = np.maximum(values, 0.0)
@@ -265,7 +267,7 @@ def block_factor(block: QueryBlock) -> TriangularFactor:
 def block_factors_without(
     block: QueryBlock, query_ids: Sequence[Any]
 ) -> tuple[TriangularFactor, ...]:
-    """R of the documents of a block without those of each query in turn."""
+    """R of the documents of a block without the documents of each query in turn."""
     own = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
     whole = block_factor(block)
     return tuple(_factor_without(block, (own[id_],)) if id_ in own else whole for id_ in query_ids)

@@ -4,7 +4,7 @@
 - `learning_curve`: a point for each epoch, and the figure of the points;
 - `validation`: the metric after each epoch, and early stopping;
 - `checkpoint`: a directory of facts and arrays from which an interrupted training is resumed;
-- `epochs`: the loop that calls the four.
+- `epochs`: the loop over the epochs, which uses these four parts.
 
 The stochastic pairwise rankers (`dranking.rankers.pairwise`) and the bilinear ranker
 (`dranking.rankers.bilinear.training`) define what one epoch does; cutting planes

@@ -74,8 +74,8 @@ class TrainingCheckpoint:
             return restore(facts, {name: np.array(array) for name, array in arrays.items()})
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(
-                f"{self._path}: this is no checkpoint of this kind of training; remove it to start "
-                "anew."
+                f"{self._path}: this is no checkpoint of this kind of training; remove the "
+                "directory to start anew."
             ) from error
 
     def save(self, stored: Callable[[], tuple[Facts, Arrays]]) -> None:
@@ -98,7 +98,7 @@ def check_same_settings(
     ours, theirs
         The present settings, and the settings in the checkpoint.
     work
-        What the checkpoint is of, for the message: "a selection", "a training".
+        What the checkpoint holds, for the message: "a selection", "a training".
     """
     differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differing:

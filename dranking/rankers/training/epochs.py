@@ -17,7 +17,7 @@ State = TypeVar("State", bound=TrainingState)
 
 
 class TrainingPlan(ABC, Generic[State]):
-    """Base of the plans of trainings: which epochs there are, and what one of them does.
+    """Base of the plans of trainings: the epochs to run, and what one epoch does.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def run_epochs(
     *,
     stage: str = "training",
 ) -> State:
-    """Run the epochs that a state lacks; store, measure and report each.
+    """Run the epochs that a state lacks; store, measure and report each epoch.
 
     Parameters
     ----------

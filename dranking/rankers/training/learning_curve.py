@@ -25,8 +25,8 @@ class CurvePoint:
     seconds
         Seconds spent in epochs so far.
     objective
-        Estimate of the objective from the losses of the epoch's pairs or tuples, each before its
-        step.
+        Estimate of the objective from the losses of the epoch's pairs or tuples; each loss is taken
+        before the step on its pair or tuple.
     validation
         The validation metric; None without validation data.
     """

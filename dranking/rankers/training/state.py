@@ -41,7 +41,7 @@ class TrainingState:
         return self.curve[-1].seconds if self.curve else 0.0
 
     def with_best_model(self) -> Self:
-        """Keep the present model as the best one; a state without best model does nothing."""
+        """Keep the present model as the best model; a state without best model does nothing."""
         return self
 
     def to_checkpoint(self) -> tuple[Facts, Arrays]:

@@ -301,7 +301,7 @@ def test_random_candidates_float_too_but_are_not_dropped(search):
     dataset = nested_problem(3).dataset()
     rules = {"search": search, "candidates": 3, "random_state": 1}
     if search == "backward":
-        with pytest.raises(dr.UsageError, match="candidates is of features to add"):
+        with pytest.raises(dr.UsageError, match="candidates applies to features to add"):
             select(dataset, 5, 0.1, **rules)
     else:
         path = select(dataset, 5, 0.1, **rules)
@@ -335,9 +335,9 @@ def test_a_backward_search_that_keeps_everything():
     ("parameters", "message"),
     [
         ({"search": "sideways"}, "search is 'sideways'; choose one of forward, floating, backward"),
-        ({"search": "floating", "rescore": "map"}, "rescore goes with search='forward' alone"),
-        ({"search": "backward", "feature_costs": [1.0] * 3}, "feature_costs go with"),
-        ({"search": "backward", "fitting": "back"}, "fitting='back' is of features to add"),
+        ({"search": "floating", "rescore": "map"}, "rescore needs search='forward'"),
+        ({"search": "backward", "feature_costs": [1.0] * 3}, "feature_costs needs search="),
+        ({"search": "backward", "fitting": "back"}, "fitting='back' applies to features to add"),
     ],
 )
 def test_searches_that_cannot_be(parameters, message):
