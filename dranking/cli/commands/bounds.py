@@ -119,8 +119,8 @@ def _print_known(report: Any) -> None:
     print_table(f"{facts['n_queries']:,} queries", ["", "value", "source", ""], rows)
     if report.is_approximation:
         print_line(
-            "Values of the sample replace missing limits, so each figure is an approximation "
-            "and no bound."
+            "Values of the sample replace missing limits, so each figure is an approximation, "
+            "no bound."
         )
     if report.sample.too_long is not None:
         print_line(f"No arg-max NDCG: {report.sample.too_long}")
