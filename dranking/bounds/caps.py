@@ -13,11 +13,11 @@ from dranking.errors import DataError, UsageError
 Source: TypeAlias = Literal["cap", "sample"]
 
 NOTES = {
-    "norm": "the norm of the model that training ended with; a bound needs one fixed before",
-    "feature_norm": "the largest of the sample; a bound needs one that no document exceeds",
-    "max_documents": "the longest list of the sample; a bound needs one that no query exceeds",
-    "min_documents": "the shortest list of the sample; a bound needs one that no query falls below",
-    "n_levels": "one more than the highest grade of the sample; a bound needs one known before",
+    "norm": "the norm of the trained model; a bound needs a limit fixed before training",
+    "feature_norm": "the largest norm in the sample; a bound needs a limit for all documents",
+    "max_documents": "the longest list of the sample; a bound needs a limit for all queries",
+    "min_documents": "the shortest list of the sample; a bound needs a limit for all queries",
+    "n_levels": "1 + the highest grade of the sample; a bound needs a number known before",
 }
 """Why a value that was taken from the sample makes the bounds an approximation."""
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Caps:
-    """Properties of the distribution that are known beforehand; the sample stands in for None.
+    """Properties of the distribution that are known beforehand; sample values replace None.
 
     Attributes
     ----------
@@ -36,13 +36,14 @@ class Caps:
     feature_norm
         M: greatest norm of a document's features.
     max_documents, min_documents
-        Most documents of a list, and fewest documents of a list in which a mistake is possible.
+        Largest number of documents in a list, and smallest number in a list in which a mistake is
+        possible.
     n_levels
         r, grades 0 to r - 1.
     level_sizes
-        (n_levels,) most documents of a query with each grade from 0. They lower the numbers of
-        pairs and of classes of rankings, which are otherwise the largest that lists of
-        `max_documents` can have.
+        (n_levels,) largest number of documents of a query with each grade from 0. These caps lower
+        the numbers of pairs and of classes of rankings, which are otherwise the largest numbers
+        that lists of `max_documents` can have.
     """
 
     norm: float | None = None
@@ -65,7 +66,7 @@ class Caps:
         if self.level_sizes is None:
             return
         if self.n_levels is None or self.max_documents is None:
-            raise UsageError("level_sizes needs n_levels and max_documents beside it.")
+            raise UsageError("level_sizes needs n_levels and max_documents too.")
         if len(self.level_sizes) != self.n_levels or min(self.level_sizes) < 0:
             raise UsageError(
                 f"level_sizes is {self.level_sizes}; give a number of documents, at least 0, for "
@@ -83,7 +84,7 @@ class Caps:
                 whose = "model" if name == "norm" else "data"
                 raise DataError(
                     f"{name} is {cap:g}, but the {whose} has {found:g}; give a cap of at least "
-                    "that, known before the sample was drawn."
+                    "this value, known before the sample was drawn."
                 )
         for grade, cap in enumerate(self.level_sizes or ()):
             if sample.level_sizes[grade] > cap:
@@ -115,18 +116,18 @@ class Caps:
         return values
 
     def sizes_by_level(self, m: int, n_levels: int) -> tuple[int, ...]:
-        """(n_levels,) most documents of each grade in a list of m documents."""
+        """(n_levels,) largest number of documents of each grade in a list of m documents."""
         return (m,) * n_levels if self.level_sizes is None else self.level_sizes
 
     def sizes_by_relevance(self, m: int, convention: str) -> tuple[int, int]:
-        """Most other and most relevant documents in a list of m documents."""
+        """Largest numbers of irrelevant and of relevant documents in a list of m documents."""
         if self.level_sizes is None:
             return m, m
         return sizes_by_relevance(self.level_sizes, convention)
 
 
 class Known(NamedTuple):
-    """A value that bounds depend on, and whether the value is a cap or the sample's."""
+    """A value that bounds depend on, and whether the value is a cap or from the sample."""
 
     value: float | tuple[int, ...]
     source: Source

@@ -6,8 +6,8 @@ with probability 1 - delta for all such w at once
     risk <= empirical risk + N 4BM/sqrt(n) + N (K + 2BM) sqrt(8 ln(2/delta)/n).
 
 The empirical risk is the mean over queries of the sum over the N pairs or rankings of a query.
-Logarithms, because N may be a factorial. ``THEORY.md`` in this package says why some statements do
-not hold as printed, and derives the corrected versions and the extensions.
+All terms are logarithms, because N may be a factorial. ``THEORY.md`` in this package says why some
+statements do not hold as printed, and derives the corrected versions and the extensions.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PairCase:
     statement, case
         As in `RiskBound`.
     n_pairs
-        N, the most pairs of a query.
+        N, the largest number of pairs of a query.
     largest_margin
         K; the least margin is 1 / K.
     total_margin
@@ -93,7 +93,7 @@ class PairCase:
 def pair_bound(
     case: PairCase, empirical: float, constants: BoundConstants, version: Version
 ) -> RiskBound:
-    """Theorem 3, and corollaries 1 and 2.
+    """The bound of theorem 3, or of corollary 1 or 2.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class ListCase:
 def list_bound(
     case: ListCase, empirical: float | None, constants: BoundConstants, version: Version
 ) -> RiskBound:
-    """Theorem 4 and corollary 3 (sums over rankings), and the arg-max form beyond the paper.
+    """The bound of theorem 4 or corollary 3 (sums over rankings), or of the added arg-max form.
 
     Parameters
     ----------

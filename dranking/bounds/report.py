@@ -161,7 +161,7 @@ def pair_cases(sample: Sample, caps: Caps, convention: str) -> list[PairCase]:
 
 
 def most_classes(sample: Sample, caps: Caps, convention: str) -> float:
-    """Log of the most classes of rankings of a query that differ in AP."""
+    """Log of the largest number of classes of rankings of a query that differ in AP."""
     m = caps.max_documents
     if m is None:
         return sample.maxima["classes"]

@@ -31,7 +31,7 @@ class RiskBound:
     empirical
         Empirical hinge risk of the same form; None where a list is too long to compute the risk.
     log_terms
-        Log of N, the pairs or rankings of a query (N is 1 for the arg-max form).
+        Log of N, the number of pairs or rankings of a query (N is 1 for the arg-max form).
     margin
         K, the largest margin.
     map_norm
@@ -41,7 +41,7 @@ class RiskBound:
     log_scale
         Log of the factor of the whole right side.
     log_ceiling
-        Log of a value that the risk never exceeds: a bound that is not below it is vacuous.
+        Log of a value that the risk never exceeds: a bound that is not below this value is vacuous.
     """
 
     statement: str
@@ -108,7 +108,7 @@ class RiskBound:
         return float(np.logaddexp(self.log_complexity, self.log_deviation))
 
     def as_json(self) -> dict[str, Any]:
-        """All facts and terms, for JSON; logs to base 10 stand beside what may be infinite."""
+        """All facts and terms, for JSON; logs to base 10 accompany values that may be infinite."""
         ln_10 = math.log(10.0)
         needed = self.log_queries_needed
         return {

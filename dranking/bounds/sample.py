@@ -226,7 +226,7 @@ def _check_whole_grades(block: QueryBlock) -> None:
 
 
 def most_of_each_grade(block: QueryBlock, n_levels: int) -> Ints:
-    """(n_levels,) most documents of a query with each grade."""
+    """(n_levels,) largest number of documents of a query with each grade."""
     query = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
     keys, counts = np.unique(
         query * n_levels + block.relevance.astype(np.int64), return_counts=True

@@ -1,4 +1,4 @@
-"""Most pairs, margins and classes of rankings of a list, under caps of its documents."""
+"""Largest numbers of pairs and of classes, and largest margins, of a list under caps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dranking.metrics.conventions import get_convention
 
 
 def most_pairs(m: int, sizes: Sequence[int]) -> float:
-    """Most pairs of different grade among m documents; `sizes` (n_levels,) caps each grade."""
-    # Equal sizes give most pairs: fill the levels in turn.
+    """Largest number of pairs of different grade among m documents, at most `sizes` of each."""
+    # Levels of equal size have the most pairs: fill the levels in turn.
     taken = [0] * len(sizes)
     for _ in range(min(m, sum(sizes))):
         level = min((j for j, size in enumerate(sizes) if taken[j] < size), key=lambda j: taken[j])
@@ -51,7 +51,7 @@ def ranked_margins(m: int, ties: bool) -> float:
 
 
 def log_most_classes(m: int, n_others: int, n_relevant: int) -> float:
-    """Log of the most classes of rankings of m documents that differ in AP, C(n, k).
+    """Log of the largest number of classes of rankings that differ in AP, C(n, k), for m documents.
 
     At most `n_others` documents are not relevant, and at most `n_relevant` are.
     """

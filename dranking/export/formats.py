@@ -84,7 +84,7 @@ def export_model(
         If the engine cannot express the model or a name, or the format is unknown.
     """
     if form not in _WRITERS:
-        raise UsageError(f"format {form!r} is unknown; there are {', '.join(FORMATS)}.")
+        raise UsageError(f"format {form!r} is unknown; choose one of {', '.join(FORMATS)}.")
     if not isinstance(model, LinearModel):
         raise UsageError(
             f"a {type(model).__name__} cannot be exported: all formats hold linear models, with a "
@@ -119,7 +119,7 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
         If the file cannot be read or is no such model; the message names the wrong entry.
     """
     if form not in _READERS:
-        raise UsageError(f"{form!r} cannot be imported; there are {', '.join(_READERS)}.")
+        raise UsageError(f"{form!r} cannot be imported; choose one of {', '.join(_READERS)}.")
     file = Path(path)
     try:
         content = read_json(file, MAX_MODEL_BYTES)

@@ -19,7 +19,7 @@ standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded, and    
 - Under ``trec``, scores are compared as float32, and tied documents are ordered by descending id,
   compared as byte strings. Under ``standard``, the default, a measure is averaged over the
   permutations of tied documents, in closed form. Models of few features tie often, and file order
-  flatters files that are sorted by label; it serves the parity with LETOR's own tools.
+  flatters files that are sorted by label; file order exists for parity with LETOR's own tools.
 - The LETOR tools define grades 0 to 2 (``letor3``, ``letor4``) and 0 to 4 (``mslr``); other grades
   are an extension of this project.
 - LightGBM and XGBoost count a query without relevant documents as 1.
@@ -29,9 +29,10 @@ of NDCG@k over all k = 1 to n; ``map`` is the mean over queries of AP, the sum o
 i divided by the number of relevant documents in the list; ``recall@k`` is the share of the relevant
 documents in the list that are among its first k, for any k; ``pairwise_error`` is the share of the
 pairs of different relevance that the scores order wrongly, a tie counting 1/2, averaged over the
-queries that have such a pair; ``auc`` is 1 less that error for relevant against other documents.
+queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a relevant and an
+irrelevant document.
 
 Measures are computed per query and block by block, and the values per query are kept: comparisons
 pair them. `dranking.metrics.compare.compare` gives the bootstrap interval of the mean difference,
-and beside it the paired t-test with Holm's correction over measures, and wins, ties and losses.
+the paired t-test with Holm's correction over measures, and wins, ties and losses.
 """

@@ -115,8 +115,8 @@ def compare(
     """Compare two models query by query.
 
     The interval of the mean difference is the main figure; p-values stand beside the interval.
-    Query weights multiply in the means, in the interval and in the test; wins and losses count
-    queries without weights. The interval of a measure does not depend on the other measures.
+    Query weights count in the means, in the interval and in the test; wins and losses count queries
+    without weights. The interval of a measure does not depend on the other measures.
 
     Parameters
     ----------

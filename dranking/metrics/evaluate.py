@@ -38,7 +38,7 @@ def evaluate_queries(
     Returns
     -------
     One (n_queries,) float64 array for each measure, under its name in lower case. NaN marks a query
-    that does not count: a query without labelled document, or one that the measure excludes.
+    that does not count: a query without labelled document, or a query that the measure excludes.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Summary:
         Mean of each measure over the queries that count for the measure, weighted by the query
         weights; NaN where no query counts.
     n_queries
-        All queries, excluded queries among them.
+        All queries, including excluded queries.
     n_excluded
         Queries excluded from at least one of the measures.
     excluded

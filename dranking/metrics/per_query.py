@@ -128,7 +128,7 @@ def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False)
 
 
 def read_per_query(path: AnyPath) -> PerQuery:
-    """Read a file of `write_per_query`.
+    """Read a file that `write_per_query` wrote.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from dranking.kernels.machine.compile import frozen
 from dranking.metrics.conventions import Convention
 
 MAX_EXPONENTIAL_GRADE = 1_000.0
-"""Largest grade for the gain 2^r - 1: float64 ends at a grade of 1,024."""
+"""Largest grade for the gain 2^r - 1: float64 overflows at a grade of 1,024."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Ranking:
         return self.convention.discounts(self.longest)
 
     def ranks_within(self, cutoff: int | None) -> int:
-        """Most ranks that a cutoff covers in any query; None covers all ranks."""
+        """Largest number of ranks that a cutoff covers in any query; None covers all ranks."""
         return self.longest if cutoff is None else min(cutoff, self.longest)
 
     def settle(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 DRAWS_AT_ONCE = 1 << 20
-"""Most bootstrap draws in memory together."""
+"""Largest number of bootstrap draws in memory at the same time."""
 
 
 def bootstrap_interval(
@@ -79,8 +79,8 @@ def paired_t_test(differences: NDArray[np.float64]) -> float:
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     """P-values adjusted for the number of tests by Holm's step-down procedure.
 
-    The i-th smallest of m p-values is multiplied by m - i + 1, raised to the adjusted value before
-    it if that is larger, and cut at 1.
+    The i-th smallest of m p-values is multiplied by m - i + 1, raised to the adjusted value of the
+    next smaller p-value if this value is larger, and cut at 1.
 
     Parameters
     ----------

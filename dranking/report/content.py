@@ -267,7 +267,7 @@ def _stability(train: Dataset, value: float, size: int, executor: Executor) -> d
 
 
 def selection_order(model: LinearModel) -> list[int]:
-    """Positions of the model's features in the order of selection, or by decreasing weight."""
+    """Positions of the model's features in the order of selection, or by decreasing |weight|."""
     selected = model.provenance.get("selected")
     if isinstance(selected, list) and len(selected) == len(model.weights):
         return _by_rank(selected)

@@ -61,7 +61,7 @@ def weights(model: LinearModel, scales: Array) -> Section:
         (place, model.feature_names[i], float(raw[i]), float(standardised[i]))
         for place, i in enumerate(order, start=1)
     ]
-    how = "in the order of selection" if "selected" in model.provenance else "heaviest first"
+    how = "in the order of selection" if "selected" in model.provenance else "largest weights first"
     which = f"the first {len(shown)}" if len(order) > len(shown) else "all"
     return Section(
         "Weights of the model",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 TINY, HUGE = 1e-5, 1e6
-"""Beyond these magnitudes the numbers of a column are not written with equal decimals."""
+"""Numbers beyond these magnitudes are not written with the number of decimals of their column."""
 LONG = 24
 """Length of a text without spaces from which lines may break anywhere."""
 
@@ -82,7 +82,7 @@ class Page:
     sections
         The sections, in order.
     good
-        Whether the verdict is favourable; None if there is none.
+        Whether the verdict is favourable; None without a verdict.
     """
 
     title: str
@@ -121,7 +121,7 @@ def inline_svg(drawing: Drawing) -> Any:
         # Scripts that the font lacks are boxes in the figure; the table shows these names.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         drawing.figure.draw_without_rendering()
-        drawing.figure.set_layout_engine("none")  # a second layout would move things
+        drawing.figure.set_layout_engine("none")  # a second layout would move parts
         drawing.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]

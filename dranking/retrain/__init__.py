@@ -9,9 +9,9 @@ of earlier stages to its own result, a frozen dataclass in `results`:
 | ingest | new sources | ``parts/`` | `Ingested` |
 | statistics | new parts | ``statistics/``, version's ``profile.json`` | `StatisticsUpdate` |
 | tune | statistics or parts | ``tuned.json``, ``grid.json`` | `Tuned` |
-| fit | the same, or ``tuned.json`` | version's model | `Fitted` |
+| fit | statistics or parts, or ``tuned.json`` | version's model | `Fitted` |
 | evaluate | model, champion, holdout parts | version's ``per_query.parquet`` | `Evaluated` |
-| gate | both files of measures, segments | version's ``gate.json`` | `Verdict` |
+| gate | measures of challenger and champion, segments | version's ``gate.json`` | `Verdict` |
 | export | model, statistics or parts | version's ``exports/`` and ``report.html`` | `Exported` |
 | publish | the version's files | the registry | `Published` |
 

@@ -58,7 +58,7 @@ class RetrainConfig(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> RetrainConfig:
         if len(self._ways) > 1:
-            raise ValueError("give one of tune.criterion, tune.folds and data.validation")
+            raise ValueError("give only one of tune.criterion, tune.folds and data.validation")
         if self.model.kind == BILINEAR:
             self._check_bilinear()
         elif self.data.text:

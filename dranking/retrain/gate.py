@@ -71,8 +71,8 @@ def judge(
     rules
         The rules.
     challenger, champion
-        Values of the gate's metric for the same queries in the same order; the champion is None if
-        there is none yet.
+        Values of the gate's metric for the same queries in the same order; None if there is no
+        champion yet.
     n_features
         Number of features that the challenger uses.
     segments
@@ -83,7 +83,7 @@ def judge(
     Raises
     ------
     DataError
-        If the queries of the two differ, or no query counts for the metric.
+        If the queries of challenger and champion differ, or no query counts for the metric.
     """
     sign = 1.0 if higher_is_better(rules.metric) else -1.0
     mean = challenger.summary().metrics[rules.metric]

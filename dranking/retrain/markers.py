@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stage has cost when it ran.
+    """The costs of a stage when it ran.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Cost:
     processor_seconds
         Processor time of this process.
     peak_bytes
-        Most memory of this process.
+        Largest memory use of this process, in bytes.
     """
 
     seconds: float
@@ -124,5 +124,5 @@ def _parsed(adapter: TypeAdapter[T], file: Path) -> T:
     except ValidationError as error:
         raise DataError(
             f"{file}: damaged: {problems_in(error, 'file')}. Delete the file; the next run repeats "
-            "the work that it stands for."
+            "the work that the file stands for."
         ) from error

@@ -24,7 +24,8 @@ class Outcome:
     aliases
         Version of every alias of the registry after the run.
     done, skipped
-        Names of the stages that this run has run, and of those that an earlier run had finished.
+        Names of the stages that this run has run, and of the stages that an earlier run had
+        finished.
     """
 
     run_id: str

@@ -27,7 +27,7 @@ class Plan:
     run_id
         Digest of configuration, data and version of the code.
     sources
-        The sources, by use: train (those in the window), holdout and, if given, validation.
+        The sources, by use: train (the sources in the window), holdout and, if given, validation.
     stages
         Names of the stages that would run; all other stages are done.
     """
@@ -87,8 +87,8 @@ def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
     both = [source.name for source in train if Path(source.name).resolve() in paths]
     if both:
         raise UsageError(
-            f"{both[0]} is trained on and judged on; take it out of data.train, or the figures "
-            "mean nothing."
+            f"{both[0]} is trained on and judged on; remove this source from data.train, or the "
+            "figures mean nothing."
         )
     return {"train": train[-data.window :] if data.window else train, **judged}
 

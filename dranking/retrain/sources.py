@@ -69,7 +69,7 @@ def check_unchanged(source: Source, data: DataConfig, stored: Path) -> None:
     Raises
     ------
     TryAgainError
-        If the source has changed. What was stored of the source is deleted before.
+        If the source has changed. The stored copy of the source is deleted first.
     """
     if _key(source.name, data) == source.key:
         return

@@ -82,7 +82,7 @@ def _reset_peak_memory() -> None:
 
 
 def _peak_memory() -> int:
-    """Most bytes that this process has held since `_reset_peak_memory`."""
+    """Largest number of bytes that this process has held since `_reset_peak_memory`."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

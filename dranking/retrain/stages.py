@@ -185,7 +185,7 @@ def _stored_model(run: Run, workflow: Workflow, version: str) -> Any:
         if not run.registry.copy(version, workflow.model_name, Path(folder)):
             raise DataError(
                 f"{run.registry}: the champion, version {version}, is no model of a ranker such as "
-                f"{run.config.model.kind}, so the two cannot be compared; use a registry for each."
+                f"{run.config.model.kind}, so the two cannot be compared; use two registries."
             )
         return workflow.load(Path(folder))
 

@@ -29,7 +29,7 @@ class Run:
     run_id
         Digest of configuration, data and version of the code.
     sources
-        The sources, by use: train (those in the window), holdout and, if given, validation.
+        The sources, by use: train (the sources in the window), holdout and, if given, validation.
     registry
         Registry that the challenger is added to.
     executor
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def rival(self) -> str | None:
-        """See `rival_of`."""
+        """The version that the challenger must beat, or None; see `rival_of`."""
         return rival_of(self.registry, self.run_id)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Lines: TypeAlias = dict[str, list[tuple[float, float]]]
 
 LEGEND_INSIDE = 6
-"""Most lines of a figure with the legend inside the axes."""
+"""Largest number of lines of a figure with the legend inside the axes."""
 
 LABELS = {
     "map": "MAP",

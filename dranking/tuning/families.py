@@ -46,13 +46,13 @@ class Family(NamedTuple):
     Attributes
     ----------
     paths
-        From data, settings and a largest number of features to the models to try.
+        Function from data, settings and a largest number of features to the models to try.
     fit
-        From data, the chosen setting and number of features to the final model and the indices of
-        its features.
+        Function from data, the chosen setting and number of features to the final model and the
+        indices of its features.
     lqo_errors
-        From data, lambdas and a largest number of features to the squared leave-query-out error of
-        every model, summed over queries; None for a kind of model that would need refits.
+        Function from data, lambdas and a largest number of features to the squared leave-query-out
+        error of every model, summed over queries; None for a kind of model that would need refits.
     """
 
     paths: Callable[[Dataset, Sequence[Setting], int, Executor], list[ModelPath]]

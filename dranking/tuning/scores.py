@@ -75,8 +75,8 @@ def score_lqo_predictions(
     """
     if model != "greedy-rankrls":
         raise UsageError(
-            f"leave-query-out predictions choose greedy-rankrls, not {model}; choose rankrls by "
-            f"the {SQUARED_ERROR} of its leave-query-out predictions."
+            f"leave-query-out predictions exist for greedy-rankrls, not for {model}; for rankrls, "
+            f"use the measure {SQUARED_ERROR}."
         )
     paths, sums = lqo_prediction_sums(train, lambdas_of(settings), size, criterion, executor)
     _check_scores(sums, criterion)
@@ -101,7 +101,9 @@ def score_lqo_errors(
     """
     if family.lqo_errors is None:
         known = " and ".join(FAMILIES)
-        raise UsageError(f"the leave-query-out {SQUARED_ERROR} chooses {known}, not {model}.")
+        raise UsageError(
+            f"the leave-query-out {SQUARED_ERROR} exists for {known}, not for {model}."
+        )
     if rule != "best":
         raise UsageError(
             f"rule {rule!r} needs the standard error of a score, and of {SQUARED_ERROR} only the "

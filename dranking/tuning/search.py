@@ -90,7 +90,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     measure, convention
         Measure and convention, as in `evaluate`. The smallest value of a measure of error is best.
         With `leave_query_out` also ``squared_error``, a sum over queries, which needs no documents:
-        a statistics store serves as well as its data.
+        a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
     seed

@@ -136,7 +136,7 @@ def test_other_forms_of_documents(dranking, docs, tmp_path):
 def test_what_is_missing_or_wrong(dranking, docs, tmp_path):
     output = ("-o", tmp_path / "m")
     code, _, err = dranking("train", "bilinear", docs, *output)
-    assert (code, "one of --qrels, --tuples or --labels" in err) == (2, True)
+    assert (code, "exactly one of --qrels, --tuples and --labels" in err) == (2, True)
     code, _, err = dranking("train", "bilinear", docs, "--labels", "--queries", docs, *output)
     assert (code, "--labels applies only without --queries" in err) == (2, True)
     code, _, err = dranking("train", "bilinear", tmp_path / "nothing", "--labels", *output)

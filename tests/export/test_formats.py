@@ -194,7 +194,7 @@ def test_scaling_within_queries_is_refused_with_the_reason(form):
 
 
 def test_unknown_formats_and_names_are_refused():
-    with pytest.raises(UsageError, match="format 'lucene' is unknown; there are solr, elastic"):
+    with pytest.raises(UsageError, match="format 'lucene' is unknown; choose one of solr, elastic"):
         export_model(SIMPLE, "lucene")
     with pytest.raises(UsageError, match="cannot be called 'my model'"):
         export_model(SIMPLE, "solr", name="my model")

@@ -481,7 +481,7 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
             "measures leave-query-out predictions",
         ),
         ({"rule": "one-standard-error"}, "needs the standard error of a score"),
-        ({"model": "ranksvm"}, "chooses greedy-rankrls and rankrls, not ranksvm"),
+        ({"model": "ranksvm"}, "exists for greedy-rankrls and rankrls, not for ranksvm"),
     ],
 )
 def test_what_squared_error_cannot_choose(options, message):

@@ -256,7 +256,7 @@ def test_queries_without_relevant_documents_are_no_divergence():
         ({"model": "rankrls", "parameters": {"seed": 1}}, "rankrls takes no seed .*no parameter"),
         ({"unlabelled": random_problem().dataset()}, "spd does not learn from unlabelled data"),
         ({"max_features": 2}, "spd has all features"),
-        ({"folds": None, "leave_query_out": True}, "choose greedy-rankrls, not spd"),
+        ({"folds": None, "leave_query_out": True}, "exist for greedy-rankrls, not for spd"),
     ],
 )
 def test_wrong_calls(options, message):

@@ -90,7 +90,7 @@ class ObjectStorage:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold the lock with this name; raise TryAgainError if somebody else holds it."""
+        """Hold the lock with this name; raise TryAgainError if another process holds the lock."""
         holder = secrets.token_hex(8)
         self._take_lease(name, holder)
         self._held[name] = holder
@@ -103,7 +103,7 @@ class ObjectStorage:
             released.set()
             renewal.join()
             del self._held[name]
-            with suppress(OSError, DataError):  # a lease that stays expires
+            with suppress(OSError, DataError):  # a lease that is not deleted expires
                 if self._is_held(name, holder):
                     self._system.rm_file(self._path(name))
 

@@ -204,7 +204,7 @@ class Registry:
             self._write(ALIASES_NAME, aliases.model_copy(update={"challenger": version}))
 
     def find(self, source: Path, run_id: str) -> str | None:
-        """The version that a run has added from exactly the files of a folder; None without one."""
+        """The version that a run has added from exactly the files of a folder, or None."""
         checksums = _checksums(source)
         for version in reversed(self.versions):
             manifest = self.manifest(version)

@@ -47,7 +47,7 @@ class Storage(Protocol):
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold the lock with this name; raise TryAgainError if somebody else holds it."""
+        """Hold the lock with this name; raise TryAgainError if another process holds the lock."""
         yield
 
 
@@ -122,7 +122,7 @@ class LocalStorage:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Keep other processes from holding the lock; raise TryAgainError if one holds it."""
+        """Hold the lock with this name; raise TryAgainError if another process holds the lock."""
         with locked_file(self.root / name, f"{self.root}: another process is changing it"):
             yield
 
@@ -136,7 +136,8 @@ def locked_file(file: Path, busy: str) -> Iterator[None]:
     file
         The lock file; missing parent directories are made.
     busy
-        What is wrong if another process holds the lock, without the final stop.
+        Begin of the error message if another process holds the lock, without punctuation at its
+        end.
 
     Raises
     ------

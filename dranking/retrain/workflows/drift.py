@@ -70,7 +70,7 @@ class Profile(BaseModel):
 
 
 def parse_profile(content: bytes, source: str) -> Profile:
-    """Parse a stored profile; raise DataError, which names the source, if it is damaged."""
+    """Parse a stored profile; raise DataError with the source if the profile is damaged."""
     try:
         return Profile.model_validate_json(content)
     except ValidationError as error:
@@ -83,8 +83,9 @@ def parse_profile(content: bytes, source: str) -> Profile:
 def profile_edges(dataset: Dataset) -> Edges:
     """Deciles of every feature, from at most SAMPLE documents at equal distances.
 
-    If the smallest value alone fills two bins, the first edge is just below that value. Values
-    smaller than all known values, such as zeros of a feature that was constant, are then seen.
+    If the smallest value alone fills two bins, the first edge is just below that value. Later
+    values below all known values, such as zeros of a feature that was constant before, then fall
+    into a bin of their own.
     """
     step = max(1, -(-dataset.n_documents // SAMPLE))
     rows: list[FeatureMatrix] = []

@@ -1,4 +1,4 @@
-"""A statistics store that follows the training data: new parts are added, old ones removed."""
+"""A statistics store that follows the training data: new parts are added, old parts removed."""
 
 from __future__ import annotations
 

@@ -69,14 +69,14 @@ class Parts:
             if parts and part.feature_names != parts[0].feature_names:
                 raise DataError(
                     f"{source.name}: has {part.n_features} features, {sources[0].name} has "
-                    f"{parts[0].n_features} or others; all parts need the same features "
+                    f"{parts[0].n_features}, or the names differ; all parts need the same features "
                     "(data.n_features sets their number for text)."
                 )
             parts.append(part)
         return parts
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
-        """Apply standard scaling, if configured, that follows from all of some sources.
+        """Apply standard scaling, if configured, computed from all of the sources together.
 
         The moments of every block are stored beside its part, so that no part is read twice. The
         scaling equals that of all documents together in every bit.
@@ -102,8 +102,8 @@ class Parts:
         source
             The source of the part.
         edges
-            Profile whose edges are used; if None, or if its features are others, the part's own
-            deciles.
+            Profile whose edges are used. If None, or if the profile has other features, the deciles
+            of the part itself are the edges.
         executor
             Executor of the pass over the part, unless the profile is stored already.
         """
