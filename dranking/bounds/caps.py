@@ -13,10 +13,10 @@ from dranking.errors import DataError, UsageError
 Source: TypeAlias = Literal["cap", "sample"]
 
 NOTES = {
-    "norm": "the norm of the trained model; a bound needs a limit fixed before training",
-    "feature_norm": "the largest norm in the sample; a bound needs a limit for all documents",
-    "max_documents": "the longest list of the sample; a bound needs a limit for all queries",
-    "min_documents": "the shortest list of the sample; a bound needs a limit for all queries",
+    "norm": "the norm of the trained model; a bound needs a cap fixed before training",
+    "feature_norm": "the largest norm of the sample; a bound needs a cap that no document exceeds",
+    "max_documents": "the longest list of the sample; a bound needs a cap that no query exceeds",
+    "min_documents": "the shortest list of the sample; a bound needs a cap for all queries",
     "n_levels": "1 + the highest grade of the sample; a bound needs a number known before",
 }
 """Why a value that was taken from the sample makes the bounds an approximation."""
