@@ -167,7 +167,7 @@ def test_a_search_that_cannot_be(dranking, letor, tmp_path):
         "--rescore", "map",
     )  # fmt: skip
     assert code == 2
-    assert "rescore goes with search='forward' alone" in " ".join(err.split())
+    assert "rescore needs search='forward'" in " ".join(err.split())
 
 
 def test_a_performance_report_is_of_a_cluster(dranking: Call, letor: Write, tmp_path: Path) -> None:
