@@ -229,7 +229,7 @@ def test_another_folder(tmp_path):
         [sys.executable, "-m", "pipelines.reproduce.greedy_rankrls", str(tmp_path)],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
         check=False,
     )
     assert done.returncode == 3
