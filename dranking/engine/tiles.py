@@ -233,7 +233,7 @@ class Tiles:
         Returns
         -------
         parts
-            The values of the features, one item for every feature block that holds some of them.
+            The values of the features, one item for every feature block that holds some features.
         order
             (len(columns),) positions in `columns` of the features in all `parts`, one part after
             another.

@@ -1,1 +1,4 @@
-"""Arithmetic on arrays: numpy, scipy and numba only; no files, no Dask."""
+"""Compiled arithmetic on arrays; no files and no Dask.
+
+The only imports are numpy, scipy, numba (with llvmlite) and the standard library.
+"""

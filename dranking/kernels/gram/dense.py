@@ -46,7 +46,7 @@ class Moments(NamedTuple):
     label_norms
         (n_queries,) y_q.y_q, times the query weights.
     means
-        (n_queries, n_features) means of dense features; without rows for sparse features.
+        (n_queries, n_features) means of dense features; an array without rows for sparse features.
     totals
         (2, n_features) sums of the diagonal and of the products over the queries, in order.
     """

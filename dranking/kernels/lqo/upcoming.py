@@ -47,9 +47,10 @@ class Totals(NamedTuple):
 
 
 def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: float) -> None:
-    """Eliminate f after t features; `row` (n_features,) is A[f, :]. All of `totals` is changed.
+    """Eliminate f after t features; `row` (n_features,) is A[f, :]. All arrays of `totals` change.
 
-    Estimated rows of features that nearly copy each other may contradict each other without bound.
+    If the rows are estimates, rows of features that nearly copy each other may contradict each
+    other, and elimination may then overflow; overflow raises no warning.
     """
     basis, left, products = totals
     with np.errstate(over="ignore", invalid="ignore"):

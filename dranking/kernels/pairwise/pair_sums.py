@@ -249,7 +249,8 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
                 by_slope += slope * s[i]
                 slopes[start + i] += weight * slope
                 numbers[i] += weight * number[i]
-            # With x the shortfalls: sum of slope s is -2 (sum x margin - sum x^2).
+            # With x the shortfalls of the pairs: sum of slope times score = -2 (sum of x margin -
+            # sum of x^2).
             loss += weight * (margin * shortfall + 0.5 * by_slope)
     return loss
 
