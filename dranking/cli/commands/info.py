@@ -83,5 +83,5 @@ def _bilinear_facts(path: Path) -> dict[str, Any]:
 def _versions() -> dict[str, Any]:
     from importlib.metadata import version
 
-    names = ("dranking", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy", "zarr")
+    names = ("dranking", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
     return {**{name: version(name) for name in names}, "python": platform.python_version()}

@@ -173,9 +173,9 @@ def summed_losses(
     return sums
 
 
-def sampled_norm(block: PairBlock, view_ptr: Ints, seed: int, n_draws: int = 1_000) -> float:
-    """Largest |p_v|^2 of drawn pairs, over pairs and views."""
-    batch = block.draw(PairStreams(seed, 0, NORMS)[0], n_draws, "sign")
+def sampled_norm(block: PairBlock, view_ptr: Ints, seed: int) -> float:
+    """Largest |p_v|^2 of 1,000 drawn pairs, over pairs and views."""
+    batch = block.draw(PairStreams(seed, 0, NORMS)[0], 1_000, "sign")
     return float(largest_norms(as_rows(block.features), batch, view_ptr).max())
 
 
