@@ -39,7 +39,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def given(group: Any = None, **options: Any) -> dict[str, Any]:
-    """The options of a group, and further options, without those that are None."""
+    """The options of a group, and further options, without options whose value is None."""
     everything = {**(asdict(group) if group is not None else {}), **options}
     return {name: value for name, value in everything.items() if value is not None}
 

@@ -32,7 +32,7 @@ class PerQuery:
     values
         (n_queries,) float64 values of each measure; NaN where the query does not count.
     weights
-        (n_queries,) float64 query weights, or None for all ones.
+        (n_queries,) float64 query weights; None if all weights are 1.
     convention
         Name of the convention of the values; None if unknown.
     """

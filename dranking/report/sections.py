@@ -126,7 +126,7 @@ def _queries(content: Content) -> Section:
         "Query by query",
         [
             f"Against the champion: {wins:,} queries better, {losses:,} worse, "
-            f"{len(counted) - wins - losses:,} the same."
+            f"{len(counted) - wins - losses:,} equal."
         ],
         [
             Drawing(

@@ -51,7 +51,7 @@ def plan_run(
 ) -> Plan:
     """Plan what `dranking.retrain.runner.retrain` would do; write nothing.
 
-    Parameters and errors are those of `retrain`.
+    Parameters and errors are as in `retrain`.
     """
     if from_stage is not None and from_stage not in STAGES:
         raise UsageError(f"there is no stage {from_stage!r}; there are {', '.join(STAGES)}.")

@@ -242,7 +242,7 @@ def test_a_model_without_its_parameters_has_a_page():
     better = model.model_copy(update={"weights": (1.0,)})
     compared = describe(better, train, champion=model, **options)
     [queries] = [s for s in page_of(compared).sections if s.title == "Query by query"]
-    assert queries.paragraphs == ["Against the champion: 6 queries better, 0 worse, 0 the same."]
+    assert queries.paragraphs == ["Against the champion: 6 queries better, 0 worse, 0 equal."]
     assert "Improvement of" in queries.drawings[0].caption
 
 

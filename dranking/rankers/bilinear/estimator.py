@@ -212,7 +212,8 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         """Take `n_steps` more steps on new preferences, with t continued.
 
         The documents may be new, but must have the same words. A refitted W keeps its support.
-        `n_steps` is the estimator's own if None; the other parameters are those of `fit`.
+        If `n_steps` is None, the estimator's `n_steps` is taken; the other parameters are as in
+        `fit`.
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)

@@ -1,6 +1,6 @@
 """The training of a bilinear ranker: epochs of steps on shards of the queries, mixed after each.
 
-State, learning curve, checkpoint and the loop over epochs are those of `dranking.rankers.training`;
+State, learning curve, checkpoint and the loop over epochs come from `dranking.rankers.training`;
 a sparse W adds the stage of the training, its density and its sizes.
 """
 
@@ -103,7 +103,7 @@ class BilinearState(TrainingState):
         Raises
         ------
         KeyError, TypeError, ValueError, OverflowError
-            If the facts or the arrays are those of no training of a W of this shape.
+            If the facts or the arrays do not describe a training of a W of this shape.
         """
         checked: dict[str, Any] = dict(_StoredFacts.model_validate(facts))
         if checked.pop("shape") != shape:

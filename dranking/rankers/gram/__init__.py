@@ -2,5 +2,5 @@
 
 `rows` computes moments and Gram rows of every query, and their sums over all queries. `sample`
 guesses rows that were not computed yet. `statistics_store` builds stores that serve in the place of
-documents. The symbols are those of `dranking/rankers/greedy/THEORY.md`.
+documents. `dranking/rankers/greedy/THEORY.md` defines the symbols.
 """

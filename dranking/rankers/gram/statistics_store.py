@@ -1,8 +1,8 @@
 """Statistics stores for RankRLS and greedy RankRLS: building stores, and computing from them.
 
 A block of statistics gives all that these rankers compute from a block of documents: moments, Gram
-rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows equal those from
-documents in every bit.
+rows, whole Gram matrices and leave-query-out errors. Moments and Gram rows from a store equal
+moments and Gram rows from documents in every bit.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
 
 
 def _check_fits(store: StatisticsDataset, data: Dataset) -> None:
-    """Raise DataError unless queries of the data can join those of a store."""
+    """Raise DataError unless the queries of the data can be added to a store."""
     if data.feature_names != store.feature_names:
         raise DataError(
             f"{store.path} has statistics of {store.n_features} features, and the data has "

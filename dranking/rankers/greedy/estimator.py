@@ -71,7 +71,7 @@ class GreedyRankRLS(LinearRanker):
         result is the same in every bit.
     checkpoint
         File that holds the features selected after each round. If the file exists, a fit continues
-        from it, to the identical result.
+        from the stored rounds, to the identical result.
     feature_costs
         Cost of computing each feature, at least 0: (n_features_in_,) in order, or name -> cost.
         Each round then picks the feature that lowers the error most per cost; `n_features` is the

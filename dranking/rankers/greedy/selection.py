@@ -58,8 +58,8 @@ def select_paths(
     rules
         Rules of the selection.
     measure
-        A measure of the leave-query-out predictions; see `LqoMeasure`. The predictions are those
-        of the models after each round. The measure takes one more pass.
+        A measure of the leave-query-out predictions; see `LqoMeasure`. The predictions come from
+        the models after each round. The measure takes one more pass.
     memory_limit
         Bytes to take over all workers, or text such as "8GB"; None means most of the available
         memory. Data and Gram rows that do not fit are read or computed again; the result is the
@@ -68,7 +68,8 @@ def select_paths(
         Number of parts into which the features are split, which changes no bit either; None means
         as many parts as blocks of queries with all their features need to fit.
     checkpoint
-        File that holds the rounds so far. If the file exists, the selection continues from it.
+        File that holds the rounds so far. If the file exists, the selection continues from the
+        stored rounds.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 

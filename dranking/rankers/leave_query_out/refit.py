@@ -50,7 +50,7 @@ class RefitCriterion:
 class RefitState(RowsState):
     """The features S selected along one path, whose Gram rows were all fetched.
 
-    Parameters are those of `RowsState`.
+    The parameters are as in `RowsState`.
     """
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:

@@ -253,7 +253,7 @@ def restore_round(facts: Facts, arrays: Arrays, planes: Planes) -> Round:
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the facts or the arrays are those of no round of cutting planes.
+        If the facts or the arrays do not describe a round of cutting planes.
     """
     checked = _Facts.model_validate(facts)
     planes.restore(arrays)

@@ -94,7 +94,7 @@ class AveragedState(TrainingState):
         Raises
         ------
         TypeError, ValueError
-            If the facts or the arrays are those of no training of `n_weights` weights.
+            If the facts or the arrays do not describe a training of `n_weights` weights.
         """
         check_vectors(arrays, n_weights)
         values: dict[str, Any] = {**dict(_Facts.model_validate(facts)), **arrays, "eta0": eta0}

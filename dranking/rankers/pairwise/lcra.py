@@ -2,7 +2,7 @@
 
 The parts of a training, in the order in which they run:
 
-1. objective: the docstring of `LCRA`, and in full that of
+1. objective: the docstring of `LCRA`, and in full the docstring of
    `dranking.kernels.pairwise.coregularised`;
 2. views and sampling: `split_views`, `LCRA._problem`; an epoch on one shard of the data,
    `CoregularisedEpoch`, draws k labelled and l unlabelled pairs for each step;

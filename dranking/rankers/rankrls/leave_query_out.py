@@ -276,7 +276,7 @@ def block_factors_without(
 def document_errors(
     block: QueryBlock, rotation: Rotation, regularizations: Array
 ) -> tuple[Array, DominantQueries]:
-    """(n_lambdas,) errors of the queries of a block that are not dominant, and the others."""
+    """(n_lambdas,) errors of a block's queries that are not dominant, and the dominant queries."""
     errors, dominant = np.zeros(len(regularizations)), []
     query = 0
     for rows, ptr in _centred_rows(block):
@@ -296,7 +296,10 @@ def document_errors(
 def dominant_errors(
     query: DominantQuery, others: TriangularFactor, regularizations: Array
 ) -> tuple[Array, float, int]:
-    """(n_lambdas,) errors of a dominant query, 0 for other lambdas; rounding and its feature."""
+    """(n_lambdas,) errors of a query; 0 for lambdas with which the query is not dominant.
+
+    Also the relative rounding of these errors, and the feature that causes most of this rounding.
+    """
     errors = np.zeros(len(regularizations))
     for k in np.flatnonzero(query.is_dominant):
         weights, _ = ridge_from_factor(others.values, regularizations[k])

@@ -37,7 +37,7 @@ class Validation:
         return None if self.measure is None else self.measure(state)
 
     def is_best(self, curve: Sequence[CurvePoint]) -> bool:
-        """Whether the last epoch has the best value, and no earlier epoch has an equal one."""
+        """Whether the last epoch has the best value, and no earlier epoch has an equal value."""
         return self.measure is not None and self._epochs_since_best(curve) == 0
 
     def is_over(self, curve: Sequence[CurvePoint]) -> bool:

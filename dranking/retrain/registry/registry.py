@@ -213,7 +213,7 @@ class Registry:
         return None
 
     def promote(self, version: str) -> Aliases:
-        """Verify a version and make it the champion; the old champion becomes the previous one."""
+        """Verify a version and make it the champion; the alias previous gets the old champion."""
         version = self.resolve(version)
         self.verify(version)
         old = self.aliases

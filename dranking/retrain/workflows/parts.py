@@ -59,7 +59,7 @@ class Parts:
         Raises
         ------
         DataError
-            If a source is wrong, or its features differ from those of the first source.
+            If a source is wrong, or its features differ from the features of the first source.
         """
         parts: list[Dataset] = []
         for source in sources:
@@ -79,7 +79,7 @@ class Parts:
         """Apply standard scaling, if configured, computed from all of the sources together.
 
         The moments of every block are stored beside its part, so that no part is read twice. The
-        scaling equals that of all documents together in every bit.
+        result equals the scaling from all documents together in every bit.
 
         Parameters
         ----------
