@@ -28,11 +28,15 @@ from dranking.engine.tile_sizes import tile_ranges
 from dranking.engine.traffic import Traffic
 from dranking.engine.tree_sum import sums_by_tasks
 from dranking.rankers.gram.sample import is_summed
-from dranking.rankers.greedy.prefetch import MOST_ROWS, PICKS_EXPONENT, ROWS
+from dranking.rankers.greedy.prefetch import MOST_ROWS, ROWS
 from dranking.rankers.leave_query_out.memory_plan import Needs
 
 STATE_ROWS = 12
 """Size of the state that an update reads, writes and copies, in Gram rows."""
+
+PICKS_EXPONENT = 0.6
+"""J rows fetched together serve about J^0.6 picks; `dranking.rankers.greedy.prefetch.BEST_SHARE`
+says on which data."""
 
 PROCESS_BYTES = 300 * 10**6
 """Memory of a worker that has loaded the package and no data."""

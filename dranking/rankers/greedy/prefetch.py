@@ -27,12 +27,10 @@ NOTICEABLE_SECONDS = 0.5
 """Seconds. A pass that takes less time is not worth a change of the number of rows, and its time
 may include the loading of compiled code."""
 
-PICKS_EXPONENT = 0.6
-"""J rows fetched together serve about J^0.6 picks: 3 at J = 4, 4 to 5 at 8, 7 at 24 (MQ2008, and
-made data of 136 and 700 features, k = 15 and 40)."""
-
 BEST_SHARE = 1.5
-"""A pass takes a + b J seconds, so a pick takes (a + b J) / J^0.6: least at J = 1.5 a / b."""
+"""J rows fetched together serve about J^0.6 picks: 3 at J = 4, 4 to 5 at 8, 7 at 24 (MQ2008, and
+made data of 136 and 700 features, k = 15 and 40). A pass takes a + b J seconds, so a pick takes
+(a + b J) / J^0.6: least at J = 1.5 a / b."""
 
 
 class PassCosts:
