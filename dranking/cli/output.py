@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dranking.engine.progress import reporting
-from dranking.errors import RetrainWarning, SelectionWarning, TuningWarning
+from dranking.errors import AccuracyWarning, RetrainWarning, SelectionWarning, TuningWarning
 from dranking.files.redaction import redacted
 
 LOG_SECONDS = 10.0
@@ -91,7 +91,7 @@ def format_value(value: Any) -> str:
 def progress_shown() -> Iterator[None]:
     """Show the progress that is reported inside: bars on a terminal, JSON lines elsewhere."""
     with warnings.catch_warnings():
-        for category in (RetrainWarning, SelectionWarning, TuningWarning):
+        for category in (AccuracyWarning, RetrainWarning, SelectionWarning, TuningWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = _show_warning
         if notes.is_terminal:

@@ -28,7 +28,7 @@ LEAST_MARGIN = 1e-3
 """Least eigenvalue of I - W W' with which the formula above is used; the residual then loses three
 digits at most. For other queries, the factor of all other queries is computed."""
 
-SAFETY = 16.0
+SAFETY = 4.0
 """Safety factor of the estimated rounding error."""
 
 DEPENDENT = 4.0
@@ -53,6 +53,8 @@ class Rotation(NamedTuple):
         (r,) S.
     projected
         (r,) U' Q'y.
+    label_norm
+        Norm of y.
     """
 
     columns: NDArray[np.int64]
@@ -61,6 +63,7 @@ class Rotation(NamedTuple):
     left: Array
     singular_values: Array
     projected: Array
+    label_norm: float
 
 
 def triangle_of(rows: Array) -> Array:
@@ -105,12 +108,12 @@ def scaled_factor(factor: Array) -> ScaledFactor:
 
 
 def relative_rounding(factor: Array) -> tuple[float, int]:
-    """Estimated relative error of leave-query-out errors from a factor, and its worst column.
+    """Estimated relative error of predictions by rounding, and the column behind that error.
 
-    The relative error of a solution is about the error of the columns (n roundings each) times the
-    condition number of the scaled columns. The inverse of the smallest diagonal element after
-    pivoting approximates this condition number. In comparisons with 300-bit arithmetic, errors
-    stayed below `SAFETY` times this product.
+    The relative error of a prediction is about the error of the columns (n roundings each) times
+    the condition number of the scaled columns. The inverse of the smallest diagonal element after
+    pivoting approximates this condition number. `residual_rounding` follows the error of the
+    predictions to the residuals.
     """
     _, columns, triangle, _ = scaled_factor(factor)
     if not len(triangle):
@@ -140,8 +143,9 @@ def rotation_of(factor: Array) -> Rotation:
     square[:rank, columns] = triangle * norms[columns]
     left, singular_values = _left_singular(square, rank)
     kept = columns[:rank]
+    projected, label_norm = left.T @ products[:rank], float(np.linalg.norm(factor[:, -1]))
     return Rotation(
-        kept, norms[kept], triangle[:, :rank], left, singular_values, left.T @ products[:rank]
+        kept, norms[kept], triangle[:, :rank], left, singular_values, projected, label_norm
     )
 
 
@@ -165,7 +169,7 @@ def rotated_rows(rows: Array, rotation: Rotation) -> Array:
 
 def lqo_residuals(
     rows: Array, labels: Array, rotation: Rotation, regularizations: Array
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Array]:
     """Residuals of one query under the models of all other queries, for every lambda.
 
     Parameters
@@ -182,21 +186,26 @@ def lqo_residuals(
     Returns
     -------
     residuals
-        (n_lambdas, l).
-    is_dominant
-        (n_lambdas,) whether the smallest eigenvalue of I - W W' is below `LEAST_MARGIN`. The
-        residuals then have too few digits.
+        (n_lambdas, l); without meaning where the margin is below `LEAST_MARGIN`.
+    margins
+        (n_lambdas,) smallest eigenvalues of I - W W', or lower bounds of at least `LEAST_MARGIN`.
+        The query is dominant where its margin is below `LEAST_MARGIN`.
     """
     squares = rotation.singular_values**2
     shares = squares / (squares + regularizations[:, None])
     step = max(1, MAX_VALUES // max(1, rows.size, min(rows.shape) ** 2))
-    residuals, is_dominant = np.empty((len(shares), len(labels))), np.zeros(len(shares), dtype=bool)
-    # The margin grows with lambda: if it is large for the least lambda, it is large for all.
+    residuals = np.empty((len(shares), len(labels)))
+    # The margin grows with lambda: the margin for the least lambda is a lower bound for all.
     least = int(np.argmin(regularizations))
-    check_all = _margins(_systems(rows, shares[least : least + 1]))[0] < LEAST_MARGIN
+    margins = np.full(len(shares), _margins(_systems(rows, shares[least : least + 1]))[0])
+    check_all = margins[0] < LEAST_MARGIN
     for first in range(0, len(shares), step):
         some = slice(first, first + step)
         systems = _systems(rows, shares[some])
+        if check_all:
+            margins[some] = _margins(systems)
+            # These systems may be singular, and their solutions are not used.
+            systems[margins[some] < LEAST_MARGIN] = np.eye(systems.shape[1])
         right = labels - (shares[some] * rotation.projected) @ rows.T
         if len(rows) <= rows.shape[1]:
             residuals[some] = _solved(systems, right)
@@ -204,9 +213,34 @@ def lqo_residuals(
             roots = np.sqrt(shares[some])
             inner = _solved(systems, (right @ rows) * roots)
             residuals[some] = right + (inner * roots) @ rows.T
-        if check_all:
-            is_dominant[some] = _margins(systems) < LEAST_MARGIN
-    return residuals, is_dominant
+    return residuals, margins
+
+
+def residual_rounding(
+    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: float
+) -> Array:
+    """(n_lambdas,) estimated norms of the rounding error of residuals.
+
+    W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
+    norm of W times the norm of y; the square of the norm of W is 1 less the margin. The solution of
+    the system divides by the margin the n roundings of its own: a direction with a small margin has
+    its data in one query, and seldom is the direction in which columns depend on each other.
+
+    Parameters
+    ----------
+    residuals, margins
+        As from `lqo_residuals`; margins above 0.
+    rotation
+        Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
+        the labels have fewer digits.
+    relative_rounding
+        Relative error of predictions.
+    """
+    own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
+    shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))
+    scale = np.linalg.norm(residuals, axis=1) + shares * rotation.label_norm
+    rounding: Array = np.maximum(own, relative_rounding) * scale
+    return rounding
 
 
 def _systems(rows: Array, shares: Array) -> Array:

@@ -31,9 +31,11 @@ from dranking.errors import AccuracyWarning
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.orthogonal import (
+    LEAST_MARGIN,
     Rotation,
     lqo_residuals,
     relative_rounding,
+    residual_rounding,
     ridge_from_factor,
     rotated_rows,
     rotation_of,
@@ -50,8 +52,9 @@ MAX_FACTORED_FEATURES = 1_024
 STATED_ACCURACY = 1e-6
 """Estimated relative error of leave-query-out errors above which a warning is given."""
 
-FACTOR_VALUES = 2**24
-"""Largest number of entries in the factors that one pass finds together."""
+FACTOR_VALUES = 2**22
+"""Largest number of entries in the factors that one pass finds together; the driver holds up to
+`FAN_IN` such sets of factors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,7 @@ class GridErrors(NamedTuple):
     lqo_error
         (n_lambdas,) float64 leave-query-out errors, summed over queries.
     relative_rounding
-        Estimated relative error of `lqo_error` by rounding.
+        Estimated relative error of `lqo_error` by rounding, at most 1.
     solve
         Function from lambda to the weights (n_features,) and the minimum of the objective.
     """
@@ -144,9 +147,14 @@ def leave_query_out(
     if dataset.has_documents and dataset.n_features <= MAX_FACTORED_FEATURES:
         factor = factor_of(dataset, executor)
         errors, rounding, feature = errors_from_factor(factor, dataset, lambdas, executor)
-        found = GridErrors(errors, rounding, partial(ridge_from_factor, factor.values))
-        reason = f"{dataset.feature_names[feature]} nearly depends on other features"
-        remedy = "Leave out this feature, or a feature on which it depends."
+        solve = partial(with_one_blas_thread, ridge_from_factor, factor.values)
+        found = GridErrors(errors, rounding, solve)
+        if feature is None:
+            reason = "the features predict the relevance nearly without error"
+            remedy = "Add larger values of lambda, or take any of the values with small errors."
+        else:
+            reason = f"{dataset.feature_names[feature]} nearly depends on other features"
+            remedy = "Leave out this feature, or a feature on which it depends."
     else:
         normal = DirectSolver(dataset, executor)
         errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
@@ -180,38 +188,58 @@ def errors_from_factor(
     dataset: Dataset,
     lambdas: Array,
     executor: Executor,
-) -> tuple[Array, float, int]:
-    """Leave-query-out errors from the factor of all documents, in one pass or two.
+) -> tuple[Array, float, int | None]:
+    """Leave-query-out errors from the factor of all documents, in one pass or more.
 
     Returns
     -------
-    (n_lambdas,) errors; the estimated relative error of these by rounding; the feature that causes
-    most of this rounding.
+    (n_lambdas,) errors; the estimated relative error of these by rounding; the feature that
+    causes most of this rounding, or None if no feature does but the errors are small.
     """
     tiles = Tiles(dataset, executor, resident=False)
     rotation = executor.submit(rotation_task, factor, name="rotation")
-    errors, dominant = tiles.sum_blocks(
-        partial(with_one_blas_thread, document_errors), rotation, lambdas, name="leave-query-out"
+    rounding, feature = with_one_blas_thread(relative_rounding, factor.values)
+    errors, off, dominant = tiles.sum_blocks(
+        partial(with_one_blas_thread, document_errors),
+        rotation,
+        lambdas,
+        rounding,
+        name="leave-query-out",
     )
-    n, rounding = len(factor.values), relative_rounding(factor.values)
+    n = len(factor.values)
     step = max(1, FACTOR_VALUES // (n * n))
     for first in range(0, len(dominant.queries), step):
         some = dominant.queries[first : first + step]
-        others = tiles.sum_blocks(
+        others, own = tiles.sum_blocks(
             partial(with_one_blas_thread, block_factors_without),
             tuple(query.query_id for query in some),
             name="leave-query-out-factors",
         )
         tasks = [
             executor.submit(
-                with_one_blas_thread, dominant_errors, query, other, lambdas, name="leave-query-out"
+                with_one_blas_thread,
+                dominant_errors,
+                query,
+                [other, *_others_of_the_same_id(query, own)],
+                lambdas,
+                name="leave-query-out",
             )
             for query, other in zip(some, others, strict=True)
         ]
-        for found, *of_others in executor.gather(tasks):
-            errors = errors + found
-            rounding = max(rounding, tuple(of_others))
-    return np.asarray(errors), *rounding
+        for its_errors, its_off, *of_others in executor.gather(tasks):
+            errors, off = errors + its_errors, off + its_off
+            rounding, feature = max((rounding, feature), tuple(of_others))
+    largest = np.maximum(errors, off)
+    relative = float(np.divide(off, largest, out=np.zeros(len(off)), where=largest > 0.0).max())
+    return np.asarray(errors), relative, feature if rounding > STATED_ACCURACY / 100 else None
+
+
+def _others_of_the_same_id(query: DominantQuery, own: DominantQueries) -> list[TriangularFactor]:
+    """Factors of the other queries with the id of a query: several data sets may have that id."""
+    same = [each.own for each in own.queries if each.query_id == query.query_id]
+    # Workers with different processors may give different bits: the nearest factor is the query's.
+    place = int(np.argmin([np.abs(each.values - query.own.values).sum() for each in same]))
+    return same[:place] + same[place + 1 :]
 
 
 def errors_from_gram(
@@ -261,60 +289,97 @@ def rotation_task(factor: TriangularFactor) -> Rotation:
 
 def block_factor(block: QueryBlock) -> TriangularFactor:
     """R of the documents of a block."""
-    return _factor_without(block, ())
+    return _factor_without(block, None)
 
 
 def block_factors_without(
     block: QueryBlock, query_ids: Sequence[Any]
-) -> tuple[TriangularFactor, ...]:
-    """R of the documents of a block without the documents of each query in turn."""
-    own = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
+) -> tuple[tuple[TriangularFactor, ...], DominantQueries]:
+    """R of the documents of a block without each query in turn, and R of each of these queries."""
+    places = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
+    here = {id_: places[id_] for id_ in query_ids if id_ in places}
     whole = block_factor(block)
-    return tuple(_factor_without(block, (own[id_],)) if id_ in own else whole for id_ in query_ids)
+    factors = tuple(
+        _factor_without(block, here[id_]) if id_ in here else whole for id_ in query_ids
+    )
+    return factors, DominantQueries(_own_factors(block, here))
+
+
+def _own_factors(block: QueryBlock, places: dict[Any, int]) -> list[DominantQuery]:
+    """R of the documents of queries, given their ids and places in the block."""
+    ids, queries, query = {place: id_ for id_, place in places.items()}, [], 0
+    for rows, ptr in _centred_rows(block) if ids else ():
+        for start, stop in pairwise(ptr.tolist()):
+            if query in ids:
+                own = TriangularFactor(triangle_of(rows[start:stop]))
+                queries.append(DominantQuery(ids[query], own, np.empty(0, dtype=np.bool_)))
+            query += 1
+    return queries
 
 
 def document_errors(
-    block: QueryBlock, rotation: Rotation, regularizations: Array
-) -> tuple[Array, DominantQueries]:
-    """(n_lambdas,) errors of a block's queries that are not dominant, and the dominant queries."""
-    errors, dominant = np.zeros(len(regularizations)), []
+    block: QueryBlock, rotation: Rotation, regularizations: Array, rounding: float
+) -> tuple[Array, Array, DominantQueries]:
+    """Errors of a block's queries that are not dominant, their rounding, and the dominant queries.
+
+    Errors and rounding are (n_lambdas,). `rounding` is the relative error of predictions.
+    """
+    errors, off, dominant = np.zeros(len(regularizations)), np.zeros(len(regularizations)), []
     query = 0
     for rows, ptr in _centred_rows(block):
         rotated = rotated_rows(rows[:, :-1], rotation)
         for start, stop in pairwise(ptr.tolist()):
-            residuals, is_dominant = lqo_residuals(
+            residuals, margins = lqo_residuals(
                 rotated[start:stop], rows[start:stop, -1], rotation, regularizations
             )
-            errors[~is_dominant] += np.square(residuals[~is_dominant]).sum(axis=1)
-            if is_dominant.any():
+            kept = margins >= LEAST_MARGIN
+            own_errors = np.square(residuals[kept]).sum(axis=1)
+            errors[kept] += own_errors
+            off[kept] += error_rounding(
+                own_errors,
+                residual_rounding(residuals[kept], margins[kept], rotation, rounding),
+            )
+            if not kept.all():
                 own = TriangularFactor(triangle_of(rows[start:stop]))
-                dominant.append(DominantQuery(block.query_ids[query].as_py(), own, is_dominant))
+                dominant.append(DominantQuery(block.query_ids[query].as_py(), own, ~kept))
             query += 1
-    return errors, DominantQueries(dominant)
+    return errors, off, DominantQueries(dominant)
+
+
+def error_rounding(errors: Array, residual_rounding: Array) -> Array:
+    """Error of squared norms, if residuals of these squared norms are off by vectors of a norm."""
+    off: Array = (2.0 * np.sqrt(errors) + residual_rounding) * residual_rounding
+    return off
 
 
 def dominant_errors(
-    query: DominantQuery, others: TriangularFactor, regularizations: Array
-) -> tuple[Array, float, int]:
-    """(n_lambdas,) errors of a query; 0 for lambdas with which the query is not dominant.
+    query: DominantQuery, others: Sequence[TriangularFactor], regularizations: Array
+) -> tuple[Array, Array, float, int]:
+    """(n_lambdas,) errors of a query, and the rounding of these errors.
 
-    Also the relative rounding of these errors, and the feature that causes most of this rounding.
+    Both are 0 for lambdas with which the query is not dominant. Also the relative error of
+    predictions from the sum of the factors of the other queries, and the feature that causes most
+    of this error.
     """
-    errors = np.zeros(len(regularizations))
+    errors, off = np.zeros(len(regularizations)), np.zeros(len(regularizations))
+    factor = sum(others[1:], start=others[0]).values
+    rounding, feature = relative_rounding(factor)
+    features, labels = query.own.values[:, :-1], query.own.values[:, -1]
     for k in np.flatnonzero(query.is_dominant):
-        weights, _ = ridge_from_factor(others.values, regularizations[k])
-        residuals = query.own.values[:, -1] - query.own.values[:, :-1] @ weights
+        weights, _ = ridge_from_factor(factor, regularizations[k])
+        residuals = labels - features @ weights
         errors[k] = residuals @ residuals
-    return errors, *relative_rounding(others.values)
+        scale = 2.0 * np.linalg.norm(labels) + np.linalg.norm(residuals)
+        off[k] = error_rounding(errors[k : k + 1], np.array([rounding * scale]))[0]
+    return errors, off, rounding, feature
 
 
-def _factor_without(block: QueryBlock, queries: Sequence[int]) -> TriangularFactor:
+def _factor_without(block: QueryBlock, query: int | None) -> TriangularFactor:
     n = block.n_features + 1
     factor, first = np.zeros((n, n)), 0
     for rows, ptr in _centred_rows(block):
-        for query in queries:
-            if first <= query < first + len(ptr) - 1:
-                rows = np.delete(rows, slice(*ptr[query - first : query - first + 2]), axis=0)
+        if query is not None and first <= query < first + len(ptr) - 1:
+            rows = np.delete(rows, slice(*ptr[query - first : query - first + 2]), axis=0)
         first += len(ptr) - 1
         factor = triangle_of(np.concatenate((factor, rows)))
     return TriangularFactor(factor)

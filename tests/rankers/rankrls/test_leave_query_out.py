@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from dranking.data.concatenated import ConcatenatedDataset
+from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
@@ -47,6 +49,65 @@ def test_errors_on_raw_features_are_as_close_as_they_say(seed):
 def test_errors_on_many_raw_data_sets(first):
     for seed in range(first, first + 50):
         assert_certified(seed)
+
+
+def assert_within_rounding(ranker, expected, floor=1e-13):
+    off = np.abs(ranker.lqo_error_ - expected) / np.maximum(ranker.lqo_error_, expected)
+    assert off.max() <= max(floor, ranker.relative_rounding_)
+
+
+def labelled_queries(rng, n_queries, size, n_features):
+    X = rng.normal(size=(n_queries * size, n_features)).astype(np.float32)
+    y = rng.integers(0, 4, len(X)).astype(np.float64)
+    return X, y, np.repeat(np.arange(n_queries), size)
+
+
+def test_errors_that_are_rounding_themselves_are_said_to_be():
+    """Relevance is a feature: residuals are of the size of lambda over the squares, not of y."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (40, 3)).astype(np.float32) * np.float32(2.0**12)
+    y, ptr = X[:, 0].astype(np.float64), np.arange(0, 41, 8)
+    expected = exact_lqo_errors(X, y, ptr, GRID)
+    with pytest.warns(AccuracyWarning, match="predict the relevance nearly without error"):
+        ranker = dr.RankRLSCV(GRID).fit(X, y, qid=np.repeat(np.arange(5), 8))
+    assert ranker.relative_rounding_ <= 1.0
+    assert_within_rounding(ranker, expected)
+
+
+def test_the_estimate_counts_digits_that_a_small_margin_takes():
+    """A query with margins from 1 to 1e-3, whose labels are all that the model follows."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y, qid = labelled_queries(rng, 2, 6, 2)
+        X[:6] *= np.float32(2.0 ** rng.uniform(0.0, 5.5))
+        y[:6] *= 1e3
+        expected = exact_lqo_errors(X, y, [0, 6, 12], GRID)
+        assert_within_rounding(fitted(from_arrays(X, y, qid=qid)), expected, floor=0.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**30])
+def test_features_of_one_query_alone(scale):
+    """I - W W' is singular to the last digit where lambda is lost in the squares."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y, qid = labelled_queries(rng, 4, 4, 3)
+        own = np.zeros((16, 4), dtype=np.float32)
+        own[np.arange(16), qid] = rng.integers(-2, 3, 16) * scale
+        X = np.column_stack((X, own))
+        expected = exact_lqo_errors(X, y, np.arange(0, 17, 4), GRID)
+        assert_within_rounding(fitted(from_arrays(X, y, qid=qid)), expected)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_data_sets_in_a_row_may_have_the_same_query_ids(copies):
+    """Every query is held out alone, though ids occur twice, and documents, too, if copies."""
+    rng = np.random.default_rng(3)
+    X, y, qid = labelled_queries(rng, 3, 4, 10)
+    other = (X, y) if copies else labelled_queries(rng, 3, 4, 10)[:2]
+    parts = [from_arrays(*part, qid=qid, max_documents=4) for part in ((X, y), other)]
+    rows, labels = np.concatenate((X, other[0])), np.concatenate((y, other[1]))
+    expected = exact_lqo_errors(rows, labels, np.arange(0, 25, 4), GRID)
+    np.testing.assert_allclose(fitted(ConcatenatedDataset(parts)).lqo_error_, expected, rtol=1e-10)
 
 
 def test_a_feature_that_nearly_depends_on_others_is_named():
