@@ -49,6 +49,11 @@ Array = NDArray[np.float64]
 MAX_FACTORED_FEATURES = 1_024
 """Largest number of features with orthogonal factors: for more, the rotations take a minute."""
 
+MAX_WIDE_FEATURES, DOCUMENTS_PER_FEATURE = 256, 16
+"""Above the first number of features, orthogonal factors need at least the second number of
+documents for each feature: in wider data nearly every query is dominant, and takes a factorisation
+for each lambda."""
+
 STATED_ACCURACY = 1e-6
 """Estimated relative error of leave-query-out errors above which a warning is given."""
 
@@ -126,7 +131,7 @@ def leave_query_out(
     """Leave-query-out errors of RankRLS on all features, for every lambda.
 
     The errors follow from orthogonal factors of the documents. A statistics store has no documents
-    but sums of products; there, and for more than `MAX_FACTORED_FEATURES` features, the errors
+    but sums of products; there, and for data with too many features (`takes_factors`), the errors
     follow from A, which has half the digits.
 
     Parameters
@@ -144,7 +149,7 @@ def leave_query_out(
         If rounding may change the errors by more than a share of `STATED_ACCURACY`.
     """
     lambdas = np.array(regularizations, dtype=np.float64)
-    if dataset.has_documents and dataset.n_features <= MAX_FACTORED_FEATURES:
+    if takes_factors(dataset):
         factor = factor_of(dataset, executor)
         errors, rounding, feature = errors_from_factor(factor, dataset, lambdas, executor)
         solve = partial(with_one_blas_thread, ridge_from_factor, factor.values)
@@ -162,7 +167,8 @@ def leave_query_out(
         reason = "they follow from sums of products of the features"
         remedy = (
             "Scale the features (--normalize standard), or choose lambda from the documents "
-            f"(of at most {MAX_FACTORED_FEATURES:,} features)."
+            f"(of at most {MAX_WIDE_FEATURES} features, or {MAX_FACTORED_FEATURES:,} with "
+            f"{DOCUMENTS_PER_FEATURE} documents for each feature)."
         )
     if found.relative_rounding > STATED_ACCURACY:
         warnings.warn(
@@ -172,6 +178,13 @@ def leave_query_out(
             stacklevel=3,
         )
     return found
+
+
+def takes_factors(dataset: Dataset) -> bool:
+    """Whether the errors of a data set are computed from orthogonal factors."""
+    n = dataset.n_features
+    n_most = n if n <= MAX_WIDE_FEATURES else dataset.n_documents // DOCUMENTS_PER_FEATURE
+    return dataset.has_documents and n <= min(n_most, MAX_FACTORED_FEATURES)
 
 
 def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:

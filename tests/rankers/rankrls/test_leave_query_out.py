@@ -1,6 +1,7 @@
 """Leave-query-out errors on raw features, against 300-bit arithmetic."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.rankrls.leave_query_out import takes_factors
 from tests.rankers.raw_problems import raw_problem
 from tests.reference.exact_rankrls import exact_lqo_errors
 
@@ -146,3 +148,14 @@ def test_features_without_dependence_are_certified_without_a_warning():
     X = (rng.normal(size=(300, 5)) * 10.0 ** np.arange(-3, 12, 3)).astype(np.float32)
     y, qid = rng.integers(0, 3, 300), np.repeat(np.arange(30), 10)
     assert dr.RankRLSCV(GRID).fit(X, y, qid=qid).relative_rounding_ < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_documents", "expected"),
+    [(256, 1, True), (257, 4_111, False), (257, 4_112, True), (1_025, 10**6, False)],
+)
+def test_wide_data_takes_the_gram_matrix(n_features, n_documents, expected):
+    data = SimpleNamespace(has_documents=True, n_features=n_features, n_documents=n_documents)
+    assert takes_factors(data) is expected
+    data.has_documents = False
+    assert not takes_factors(data)
