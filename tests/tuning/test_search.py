@@ -397,7 +397,7 @@ def test_leave_query_out_scores_are_those_of_refits():
 
 
 def test_leave_query_out_is_for_greedy_rankrls():
-    with pytest.raises(UsageError, match="not rankrls"):
+    with pytest.raises(UsageError, match="not for rankrls"):
         dr.tune(
             problem_of().dataset(), regularizations=[1.0], leave_query_out=True, model="rankrls"
         )

@@ -344,7 +344,7 @@ def test_equal_documents_leave_nothing_to_learn():
         ({"random_state": -1}, "random_state is -1; it must be at least 0"),
         ({"sampling": "rows"}, "sampling is 'rows'"),
         ({"position_weights": "rows"}, "position_weights is 'rows'"),
-        ({"metric": "recall"}, "no measure 'recall'"),
+        ({"metric": "accuracy"}, "no measure 'accuracy'"),
         ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
     ],
