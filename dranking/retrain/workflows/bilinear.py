@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +123,7 @@ class BilinearWorkflow:
         """Compute what the report says of a model beside a champion (None if there is none)."""
         gate = self._run.config.gate
         measures = measures_of(gate.metric)
-        held_out = ingested.data["holdout"]
-        assert isinstance(held_out, TextFacts)
+        held_out = cast(TextFacts, ingested.data["holdout"])
         return Content(
             model=model,
             metric=gate.metric,
