@@ -28,9 +28,9 @@ def prefetch(row: NDArray[Any], i: int) -> None:
     """Start to load the cache line of the i-th element into the cache; never fails.
 
     Elements are counted from the first element of the array as if they lay side by side. Without
-    prefetching the documents that are read next, the moments of 25,000 x 136 documents in memory
-    take 1.5 times as long, and the Gram pass for one row of `pipelines/benchmarks/scale/speed.py`
-    as well.
+    prefetching the documents to come, the moments of 25,000 x 136 documents in memory took 1.5 to 2
+    times as long on a busy machine. No figure of `pipelines/benchmarks/scale/speed.py` with and
+    without prefetching has been recorded.
     """
 
 
