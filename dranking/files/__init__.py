@@ -3,6 +3,7 @@
 | module | what it is for | who uses it |
 | --- | --- | --- |
 | `commit` | temporary name, fsync, rename; leftovers of killed processes | all that is written |
+| `places` | a local path or an fsspec URL as one type | all that is read and written |
 | `json_files` | JSON of bounded size; each flaw is a ValueError | manifests, models, registry |
 | `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |
 | `manifests` | validated ``manifest.json`` of a directory | data sets, statistics, array folders |

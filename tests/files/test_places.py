@@ -1,0 +1,29 @@
+import pickle
+from pathlib import Path
+
+import pytest
+from upath import UPath
+
+from dranking.errors import UsageError
+from dranking.files.places import as_place, is_local
+
+
+def test_a_local_path_is_an_absolute_pathlib_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for source in ("a/b", Path("a/b"), UPath("a/b"), f"file://{tmp_path}/a/b"):
+        place = as_place(source)
+        assert is_local(place)
+        assert place == tmp_path / "a" / "b"
+
+
+def test_a_url_is_a_place_that_survives_pickling():
+    place = as_place("memory://bucket/x.zarr")
+    (place / "part").write_bytes(b"content")
+    assert not is_local(place)
+    assert str(place) == "memory://bucket/x.zarr"
+    assert (pickle.loads(pickle.dumps(place)) / "part").read_bytes() == b"content"
+
+
+def test_an_unknown_protocol_is_a_usage_error():
+    with pytest.raises(UsageError, match="nowhere://x: cannot be opened"):
+        as_place("nowhere://x")
