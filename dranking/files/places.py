@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from upath import UPath
 
@@ -45,13 +45,13 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     if "://" not in text or text.startswith("file://"):
         return Path(text.removeprefix("file://")).absolute()
     try:
-        place: Place = UPath(text, **(storage_options or {}))
+        place = UPath(text, **(storage_options or {}))
         place.fs  # noqa: B018 - imports the protocol's client
     except (ValueError, ImportError) as error:
         extra = EXTRAS.get(text.partition("://")[0])
         remedy = f" Run: pip install 'dranking[{extra}]'." if extra else ""
         raise UsageError(redacted(f"{text}: cannot be opened ({error}).{remedy}")) from error
-    return place
+    return cast(Place, place)
 
 
 def is_local(place: Place) -> bool:
