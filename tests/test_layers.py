@@ -38,7 +38,7 @@ ROOMS = {
         {"transforms", "prediction_files", "digits_ranking"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables", "letor"},
-        {"parquet", "store", "texts"},
+        {"parquet", "regrouping", "store", "texts"},
         {"statistics"},
         {"open"},
         {"ingest"},
