@@ -2,8 +2,9 @@
 
 Output is written under a temporary name in its final directory, synchronised to storage and then
 renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9), the previous
-content of the path stays. The next write to the same path removes the leftovers of a killed
-process.
+content of the path stays. The next write to the same path removes the leftovers of a process of
+this host that is dead, and after `GRACE_SECONDS` without a change those of any process: another
+host cannot be asked, and a process id may be in use again.
 
 Hidden names beside a target NAME end in -HOST-PID-RANDOM of the process that made them:
 
@@ -19,11 +20,12 @@ import platform
 import re
 import secrets
 import shutil
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from dranking.errors import UsageError
 from dranking.files.json_files import read_json
@@ -36,8 +38,17 @@ MANIFEST_NAME = "manifest.json"
 FORMAT_PREFIX = "dranking-"
 """Beginning of the "format" entry in the manifest of every directory of the project."""
 
+Kind: TypeAlias = Literal["tmp", "old"]
+
+GRACE_SECONDS: Final[Mapping[Kind, float]] = {"tmp": 12 * 3600.0, "old": 60.0}
+"""Age of the last change from which the leftover of any process is removed, or restored."""
+
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+
+_TEMPORARY = re.compile(
+    r"\.(?P<target>.+)\.(?P<kind>tmp|old)-(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
+)
 
 # Suffixes of the temporary names that this process is writing. A process id alone does not identify
 # a live writer: a restarted container has the host name and process id of the one that died.
@@ -202,7 +213,7 @@ def check_output_directory(path: AnyPath, overwrite: bool) -> None:
 def restore_interrupted(path: AnyPath) -> None:
     """Restore a directory whose replacement was killed between its two renames.
 
-    Does nothing if the path exists, or if the process that replaces the directory is alive.
+    Does nothing if the path exists, or if the process that replaces the directory may be alive.
     """
     target = _resolved(path)
     if not target.exists():
@@ -302,8 +313,22 @@ def _resolved(path: AnyPath) -> Path:
     return Path(path).resolve()
 
 
-def _sibling(target: Path, kind: Literal["tmp", "old"], suffix: str) -> Path:
+def _sibling(target: Path, kind: Kind, suffix: str) -> Path:
     return target.with_name(f".{target.name}.{kind}-{suffix}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file or folder has a name that this module gives to unfinished output."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove, or restore, what killed processes left directly in a folder, of whatever output."""
+    for name in _names_in(folder):
+        if match := _TEMPORARY.fullmatch(name):
+            target = folder / match["target"]
+            restore_interrupted(target)
+            _remove_leftovers(target)
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -314,33 +339,54 @@ def _remove_leftovers(target: Path) -> None:
             _remove(path)
 
 
-def _leftovers(target: Path, kind: Literal["tmp", "old"]) -> list[Path]:
-    """Hidden siblings of a target that dead processes of this host left behind."""
-    pattern = re.compile(
-        re.escape(f".{target.name}.{kind}-") + r"(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
-    )
-    try:
-        names = sorted(os.listdir(target.parent))
-    except OSError:
-        return []
-    matches = [match for name in names if (match := pattern.fullmatch(name))]
+def _leftovers(target: Path, kind: Kind) -> list[Path]:
+    """Hidden siblings of a target that processes left behind which are dead, or gone for long."""
+    matches = [match for name in _names_in(target.parent) if (match := _TEMPORARY.fullmatch(name))]
     return [
         target.with_name(match[0])
         for match in matches
-        if match["host"] == _HOST and not _is_alive(int(match["pid"]), match["suffix"])
+        if (match["target"], match["kind"]) == (target.name, kind)
+        and match["suffix"] not in _live
+        and (_is_dead(match) or _idle_seconds(target.with_name(match[0])) > GRACE_SECONDS[kind])
     ]
 
 
-def _is_alive(pid: int, suffix: str) -> bool:
+def _names_in(folder: Path) -> list[str]:
+    """Sorted names in a folder; none if the folder cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _is_dead(match: re.Match[str]) -> bool:
+    """Whether the process that a temporary name belongs to is known to be dead."""
+    if match["host"] != _HOST:
+        return False
+    pid = int(match["pid"])
     if pid == os.getpid():
-        return suffix in _live
+        return True  # an earlier process with this id: the own names are in `_live`
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
         return True
-    return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _idle_seconds(path: Path) -> float:
+    """Seconds since a file, or anything in a folder, was last changed; 0 if that is not known.
+
+    The change time is asked for, as copying sets the modification time to an old one.
+    """
+    changed = []
+    with suppress(OSError):
+        changed.append(path.lstat().st_ctime)
+        for folder, folders, files in os.walk(path):
+            changed += [Path(folder, name).lstat().st_ctime for name in (*folders, *files)]
+        return time.time() - max(changed)
+    return 0.0
 
 
 def _remove(path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 from dranking.engine.cluster.open_executor import open_executor
+from dranking.files.commit import remove_leftovers
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
@@ -79,6 +82,7 @@ def retrain(
 
 def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
     """Run the stages of a plan; costs of the stages are added as they are done."""
+    _remove_leftovers(run)
     log = EventLog(run.folder / "log.jsonl", run.run_id)
     for stage in plan.stages:
         marker_file(run.folder, stage).unlink(missing_ok=True)
@@ -123,6 +127,13 @@ def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
     if outcome.done:
         with only_warned("the run could not be logged to MLflow"):
             track(run, outcome)
+
+
+def _remove_leftovers(run: Run) -> None:
+    """Remove what killed runs, of whatever host, left half-written in the working directory."""
+    of_run = (Path(folder) for folder, _, _ in os.walk(run.folder))
+    for folder in (run.work, run.work / "parts", *of_run):
+        remove_leftovers(folder)
 
 
 def _delete_old_runs(run: Run) -> None:

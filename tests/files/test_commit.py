@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -324,6 +325,41 @@ def test_files_that_may_be_in_use_stay(tmp_path, name):
     (tmp_path / name).mkdir()
     make_directory(tmp_path / "out", "new")
     assert names_in(tmp_path) == sorted(["out", name])
+
+
+OTHERS = [("deadbeef", 1), (None, 1), (None, os.getppid())]
+"""A process of another host, which cannot be asked, and ids that are in use."""
+
+
+@pytest.mark.parametrize(("host", "pid"), OTHERS)
+def test_leftovers_of_any_process_are_removed_after_a_grace_period(
+    tmp_path, monkeypatch, host, pid
+):
+    left = tmp_path / leftover_name("out", "tmp", pid, host)
+    left.mkdir()
+    (left / "inner").write_text("x")
+    os.utime(left / "inner", (1, 1))  # copied with its old time, and yet young
+    elsewhere = tmp_path / leftover_name("never-again", "tmp", pid, host)
+    elsewhere.touch()
+    atomic.remove_leftovers(tmp_path)
+    assert names_in(tmp_path) == sorted([left.name, elsewhere.name])
+    later = time.time() + atomic.GRACE_SECONDS["tmp"] + 60
+    monkeypatch.setattr("time.time", lambda: later)
+    make_directory(tmp_path / "out", "new")
+    assert names_in(tmp_path) == sorted([elsewhere.name, "out"])
+    atomic.remove_leftovers(tmp_path)
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monkeypatch):
+    make_directory(tmp_path / "out", "old")
+    (tmp_path / "out").rename(tmp_path / leftover_name("out", "old", 1, "deadbeef"))
+    atomic.remove_leftovers(tmp_path)
+    assert not (tmp_path / "out").exists()
+    later = time.time() + atomic.GRACE_SECONDS["old"] + 60
+    monkeypatch.setattr("time.time", lambda: later)
+    atomic.remove_leftovers(tmp_path)
+    assert content_of(tmp_path / "out") == "old"
 
 
 def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):

@@ -276,6 +276,30 @@ def test_a_run_killed_between_any_two_renames_is_finished_by_the_next(stream):
     assert registry.versions == ["000001", "000002"]
 
 
+def test_leftovers_of_another_host_never_enter_a_version(stream, monkeypatch):
+    """A pod was killed while it wrote; the pod of the next night has another host name."""
+    stream.night(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "publish", lambda *inputs: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            run(stream)
+    work = stream.folder / "work"
+    [folder] = (work / "runs").iterdir()
+    hidden = "tmp-deadbeef-1-00c0ffee"
+    (folder / "version" / f".gate.json.{hidden}").touch()
+    (folder / "version" / "exports" / f".solr.json.{hidden}").touch()
+    (work / "parts" / f".0123.{hidden}").mkdir()
+    (work / f".statistics.{hidden}").mkdir()
+    assert run(stream).accepted
+    registry = Registry(stream.folder / "registry")
+    check_whole(registry)
+    assert not [name for name in registry.storage.files("") if hidden in name]
+    assert len(list(work.rglob(f"*{hidden}"))) == 4
+    monkeypatch.setattr("dranking.files.commit.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0})
+    run(stream)
+    assert not list(work.rglob(f"*{hidden}"))
+
+
 def test_a_champion_promoted_meanwhile_is_measured_against(stream, monkeypatch):
     for night in (1, 2, 3):
         stream.night(night)

@@ -6,7 +6,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -56,10 +56,13 @@ class ObjectStorage:
         self._system.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
         self._system.pipe_file(self._path(name), content)
 
-    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
-        """Copy a local folder, its ``manifest.json`` last."""
-        for file in sorted(f for f in source.rglob("*") if f.is_file()):
-            self.write(f"{name}/{file.relative_to(source).as_posix()}", file.read_bytes())
+    def add_folder(
+        self, source: Path, files: Collection[str], name: str, manifest: bytes
+    ) -> None:
+        """Copy files of a local folder, ``manifest.json`` last, over what a killed copy left."""
+        self.remove_folder(name)
+        for file in sorted(files):
+            self.write(f"{name}/{file}", (source / file).read_bytes())
         self.write(f"{name}/{MANIFEST_NAME}", manifest)
 
     def folders(self, name: str) -> list[str]:

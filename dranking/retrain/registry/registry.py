@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.commit import MANIFEST_NAME
+from dranking.files.commit import MANIFEST_NAME, is_temporary
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage, open_storage
 
@@ -193,7 +193,8 @@ class Registry:
             metrics=dict(metrics or {}),
             checksums=checksums,
         )
-        self.storage.add_folder(source, f"{VERSIONS}/{version}", _text(manifest).encode())
+        content = _text(manifest).encode()
+        self.storage.add_folder(source, checksums, f"{VERSIONS}/{version}", content)
         self.nominate(version)
         return version
 
@@ -280,8 +281,12 @@ def _text(content: BaseModel) -> str:
 
 
 def _checksums(source: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder, by name."""
-    files = sorted(file for file in source.rglob("*") if file.is_file())
+    """SHA-256 of every file in a folder, by name, without what killed processes left there."""
+    files = sorted(
+        file
+        for file in source.rglob("*")
+        if file.is_file() and not any(map(is_temporary, file.relative_to(source).parts))
+    )
     return {
         file.relative_to(source).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in files

@@ -7,13 +7,13 @@ complete when its manifest is there, which is written last.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory
+from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory, remove_leftovers
 from dranking.files.redaction import redacted
 from dranking.retrain.registry.object_storage import ObjectStorage
 
@@ -29,8 +29,10 @@ class Storage(Protocol):
         """Write or replace a file, whole or not at all."""
         ...
 
-    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
-        """Copy a local folder, then write its ``manifest.json``; incomplete folders are ignored."""
+    def add_folder(
+        self, source: Path, files: Collection[str], name: str, manifest: bytes
+    ) -> None:
+        """Copy files of a local folder, then ``manifest.json``; incomplete folders are ignored."""
         ...
 
     def folders(self, name: str) -> list[str]:
@@ -94,10 +96,16 @@ class LocalStorage:
         """Write or replace a file, whole or not at all."""
         atomic_write(self.root / name, content, overwrite=True)
 
-    def add_folder(self, source: Path, name: str, manifest: bytes) -> None:
-        """Copy a local folder, which gets its name when the copy is complete."""
+    def add_folder(
+        self, source: Path, files: Collection[str], name: str, manifest: bytes
+    ) -> None:
+        """Copy files of a local folder to a folder that gets its name when they are complete."""
+        remove_leftovers(self.root)
+        remove_leftovers((self.root / name).parent)
         with new_directory(self.root / name) as temporary:
-            shutil.copytree(source, temporary, dirs_exist_ok=True)
+            for file in files:
+                (temporary / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / file, temporary / file)
             (temporary / MANIFEST_NAME).write_bytes(manifest)
 
     def folders(self, name: str) -> list[str]:
