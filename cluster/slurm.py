@@ -9,7 +9,7 @@ job (default: cores, so that each worker has one thread); queue, account, wallti
 interface, and other arguments of `dask_jobqueue.SLURMCluster`. Options that all your jobs have in
 common belong in `~/.config/dask/jobqueue.yaml`. The scheduler runs in the process of the command:
 run the command where compute nodes can reach it. `timeout` must cover the time that jobs wait in
-the queue.
+the queue. The jobs write their output into the folder `dranking-jobs`, or log_directory.
 
 `security = true` makes temporary certificates, which jobs read from shared_temp_directory.
 """

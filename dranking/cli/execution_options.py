@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dranking.cli.output import progress_shown
+from dranking.cli.output import note, progress_shown
 from dranking.files.key_values import put_setting
 
 if TYPE_CHECKING:
@@ -74,4 +74,6 @@ class ExecutionOptions:
             open_executor(self.scheduler, self.options, memory_limit=memory_limit) as executor,
             performance_report(executor, self.performance_report, overwrite),
         ):
+            if not executor.in_process:
+                note(str(executor))
             yield executor

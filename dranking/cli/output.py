@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -132,7 +132,9 @@ class _LogLines:
         if passed >= (LOG_SECONDS / 4 if done == total else LOG_SECONDS):
             self._last[stage] = now
             seconds = {} if left is None else {"seconds_left": round(left, 1)}
-            line = {"stage": stage, "done": done, "total": total, **facts, **seconds}
+            time_of_day = datetime.now(UTC).isoformat(timespec="seconds")
+            line = {"time": time_of_day, "stage": stage, "done": done, "total": total}
+            line |= {**facts, **seconds}
             notes.print(literal(json.dumps(line)), soft_wrap=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -71,6 +72,14 @@ def _client(cluster: Any, name: str, access: Access) -> Any:
     except FatalCommClosedError as error:
         raise _no_encryption(name, error.__cause__ or error) from error
     except CommClosedError as error:
+        # With TLS 1.3 a client learns that its certificate was refused only from the end of the
+        # connection, which looks like this unless the refusal itself arrives in time.
+        if isinstance(error.__cause__, ssl.SSLError):
+            raise UsageError(
+                f"{name}: the scheduler ended the encrypted connection as it began. It does not "
+                "trust the certificate of this client: give tls_ca_file, tls_cert and tls_key of "
+                "its authority. (If the scheduler was just going down, run again.)"
+            ) from error
         raise TryAgainError(
             f"{name}: the scheduler closed the connection as it began. The scheduler is going "
             "down, or it does not accept this client: if it wants TLS, write tls:// and give "

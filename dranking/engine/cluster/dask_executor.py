@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from dranking.engine.cluster.deadlines import setting
 from dranking.engine.cluster.supervisor import Supervisor
+from dranking.engine.cluster.versions import check_versions
 from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
 from dranking.engine.task_dependencies import TaskDependencies
 from dranking.engine.traffic import n_bytes_of
@@ -40,6 +41,8 @@ class DaskExecutor:
     ------
     TryAgainError
         If the cluster does not answer, or has no workers.
+    UsageError
+        If a worker has another version of Python, dranking, Dask, NumPy or Numba.
     """
 
     in_process = False
@@ -59,8 +62,15 @@ class DaskExecutor:
         threads = sorted(self._supervisor.ask(client.scheduler.ncores).items())
         if not threads:
             raise TryAgainError(f"the Dask cluster of {client} has no workers.")
+        check_versions(self._supervisor.ask, client, [address for address, _ in threads])
         self._slots = [address for address, n in threads for _ in range(n)]
         self.n_slots = len(self._slots)
+
+    def __str__(self) -> str:
+        services = self.ask(self._client.scheduler.identity)["services"]
+        dashboard = f", dashboard {self._client.dashboard_link}" if "dashboard" in services else ""
+        address = self._client.scheduler.address
+        return f"Dask cluster at {address}, worker threads: {self.n_slots}{dashboard}"
 
     @property
     def client(self) -> Any:
@@ -73,12 +83,16 @@ class DaskExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """`memory_limit`, or most of the sum of the workers' limits.
+        """`memory_limit`, or most of the memory of the workers."""
+        if self.memory_limit is not None:
+            return self.memory_limit
+        return int(MEMORY_SHARE * self.workers_memory())
+
+    def workers_memory(self) -> int:
+        """Sum of the workers' memory limits, in bytes.
 
         A machine whose workers have no limit contributes the memory that is available on it now.
         """
-        if self.memory_limit is not None:
-            return self.memory_limit
         while True:
             if not (workers := self._supervisor.workers()):  # all workers are starting again
                 self._wait_for_a_worker()
@@ -90,7 +104,7 @@ class DaskExecutor:
                 if not worker["memory_limit"]
             }
             try:
-                return int(MEMORY_SHARE * (limits + self._available_memory([*unlimited.values()])))
+                return int(limits + self._available_memory([*unlimited.values()]))
             except OSError:  # a worker was lost, or given up, before it answered
                 if self._client.status != "running":
                     raise self._supervisor.lost() from None

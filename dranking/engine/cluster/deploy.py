@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, cast
 
@@ -12,6 +13,9 @@ from dranking.engine.cluster.deadlines import setting
 from dranking.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
+
+LOG_DIRECTORY = "dranking-jobs"
+"""Folder below the working directory for the outputs of batch jobs, unless the user names one."""
 
 SETTINGS: dict[str, Any] = {
     # Stealing a task moves its tile: hundreds of megabytes, for milliseconds of work.
@@ -51,6 +55,28 @@ def start(
 
     with dask.config.set({**SETTINGS, **(settings or {})}):
         return cluster(**options)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence Dask's own messages below critical ones; the supervisor says what users must know.
+
+    Dask's configuration (``logging:``) keeps its meaning: what users ask for there is shown.
+    """
+    import dask
+
+    if dask.config.get("logging", None):
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in ("distributed", "tornado.application")]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def patience() -> AbstractContextManager[Any]:
@@ -157,8 +183,9 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
 def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     """Keyword arguments of a dask-jobqueue cluster, with the defaults of the engine.
 
-    A job runs one worker of one thread for each core, with the engine's settings of Dask. The
-    dashboard of the scheduler listens on the loopback interface; workers have none.
+    A job runs one worker of one thread for each core, with the engine's settings of Dask, and
+    writes its output to a file in `LOG_DIRECTORY`. The dashboard of the scheduler listens on the
+    loopback interface; workers have none.
 
     Parameters
     ----------
@@ -181,6 +208,7 @@ def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
         return dask.config.get(in_file, None) if value is None else value
 
     dashboard = ["--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]  # metrics are there too
+    found["log_directory"] = given("log_directory") or LOG_DIRECTORY
     found["worker_extra_args"] = [*dashboard, *(given("worker_extra_args") or [])]
     loopback = {"dashboard_address": f"{LOOPBACK}:0"}
     found["scheduler_options"] = {**loopback, **(given("scheduler_options") or {})}

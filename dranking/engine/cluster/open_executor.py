@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from dranking.engine.cluster.connect import Access, connect
+from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deadlines import exit_in_time
-from dranking.engine.cluster.deploy import local_cluster, patience
+from dranking.engine.cluster.deploy import local_cluster, patience, quiet
 from dranking.engine.cluster.make_cluster import load_maker, start_cluster
 from dranking.engine.cluster.scheduler_address import scheduler_address
 from dranking.engine.cluster.tls import take_security
 from dranking.engine.executor import Executor, ThreadExecutor
-from dranking.engine.memory import parse_memory
+from dranking.engine.memory import format_bytes, parse_memory
 from dranking.errors import UsageError
 
 CONNECT_SECONDS = 30.0
@@ -53,15 +54,27 @@ def open_executor(
     Raises
     ------
     UsageError
-        If `scheduler` is something else, if the cluster cannot be started with these options, or
-        if it does not accept the certificates of this client.
+        If `scheduler` is something else, if the cluster cannot be started with these options, if
+        it does not accept the certificates of this client, if its workers have other versions of
+        packages, or if they have less memory than `memory_limit`.
     TryAgainError
         If the cluster cannot be reached, or has too few workers.
     """
     limit = None if memory_limit is None else parse_memory(memory_limit)
     with _executor(scheduler, dict(options or {})) as executor:
+        if limit is not None:
+            _check_memory(executor, limit)
         executor.memory_limit = limit
         yield executor
+
+
+def _check_memory(executor: Executor, limit: int) -> None:
+    """Raise UsageError if a job may take more memory than the workers of a cluster have."""
+    if isinstance(executor, DaskExecutor) and limit > (most := executor.workers_memory()):
+        raise UsageError(
+            f"--memory-limit {format_bytes(limit)} is more than the workers of the cluster have "
+            f"together ({format_bytes(most)}); give a smaller limit, or leave it out."
+        )
 
 
 @contextmanager
@@ -86,6 +99,7 @@ def _executor(scheduler: str, options: dict[str, Any]) -> Iterator[Executor]:
     gc.collect()
     with (
         patience(),
+        quiet(),
         _cluster(scheduler, options, access) as cluster,
         connect(cluster, scheduler, access) as executor,
     ):

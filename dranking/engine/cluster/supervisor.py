@@ -14,7 +14,10 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import Any
 
+from dranking.engine.cluster.attendance import Attendance
 from dranking.engine.cluster.deadlines import Unchanged, setting
+from dranking.engine.cluster.versions import check_versions
+from dranking.engine.progress import report
 from dranking.errors import TryAgainError
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +65,8 @@ class Supervisor:
         self._mark = mark
         self._n_given_up = 0
         self._used: dict[str, tuple[float, float]] = {}
+        self._attendance = Attendance()
+        self._last_look = time.monotonic()
         self.full: set[str] = set()
 
     def ask(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +123,11 @@ class Supervisor:
             If the workers do not come in time, or if the scheduler does not answer.
         """
         deadline = time.monotonic() + seconds
+        demand = None
         while (n_running := self._n_running()) < n_workers:
+            if not n_running and demand is None:
+                # A cluster that adapts to its tasks starts no worker before there is a task.
+                demand = self._client.submit(int, pure=False)
             if time.monotonic() >= deadline:
                 raise TryAgainError(
                     f"the scheduler at {self._address} has had {n_running} of {n_workers} workers "
@@ -155,12 +164,17 @@ class Supervisor:
         so_far = Unchanged()
         running = self._begin(method, *args, **kwargs)
         try:
-            while not wait([running], timeout=setting("worker-seconds") / LOOKS).done:
-                self._look_after_workers(so_far)
-                self._check_progress(so_far, n_left())
+            while not wait([running], timeout=self._seconds_to_next_look()).done:
+                n_running = self._look_after_workers(so_far)
+                report("workers", n_running, None, tasks_left=(left := n_left()))
+                self._check_progress(so_far, left)
             return running.result()
         finally:
             running.cancel()
+
+    def _seconds_to_next_look(self) -> float:
+        """Seconds until the workers are asked about again, counted over many short waits."""
+        return max(0.0, self._last_look + setting("worker-seconds") / LOOKS - time.monotonic())
 
     def _begin(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         async def call() -> Any:
@@ -171,9 +185,24 @@ class Supervisor:
             raise self.lost()
         return asyncio.run_coroutine_threadsafe(call(), loop)
 
-    def _look_after_workers(self, so_far: Unchanged) -> None:
-        """Give up workers that are stuck; raise TryAgainError after a long time without workers."""
+    def _look_after_workers(self, so_far: Unchanged) -> int:
+        """Give up workers that are stuck, and tell the user about workers that leave and come.
+
+        Returns
+        -------
+        The number of workers.
+
+        Raises
+        ------
+        TryAgainError
+            If there has been no worker for ``dranking.no-workers-seconds``.
+        UsageError
+            If a new worker has other versions of packages.
+        """
+        self._last_look = time.monotonic()
         workers = self.workers()
+        self._attendance.look(workers)
+        check_versions(self.ask, self._client, workers)
         alone = so_far.seconds("workers", bool(workers))
         if not workers and alone > setting("no-workers-seconds"):
             raise TryAgainError(
@@ -195,6 +224,7 @@ class Supervisor:
                 workers=list(silent | paused),
                 asynchronous=True,
             )
+        return len(workers)
 
     def _silent(self, so_far: Unchanged, workers: dict[str, Any], limit: float) -> set[str]:
         """The workers that have neither answered nor worked within the limit."""

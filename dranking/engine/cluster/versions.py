@@ -1,0 +1,111 @@
+"""Versions of the packages on the workers of a cluster, compared with those of this process.
+
+A task is pickled here and read there. Another version of a package makes a task fail in ways that
+do not name the version, or changes the last digits of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from dranking.errors import UsageError
+
+Ask: TypeAlias = Callable[..., Any]
+"""`dranking.engine.cluster.supervisor.Supervisor.ask`."""
+
+COMPARED = ("python", "dranking", "dask", "distributed", "numpy", "numba")
+"""What must be equal: the packages' whole versions, and Python's without its third number."""
+
+MAX_NAMED_HOSTS = 5
+
+_equal_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""Addresses of the workers of each client that were compared and found equal."""
+
+
+def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
+    """Compare the versions of workers that have not been compared yet with those of this process.
+
+    Workers answer through Dask's own message for versions, which needs neither this package nor
+    the same Python on them.
+
+    Parameters
+    ----------
+    ask
+        Calls an asynchronous method of the client's scheduler, under a deadline.
+    client
+        A `distributed.Client`.
+    workers
+        Addresses of the workers. A worker that leaves meanwhile is passed over.
+
+    Raises
+    ------
+    UsageError
+        If a worker has another version; the message names versions and hosts.
+    """
+    equal = _equal_workers.setdefault(client, set())
+    if not (new := sorted(set(workers) - equal)):
+        return
+    answers = ask(
+        client.scheduler.broadcast,
+        msg={"op": "versions", "packages": list(COMPARED)},
+        workers=new,
+        on_error="ignore",
+    )
+    found = {address: _compared(answer) for address, answer in answers.items()}
+    differing = differences(here(), found)
+    if differing:
+        raise UsageError(
+            "the workers have other versions than this process: "
+            + "; ".join(differing)
+            + ". Install the same versions everywhere, and start the workers again."
+        )
+    equal |= found.keys()
+
+
+def here() -> dict[str, str | None]:
+    """The versions in this process, by the names of `COMPARED`; None is a package not installed."""
+    from distributed.versions import get_versions
+
+    return _compared(get_versions(COMPARED))
+
+
+def differences(
+    ours: Mapping[str, str | None], workers: Mapping[str, Mapping[str, str | None]]
+) -> list[str]:
+    """One phrase for each version that workers have and this process has not.
+
+    Parameters
+    ----------
+    ours
+        Versions in this process.
+    workers
+        Versions by the address of each worker.
+    """
+    groups: dict[tuple[str, str | None], list[str]] = {}
+    for address, versions in workers.items():
+        for name in COMPARED:
+            if versions[name] != ours[name]:
+                groups.setdefault((name, versions[name]), []).append(address)
+    return [
+        f"{name} {version or 'is not installed'} on {_hosts(addresses)}, "
+        f"{ours[name] or 'not installed'} here"
+        for (name, version), addresses in groups.items()
+    ]
+
+
+def _hosts(addresses: Collection[str]) -> str:
+    """The hosts of some workers, each once."""
+    hosts = list(
+        dict.fromkeys(address.split("://")[-1].rpartition(":")[0] for address in addresses)
+    )
+    more = f" and {len(hosts) - MAX_NAMED_HOSTS} more hosts" if len(hosts) > MAX_NAMED_HOSTS else ""
+    return ", ".join(hosts[:MAX_NAMED_HOSTS]) + more
+
+
+def _compared(answer: Mapping[str, Any]) -> dict[str, str | None]:
+    """The versions to compare, of Dask's answer."""
+    versions = {name: answer["packages"].get(name) for name in COMPARED}
+    versions["python"] = ".".join(str(versions["python"]).split(".")[:2])
+    return versions
