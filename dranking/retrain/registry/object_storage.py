@@ -56,9 +56,7 @@ class ObjectStorage:
         self._system.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
         self._system.pipe_file(self._path(name), content)
 
-    def add_folder(
-        self, source: Path, files: Collection[str], name: str, manifest: bytes
-    ) -> None:
+    def add_folder(self, source: Path, files: Collection[str], name: str, manifest: bytes) -> None:
         """Copy files of a local folder, ``manifest.json`` last, over what a killed copy left."""
         self.remove_folder(name)
         for file in sorted(files):

@@ -29,9 +29,7 @@ class Storage(Protocol):
         """Write or replace a file, whole or not at all."""
         ...
 
-    def add_folder(
-        self, source: Path, files: Collection[str], name: str, manifest: bytes
-    ) -> None:
+    def add_folder(self, source: Path, files: Collection[str], name: str, manifest: bytes) -> None:
         """Copy files of a local folder, then ``manifest.json``; incomplete folders are ignored."""
         ...
 
@@ -96,9 +94,7 @@ class LocalStorage:
         """Write or replace a file, whole or not at all."""
         atomic_write(self.root / name, content, overwrite=True)
 
-    def add_folder(
-        self, source: Path, files: Collection[str], name: str, manifest: bytes
-    ) -> None:
+    def add_folder(self, source: Path, files: Collection[str], name: str, manifest: bytes) -> None:
         """Copy files of a local folder to a folder that gets its name when they are complete."""
         remove_leftovers(self.root)
         remove_leftovers((self.root / name).parent)
