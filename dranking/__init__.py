@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from dranking.data.ingest import ingest as ingest
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
+    from dranking.data.roles import Columns as Columns
     from dranking.data.store.dataset import write_dataset as write_dataset
     from dranking.data.tables.in_memory import from_arrays as from_arrays
+    from dranking.data.tables.in_memory import from_table as from_table
     from dranking.data.texts.collection import collection as collection
     from dranking.data.texts.collection import load_collection as load_collection
     from dranking.data.texts.collection import text_collection as text_collection
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BilinearModel": "dranking.rankers.bilinear.model",
     "BilinearRanker": "dranking.rankers.bilinear.estimator",
+    "Columns": "dranking.data.roles",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy.estimator",
@@ -91,6 +94,7 @@ _HOME = {
     "evaluate": "dranking.tuning.evaluation",
     "export_model": "dranking.export.formats",
     "from_arrays": "dranking.data.tables.in_memory",
+    "from_table": "dranking.data.tables.in_memory",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.data.ingest",
     "load_collection": "dranking.data.texts.collection",

@@ -34,7 +34,7 @@ WITHIN_A_FLOOR = {
 
 ROOMS = {
     "data": [
-        {"blocks"},
+        {"blocks", "roles"},
         {"transforms", "prediction_files", "digits_ranking"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables", "letor"},

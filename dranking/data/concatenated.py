@@ -45,6 +45,7 @@ class ConcatenatedDataset(Dataset):
                     )
         self.feature_names = first.feature_names
         self.transforms = first.transforms
+        self.roles = first.roles
         self.is_sparse = first.is_sparse
         self.has_documents = first.has_documents
         self.in_memory = all(part.in_memory for part in self.parts)

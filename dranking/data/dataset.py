@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 
@@ -32,6 +33,8 @@ class Dataset(ABC):
         Sizes of each block, in order.
     transforms
         Scalings already applied to the values.
+    roles
+        Names of the columns of ids, grades and weights in the table that the data comes from.
     is_sparse
         Whether blocks hold CSR features.
     in_memory
@@ -44,6 +47,7 @@ class Dataset(ABC):
     feature_names: tuple[str, ...]
     blocks: tuple[BlockInfo, ...]
     transforms: tuple[Scaling, ...] = ()
+    roles: Roles = DEFAULT_ROLES
     is_sparse: bool = False
     in_memory: bool = False
     has_documents: bool = True
@@ -161,6 +165,7 @@ class _View(Dataset):
         self._source = source
         self.feature_names = source.feature_names
         self.transforms = source.transforms
+        self.roles = source.roles
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents

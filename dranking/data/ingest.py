@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.letor.reader import read_letor
-from dranking.data.letor.text_source import NullPolicy
-from dranking.data.open import as_paths, data_form, open_dataset
+from dranking.data.open import TextOptions, as_paths, data_form, open_columns
+from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax
+from dranking.errors import UsageError
 from dranking.files.commit import AnyPath, check_output_directory, scratch_directory
-
-
-class TextOptions(TypedDict, total=False):
-    """Options for reading text; see `open_dataset`."""
-
-    null: NullPolicy
-    regroup: bool
-    n_features: int | None
-    sparse: bool
 
 
 def ingest(
     source: AnyPath | Sequence[AnyPath],
     output: AnyPath,
     *,
+    columns: Columns = DEFAULT_COLUMNS,
     normalize: Normalize = "none",
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda n_documents: None,
@@ -48,6 +41,8 @@ def ingest(
         Text or parquet files that together are one data set, or a dataset directory.
     output
         Directory to write, whole or not at all.
+    columns
+        Parquet only: roles of the columns. The data set remembers the names.
     normalize
         Scaling to apply and to record in the manifest.
     overwrite
@@ -76,7 +71,10 @@ def ingest(
     count = _Count(progress)
     paths = as_paths(source)
     if data_form(paths) != "text":
-        return _store_scaled(open_dataset(paths, **text), output, normalize, overwrite, count)
+        dataset = open_columns(paths, columns, **text)
+        return _store_scaled(dataset, output, normalize, overwrite, count)
+    if columns.chosen:
+        raise UsageError(f"{', '.join(columns.chosen)}: only for tables, but {paths[0]} is text.")
     reader = read_letor(paths, **text)
     fill = (lambda: reader.minima) if text.get("null") == "minimum" else None
     if normalize == "none":
@@ -128,6 +126,7 @@ def _store_scaled(
         output,
         feature_names=view.feature_names,
         transforms=view.transforms,
+        roles=view.roles,
         overwrite=overwrite,
     )
     return stored, count.pairless

@@ -5,19 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from dranking.data.dataset import Dataset
 from dranking.data.letor.text_source import NullPolicy
+from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
 
-def open_dataset(
+class TextOptions(TypedDict, total=False):
+    """Options for reading text; see `open_dataset`."""
+
+    null: NullPolicy
+    regroup: bool
+    n_features: int | None
+    sparse: bool
+
+
+def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have options
     source: AnyPath | Sequence[AnyPath],
     *,
+    qid: str = QID,
+    relevance: str | None = RELEVANCE,
+    docid: str | None = DOC_ID,
+    weight: str | None = WEIGHT,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     null: NullPolicy = "error",
     regroup: bool = False,
     n_features: int | None = None,
@@ -32,6 +48,16 @@ def open_dataset(
     ----------
     source
         A path, or several text or parquet files that together are one data set.
+    qid, relevance, docid, weight
+        Names of the columns of query ids, grades, document ids, and weights of queries. None
+        stands for no such column; ``docid`` and ``weight`` may be absent under these names. A
+        dataset directory has the names that it was ingested with.
+    features
+        Parquet only: names of the feature columns in order, or of the single column of
+        fixed-size lists. None stands for the column of lists named ``features``; without it, for
+        all other columns, which must then be numbers.
+    exclude
+        Parquet only: columns to leave out.
     null
         Text only: meaning of the value `NULL`: an error, zero, or the minimum of the feature.
     regroup
@@ -46,32 +72,62 @@ def open_dataset(
     DataError
         If the data does not exist, is of no known form, or is wrong.
     UsageError
-        If an option for text is given with other data.
+        If an option is given with data of another form.
+    """
+    columns = Columns(qid, relevance, docid, weight, features, exclude)
+    return open_columns(
+        source, columns, null=null, regroup=regroup, n_features=n_features, sparse=sparse
+    )
+
+
+def open_columns(
+    source: AnyPath | Sequence[AnyPath], columns: Columns, **text: Unpack[TextOptions]
+) -> Dataset:
+    """Open data as `open_dataset` does, with the roles of a table's columns as one object.
+
+    Forms without columns have all features, whichever are needed, and keep their labels.
     """
     paths = as_paths(source)
     form = data_form(paths)
-    options = {"null": null != "error", "regroup": regroup, "sparse": sparse}
-    given = [name for name, is_given in options.items() if is_given]
-    if n_features is not None:
-        given.append("n_features")
+    given = [name for name, value in text.items() if value not in (None, False, "error")]
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: only for text, but {paths[0]} is {form}.")
-    if form == "directory":
-        from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
-        from dranking.data.store.dataset import StoredDataset
-
-        return StatisticsDataset(paths[0]) if is_statistics(paths[0]) else StoredDataset(paths[0])
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
-        return ParquetDataset(paths)
+        return ParquetDataset(paths, columns=columns)
+    dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text)
+    _check_same_roles(dataset, columns, paths[0])
+    return dataset
+
+
+def _open_directory(path: Path) -> Dataset:
+    from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
+    from dranking.data.store.dataset import StoredDataset
+
+    return StatisticsDataset(path) if is_statistics(path) else StoredDataset(path)
+
+
+def _read_text(paths: Sequence[Path], text: TextOptions) -> Dataset:
     from dranking.data.letor.reader import read_letor
     from dranking.data.tables.feature_names import default_feature_names
     from dranking.data.tables.in_memory import MemoryDataset
 
-    reader = read_letor(paths, null=null, regroup=regroup, n_features=n_features, sparse=sparse)
+    reader = read_letor(paths, **text)
     blocks = reader.complete_blocks()
     return MemoryDataset(blocks, default_feature_names(reader.n_features))
+
+
+def _check_same_roles(dataset: Dataset, columns: Columns, path: Path) -> None:
+    """Raise UsageError if the caller chooses columns, but the data's columns are fixed already."""
+    for name in columns.chosen:
+        if name in ("features", "exclude"):
+            raise UsageError(f"{name}: only for tables; {path} has its features already.")
+        if getattr(columns, name) != getattr(dataset.roles, name):
+            raise UsageError(
+                f"{path}: its column of {name} is {getattr(dataset.roles, name)!r}, not "
+                f"{getattr(columns, name)!r}; name the columns when you ingest a table."
+            )
 
 
 def as_paths(source: AnyPath | Sequence[AnyPath]) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Model, names_in
@@ -55,6 +56,7 @@ def bounds(
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="Use the paper's statements without corrections.")
     ] = False,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
@@ -65,13 +67,13 @@ def bounds(
     printed, and extensions.
     """
     from dranking.bounds.report import risk_bounds
-    from dranking.data.open import open_dataset
     from dranking.rankers.linear.model import load_model
 
     with execution.running() as executor:
+        fitted = load_model(model)
         report = risk_bounds(
-            load_model(model),
-            open_dataset(data),
+            fitted,
+            columns.open_judged(data, fitted.feature_names),
             delta=delta,
             caps=parse_caps(caps),
             convention=convention,
@@ -82,10 +84,10 @@ def bounds(
         return
     _print_known(report)
     shown = [bound for bound in report.bounds if (bound.version == "printed") == as_printed]
-    columns = ["", "N", "empirical", "complexity", "deviation", "times", "bound", "trivial",
+    headings = ["", "N", "empirical", "complexity", "deviation", "times", "bound", "trivial",
                "vacuous", "n needed"]  # fmt: skip
     rows = [_row(bound) for bound in shown]
-    print_table(f"risk < bound with probability {1 - delta:g}", columns, rows)
+    print_table(f"risk < bound with probability {1 - delta:g}", headings, rows)
 
 
 def parse_caps(options: CapOptions) -> Any:

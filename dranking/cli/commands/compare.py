@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import DEFAULT_METRICS, Convention, Json, Metrics, names_in
@@ -33,6 +34,7 @@ def compare(
     confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=1, help="Number of bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
@@ -43,7 +45,7 @@ def compare(
     from dranking.metrics.compare import compare as compare_values
 
     with execution.running() as executor:
-        tables = [_per_query(path, data, metrics, convention, executor) for path in (a, b)]
+        tables = [_per_query(path, data, metrics, convention, columns, executor) for path in (a, b)]
     result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
@@ -60,15 +62,19 @@ def compare(
         for m in result.metrics
     ]
     interval = f"A - B [{confidence:.0%}]"
-    columns = ["metric", "A", "B", interval, "p (Holm)", "win / tie / loss"]
-    print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", columns, rows)
+    headings = ["metric", "A", "B", interval, "p (Holm)", "win / tie / loss"]
+    print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", headings, rows)
 
 
 def _per_query(
-    path: Path, data: Path | None, metrics: str, convention: str, executor: Executor
+    path: Path,
+    data: Path | None,
+    metrics: str,
+    convention: str,
+    columns: ColumnOptions,
+    executor: Executor,
 ) -> Any:
     """Values of every query: read from parquet, or measured for a model on the data."""
-    from dranking.data.open import open_dataset
     from dranking.metrics.per_query import read_per_query
     from dranking.rankers.linear.model import load_model
     from dranking.tuning.evaluation import evaluate as measure
@@ -77,6 +83,6 @@ def _per_query(
         return read_per_query(path)
     if data is None:
         raise UsageError(f"{path} is a model, so judged data is needed: give A B DATA.")
-    model, dataset = load_model(path), open_dataset(data)
-    names = names_in(metrics)
+    model, names = load_model(path), names_in(metrics)
+    dataset = columns.open_judged(data, model.feature_names)
     return measure(model, dataset, names, convention, executor=executor).per_query

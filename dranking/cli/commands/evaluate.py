@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
@@ -39,12 +40,12 @@ def evaluate(
         Path | None,
         typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
     ] = None,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Measure how well a model ranks judged data."""
-    from dranking.data.open import open_dataset
     from dranking.metrics.per_query import write_per_query
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
@@ -59,9 +60,10 @@ def evaluate(
         print_evaluation(found, as_json)
         return
     with execution.running(overwrite) as executor:
+        scored = load_model(model)
         result = measure(
-            load_model(model),
-            open_dataset(data),
+            scored,
+            columns.open_judged(data, scored.feature_names),
             names_in(metrics),
             convention,
             executor=executor,

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import print_facts, print_json, print_table
 
 
+@grouped
 def info(
     path: Annotated[
         Path | None, typer.Argument(help="Data or a model. Default: print versions.")
     ] = None,
+    columns: ColumnOptions = ColumnOptions(),
     as_json: Json = False,
 ) -> None:
     """Describe data or a model, or print versions."""
-    facts = _versions() if path is None else _facts(path)
+    facts = _versions() if path is None else _facts(path, columns)
     if as_json:
         print_json(facts)
     else:
@@ -30,8 +35,7 @@ def info(
             print_table("weights", ["feature", "weight"], rows)
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    from dranking.data.open import open_dataset
+def _facts(path: Path, columns: ColumnOptions) -> dict[str, Any]:
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
 
@@ -48,7 +52,7 @@ def _facts(path: Path) -> dict[str, Any]:
             "weights": list(model.weights),
             "provenance": model.provenance,
         }
-    dataset = open_dataset(path)
+    dataset = columns.open(path)
     return {
         "kind": type(dataset).__name__,
         "n_documents": dataset.n_documents,
@@ -59,6 +63,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "sparse": dataset.is_sparse,
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
         "fingerprint": dataset.fingerprint,
+        "columns": asdict(dataset.roles),
         "feature_names": list(dataset.feature_names),
     }
 

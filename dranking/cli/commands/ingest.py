@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import print_facts, print_json, progress_shown
 
 
+@grouped
 def ingest(
     files: Annotated[
         list[Path],
@@ -32,6 +36,10 @@ def ingest(
         int | None, typer.Option(min=1, help="Number of features, if the files do not tell.")
     ] = None,
     sparse: Annotated[bool, typer.Option("--sparse", help="Store nonzero values only.")] = False,
+    no_relevance: Annotated[
+        bool, typer.Option("--no-relevance", help="Tables only: the documents have no labels.")
+    ] = False,
+    columns: ColumnOptions = ColumnOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +54,7 @@ def ingest(
         dataset, n_without_pairs = ingest_files(
             files,
             output,
+            columns=replace(columns.columns, relevance=None) if no_relevance else columns.columns,
             null=null,
             normalize=normalize,
             regroup=regroup,

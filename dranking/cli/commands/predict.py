@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import predict_collection
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
@@ -27,6 +28,7 @@ def predict(
             min=1, help="Bilinear models only: number of documents to write for every query."
         ),
     ] = 1_000,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -35,7 +37,6 @@ def predict(
 
     The output is parquet if its name ends in .parquet, otherwise a TREC run file.
     """
-    from dranking.data.open import open_dataset
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
@@ -48,8 +49,9 @@ def predict(
         return
     form = "parquet" if output.suffix == ".parquet" else "trec"
     with execution.running(overwrite) as executor:
-        dataset = open_dataset(data)
-        scored = load_model(model).predict_blocks(dataset, executor=executor)
+        fitted = load_model(model)
+        dataset = columns.open_unlabelled(data, fitted.feature_names)
+        scored = fitted.predict_blocks(dataset, executor=executor)
         if form == "parquet":
             write_predictions_parquet(output, scored, overwrite)
         else:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Output, Overwrite
@@ -31,6 +32,7 @@ def report(
     metric: Annotated[str, typer.Option(help="The main metric: map, ndcg@10, ...")] = "ndcg@10",
     convention: Convention = "standard",
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Ranking model",
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -39,7 +41,6 @@ def report(
 
     The page shows figures, weights, wins and losses on judged data, and needs no other file.
     """
-    from dranking.data.open import open_dataset
     from dranking.rankers.linear.model import load_model
     from dranking.report.content import describe
     from dranking.report.page import render
@@ -47,11 +48,14 @@ def report(
 
     check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
+        fitted = load_model(model)
+        rival = None if champion is None else load_model(champion)
+        needed = {*fitted.feature_names, *(rival.feature_names if rival else ())}
         content = describe(
-            load_model(model),
-            open_dataset(data),
-            champion=None if champion is None else load_model(champion),
-            train=None if train is None else open_dataset(train),
+            fitted,
+            columns.open_judged(data, needed),
+            champion=rival,
+            train=columns.open_if_given(train),
             metric=metric,
             convention=convention,
             executor=executor,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
@@ -59,12 +60,12 @@ def select(
             "the selection continues from there."
         ),
     ] = None,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
-    from dranking.data.open import open_dataset
     from dranking.rankers.greedy.estimator import GreedyRankRLS
 
     check_output_file(output, overwrite)
@@ -78,7 +79,7 @@ def select(
             checkpoint=checkpoint,
             **searched,
         )
-        ranker.fit(open_dataset(data), executor=executor)
+        ranker.fit(columns.open(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
     if as_json:
         print_json(_selection(ranker))

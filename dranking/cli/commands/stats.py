@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, names_in
@@ -44,16 +45,16 @@ def build(
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Build the statistics store of a data set, in one pass over the data."""
-    from dranking.data.open import open_dataset
     from dranking.rankers.gram.statistics_store import build_statistics
 
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
-        source = open_dataset(data)
+        source = columns.open(data)
         store = build_statistics(
             source,
             output,
@@ -72,15 +73,15 @@ def append(
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
     """Add the queries of new data. The data of queries in the store is not needed."""
-    from dranking.data.open import open_dataset
     from dranking.rankers.gram.statistics_store import append_queries
 
     with execution.running(memory_limit=memory_limit) as executor:
-        source = open_dataset(data)
+        source = columns.open(data)
         grown = append_queries(store, source, times=_times(source, time, times), executor=executor)
     _show(grown, as_json)
 

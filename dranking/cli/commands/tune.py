@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.max_margin_options import Margins, Solver
 from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
@@ -123,6 +124,7 @@ def tune(
         Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
     memory_limit: MemoryLimit = None,
+    columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -132,7 +134,6 @@ def tune(
     Hyperparameters are lambda, the number of features, mu and eta0. They are chosen on validation
     data, by cross-validation, or by leave-query-out predictions.
     """
-    from dranking.data.open import open_dataset
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
     from dranking.tuning.search import tune as search
 
@@ -143,8 +144,8 @@ def tune(
         check_figure(figure, overwrite)
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         result = search(
-            open_dataset(train_data),
-            validation=None if validation is None else open_dataset(validation),
+            columns.open(train_data),
+            validation=columns.open_if_given(validation),
             folds=folds,
             leave_query_out=criterion is not None,
             model=model,
@@ -159,7 +160,7 @@ def tune(
                 **_views(views),
                 **_parameters(model, seed, convention),
             },
-            unlabelled=None if unlabelled is None else open_dataset(unlabelled),
+            unlabelled=columns.open_if_given(unlabelled),
             max_features=max_features,
             measure=metric,
             convention=convention,

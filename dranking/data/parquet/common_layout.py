@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from dranking.data.tables.columns import Layout, Roles, find_layout, value_type
+from dranking.data.roles import Columns
+from dranking.data.tables.columns import Layout, find_layout, value_type
 from dranking.data.tables.ids import is_text
 from dranking.data.tables.recorded_scalings import Schemas
 from dranking.errors import DataError
 
 
-def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> Layout:
+def common_layout(schemas: Schemas, columns: Columns) -> Layout:
     """Roles of the columns, equal in all files, with the features in the order of the first file.
 
     Raises
@@ -21,11 +21,9 @@ def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> La
     DataError
         If columns are missing, of a wrong type, or not the same in all files.
     UsageError
-        If `feature_columns` names a column twice, or a column that has another role.
+        If a column is named for two purposes.
     """
-    layouts = [
-        (where, find_layout(schema, Roles(), feature_columns, where)) for where, schema in schemas
-    ]
+    layouts = [(where, find_layout(schema, columns, where)) for where, schema in schemas]
     first_place, first = layouts[0]
     for where, other in layouts[1:]:
         difference = _difference(first, other)
@@ -37,7 +35,7 @@ def common_layout(schemas: Schemas, feature_columns: Sequence[str] | None) -> La
     return replace(
         first,
         qid_is_text=_is_text(schemas, first.roles.qid),
-        doc_id_is_text=first.roles.doc_id is not None and _is_text(schemas, first.roles.doc_id),
+        doc_id_is_text=first.roles.docid is not None and _is_text(schemas, first.roles.docid),
     )
 
 

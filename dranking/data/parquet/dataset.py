@@ -15,7 +15,7 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, blo
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
-from dranking.data.tables.columns import DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT
+from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
 from dranking.data.tables.query_rows import QueryScan, check_adjacent
@@ -32,21 +32,19 @@ from dranking.files.commit import AnyPath, atomic_path
 class ParquetDataset(Dataset):
     """Flat parquet files, one row per document, read in place.
 
-    The columns are ``qid`` and ``relevance``, optionally ``docid`` and ``weight`` (the query's
-    weight, repeated for its documents), and the features: one column of fixed-size lists named
-    ``features``, or else every other column of numbers, except an index that pandas stored. A null
-    or NaN relevance means unlabelled; a missing feature value is an error.
+    `columns` says which column is what. A null or NaN relevance means unlabelled; a missing feature
+    value is an error. An index that pandas stored is no feature.
 
     The rows of a query are adjacent, but may continue in the next row group or file. Opening reads
-    the columns ``qid`` and ``relevance``; reading a block reads just its row groups and columns.
+    the query ids and the relevance; reading a block reads just its row groups and columns.
 
     Parameters
     ----------
     source
         A file, a directory, or several of these in order. Of a directory, the files
         ``*.parquet`` are read, sorted by name with numbers in numerical order.
-    feature_columns
-        Names of the feature columns in order, or the name of the single column of lists.
+    columns
+        Roles of the columns.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -57,20 +55,21 @@ class ParquetDataset(Dataset):
         column is missing or of a wrong type; if the rows of a query are not adjacent; if there
         are no rows.
     UsageError
-        If `feature_columns` names a column twice, or a column that has another role.
+        If a column is named for two purposes.
     """
 
     def __init__(
         self,
         source: AnyPath | Sequence[AnyPath],
         *,
-        feature_columns: Sequence[str] | None = None,
+        columns: Columns = DEFAULT_COLUMNS,
         max_documents: int = MAX_BLOCK_DOCUMENTS,
     ) -> None:
         self._files = ParquetFiles(source)
         schemas = self._files.schemas()
-        self._layout = common_layout(schemas, feature_columns)
+        self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names
+        self.roles = self._layout.roles
         self.transforms = recorded_transforms(schemas, self.feature_names)
         queries = self._scan(schemas)
         ptr = queries.query_ptr
@@ -143,7 +142,7 @@ class ParquetDataset(Dataset):
 
     def _has_large_doc_ids(self, schemas: Schemas) -> bool:
         """Whether a document id is an integer beyond int64."""
-        name = self._layout.roles.doc_id
+        name = self._layout.roles.docid
         if name is None:
             return False
         unsigned = any(schema.field(name).type == pa.uint64() for _, schema in schemas)

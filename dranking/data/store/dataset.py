@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.directory_dataset import DirectoryDataset
+from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.block_reader import read_block, read_query_ids
 from dranking.data.store.block_writer import WrittenBlock, write_block
 from dranking.data.store.manifest import (
@@ -37,6 +38,11 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         """Whether blocks hold CSR features."""
         return self.manifest.sparse
 
+    @property
+    def roles(self) -> Roles:  # type: ignore[override]
+        """Names of the columns of ids, grades and weights in the table that the data comes from."""
+        return self.manifest.roles
+
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block; dense features are F-ordered. All arrays are read-only.
 
@@ -60,6 +66,7 @@ def write_dataset(
     *,
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
+    roles: Roles = DEFAULT_ROLES,
     fill: Callable[[], ArrayLike] | None = None,
     overwrite: bool = False,
 ) -> StoredDataset:
@@ -79,6 +86,8 @@ def write_dataset(
         One unique name per feature; ``f1``, ``f2``, ... for the widest block if None.
     transforms
         Scalings already applied to the values.
+    roles
+        Names of the columns of ids, grades and weights in the table that the data comes from.
     fill
         Called after the last block; returns (n_features,) finite values that replace missing
         values (NaN in the blocks) when blocks are read. Without `fill`, NaN is an error.
@@ -106,6 +115,7 @@ def write_dataset(
             feature_names=names,
             sparse=is_sparse,
             transforms=tuple(transforms),
+            roles=roles,
             null_fill=None if fill is None else _checked_fill(fill(), len(names)),
             query_id_type=_common_type({block.query_id_type for block in written}) or "string",
             doc_id_type=_common_type({block.doc_id_type for block in written}),

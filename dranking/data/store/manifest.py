@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from dranking.data.blocks import BlockInfo
+from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.zarr_arrays import chunk_name, n_chunks
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Standard, Transform
@@ -90,6 +91,8 @@ class DatasetManifest(BaseModel):
         Whether blocks hold CSR arrays.
     transforms
         Scalings already applied to the values.
+    roles
+        Names of the columns of ids, grades and weights in the table that the data comes from.
     null_fill
         Values, one per feature, that replace missing (NULL) values when blocks are read; None if
         no value is missing.
@@ -108,6 +111,7 @@ class DatasetManifest(BaseModel):
     feature_names: tuple[str, ...]
     sparse: bool
     transforms: tuple[Transform, ...] = ()
+    roles: Roles = DEFAULT_ROLES
     null_fill: tuple[FiniteFloat, ...] | None = None
     query_id_type: IdType
     doc_id_type: IdType | None

@@ -2,13 +2,16 @@
 
 A flat table has one row per document. Roles of its columns, by name and type:
 
-- ``qid`` (required): integers of any width, strings, categoricals or whole floats; no nulls; the
+- query ids (``qid``): integers of any width, strings, categoricals or whole floats; no nulls; the
   rows of a query are adjacent;
-- ``relevance`` (required): numbers; null or NaN for an unlabelled document;
-- ``docid`` (optional): like ``qid``, nulls allowed;
-- ``weight`` (optional): the query's weight, from 0 to 1e100, repeated for its documents;
-- features: one column of fixed-size lists named ``features``, or else every other column of
-  numbers (integers, floats, decimals, booleans). Values must be finite as float32.
+- grades (``relevance``): numbers; null or NaN for an unlabelled document;
+- document ids (``docid``, optional): like query ids, nulls allowed;
+- weights (``weight``, optional): the query's weight, from 0 to 1e100, repeated for its documents;
+- features: one column of fixed-size lists named ``features``, or else all other columns, which
+  must be numbers (integers, floats, decimals, booleans): columns of other types are an error.
+  Values are rounded to float32 and must be finite there.
+
+`dranking.data.roles.Columns` gives the roles to columns of other names, and chooses the features.
 
 Modules: `columns` finds the roles, `rows_to_block` makes blocks, `ids` and `numeric_values` convert
 and check values, `query_rows` finds the queries, `feature_names` checks names, `recorded_scalings`

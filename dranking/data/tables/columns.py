@@ -6,13 +6,14 @@ numbers per feature or one column of fixed-size lists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIGHT, Columns, Roles
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
 from dranking.data.tables.numeric_values import (
@@ -20,26 +21,6 @@ from dranking.data.tables.numeric_values import (
 )
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import parse_json
-
-QID, DOC_ID, RELEVANCE, WEIGHT, FEATURES = "qid", "docid", "relevance", "weight", "features"
-RESERVED = (QID, DOC_ID, RELEVANCE, WEIGHT)
-"""Columns that count as features only if the caller names them as features."""
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Names of the columns that are not features; None if there is no such column."""
-
-    qid: str = QID
-    relevance: str | None = RELEVANCE
-    doc_id: str | None = DOC_ID
-    weight: str | None = WEIGHT
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns that are there."""
-        roles = (self.qid, self.doc_id, self.relevance, self.weight)
-        return tuple(name for name in roles if name is not None)
 
 
 @dataclass(frozen=True)
@@ -77,52 +58,48 @@ class Layout:
         return [*self.roles.names, *dict.fromkeys(self.columns[i] for i in features)]
 
 
-def find_layout(
-    schema: pa.Schema, roles: Roles, features: Sequence[str] | None, where: str
-) -> Layout:
+def find_layout(schema: pa.Schema, columns: Columns, where: str) -> Layout:
     """Find the role of every column of a flat table.
 
     Parameters
     ----------
     schema
         Schema of the table.
-    roles
-        Names to look for. Document ids and weights may be absent if their names are the defaults.
-    features
-        Names of the feature columns in order, or the name of the single column of lists. None
-        stands for the column of lists named ``features``; without it, for every column of numbers
-        that has no other role and is not the index of a pandas frame.
+    columns
+        What the caller says about the columns.
     where
         Name of the table in errors.
 
     Raises
     ------
     DataError
-        If columns are missing, occur twice, or are of a wrong type.
+        If columns are missing, occur twice, or are of a wrong type. All columns that cannot be
+        features are listed at once.
     UsageError
-        If `features` names a column twice, or a column that has another role.
+        If a column is named for two purposes.
     """
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
         raise DataError(f"{where}: columns occur more than once: {_listed(repeated)}; rename them.")
-    roles = _present(schema, roles, where)
+    _check_there(schema, columns.exclude, where)
+    roles = _find_roles(schema, columns, where)
     _check_role_types(schema, roles, where)
-    if features is None:
-        chosen = _guess_features(schema, roles, where)
+    if columns.features is None:
+        chosen = _guess_features(schema, columns, roles, where)
     else:
-        chosen = tuple(features)
-        _check_named_features(schema, chosen, roles, where)
+        chosen = tuple(columns.features)
+        _check_named_features(schema, columns, roles, where)
     check_feature_names(chosen)
     width = None
     if len(chosen) == 1 and pa.types.is_fixed_size_list(schema.field(chosen[0]).type):
         width = schema.field(chosen[0]).type.list_size
-    doc_id = roles.doc_id
+    docid = roles.docid
     return Layout(
         roles=roles,
         columns=chosen,
         width=width,
         qid_is_text=is_text(value_type(schema, roles.qid)),
-        doc_id_is_text=doc_id is not None and is_text(value_type(schema, doc_id)),
+        doc_id_is_text=docid is not None and is_text(value_type(schema, docid)),
     )
 
 
@@ -132,32 +109,52 @@ def value_type(schema: pa.Schema, name: str) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _present(schema: pa.Schema, roles: Roles, where: str) -> Roles:
-    """The roles, without optional columns that are absent."""
-    doc_id, weight = roles.doc_id, roles.weight
-    if doc_id == DOC_ID and DOC_ID not in schema.names:
-        doc_id = None
-    if weight == WEIGHT and WEIGHT not in schema.names:
-        weight = None
-    found = Roles(roles.qid, roles.relevance, doc_id, weight)
-    _check_there(schema, found.names, where)
-    return found
+def _find_roles(schema: pa.Schema, columns: Columns, where: str) -> Roles:
+    """Names of the columns that are not features, without optional columns that are absent."""
+
+    def there(name: str | None, default: str) -> str | None:
+        is_absent = name not in schema.names or name in columns.exclude
+        return None if name == default and is_absent else name
+
+    roles = Roles(
+        qid=columns.qid,
+        docid=there(columns.docid, DOC_ID),
+        relevance=columns.relevance,
+        weight=there(columns.weight, WEIGHT),
+    )
+    twice = [name for name in roles.names if roles.names.count(name) > 1]
+    excluded = [name for name in roles.names if name in columns.exclude]
+    if twice or excluded:
+        raise UsageError(
+            f"{where}: one column cannot have two roles, or have a role and be left out: "
+            f"{_listed(sorted({*twice, *excluded}))}."
+        )
+    _check_there(schema, roles.names, where)
+    return roles
 
 
 def _check_there(schema: pa.Schema, names: Sequence[str], where: str) -> None:
     absent = [name for name in names if name not in schema.names]
-    if absent:
-        hint = ""
-        if RELEVANCE in absent:
-            hint = " For unlabelled data make relevance a column of nulls."
-        raise DataError(
-            f"{where}: there is no column {_listed(absent)}. "
-            f"The columns are {_listed(schema.names)}.{hint}"
+    if not absent:
+        return
+    hints = [
+        f" Name the column of {what} with {option}-column ({option.lstrip('-')}=)."
+        for name, what, option in (
+            (QID, "query ids", "--qid"),
+            (RELEVANCE, "grades", "--relevance"),
         )
+        if name in absent
+    ]
+    if RELEVANCE in absent:
+        hints.append(" If there are no labels, say --no-relevance (relevance=None).")
+    raise DataError(
+        f"{where}: there is no column {_listed(absent)}. The columns are {_listed(schema.names)}."
+        + "".join(hints)
+    )
 
 
 def _check_role_types(schema: pa.Schema, roles: Roles, where: str) -> None:
-    for name in (roles.qid, roles.doc_id):
+    for name in (roles.qid, roles.docid):
         if name is None:
             continue
         kind = value_type(schema, name)
@@ -172,31 +169,67 @@ def _check_role_types(schema: pa.Schema, roles: Roles, where: str) -> None:
             raise DataError(f"{where}: column {name!r} is {kind}; it must hold numbers.")
 
 
-def _guess_features(schema: pa.Schema, roles: Roles, where: str) -> tuple[str, ...]:
-    taken = {*RESERVED, *roles.names, *_pandas_index(schema)}
-    numbers = tuple(f.name for f in schema if f.name not in taken and is_number(f.type))
-    if FEATURES in schema.names and pa.types.is_fixed_size_list(schema.field(FEATURES).type):
-        if numbers:
+def _guess_features(
+    schema: pa.Schema, columns: Columns, roles: Roles, where: str
+) -> tuple[str, ...]:
+    """Every column without another role, or the column of lists ``features``."""
+    passed_over = {*roles.names, *_unused_roles(columns), *columns.exclude, *_pandas_index(schema)}
+    rest = [field for field in schema if field.name not in passed_over]
+    lists = [f for f in rest if f.name == FEATURES and pa.types.is_fixed_size_list(f.type)]
+    rest = [field for field in rest if field not in lists]
+    if columns.needed is not None:
+        rest = [field for field in rest if field.name in columns.needed]
+    refused = [f for f in rest if not is_number(f.type) or f.name in RESERVED]
+    if refused:
+        raise _not_features(refused, where)
+    if lists:
+        if rest:
             raise DataError(
                 f"{where}: has the list column {FEATURES!r} and columns of numbers "
-                f"({_listed(numbers)}); name the features with feature_columns=."
+                f"({_listed([f.name for f in rest])}). Name the features with --features "
+                "(features=), or leave columns out with --exclude (exclude=)."
             )
         _check_feature_type(schema, FEATURES, where)
         return (FEATURES,)
-    if not numbers:
+    if not rest:
+        wanted = "" if columns.needed is None else f" of those needed ({_listed(columns.needed)})"
         raise DataError(
-            f"{where}: there is no feature column: no column of numbers beside {_listed(taken)}, "
-            f"and no fixed-size-list column {FEATURES!r}. The columns are "
-            f"{', '.join(f'{f.name} ({f.type})' for f in schema)}."
+            f"{where}: there is no feature column{wanted}: no column of numbers beside "
+            f"{_listed(sorted(passed_over))}, and no fixed-size-list column {FEATURES!r}. The "
+            f"columns are {', '.join(f'{f.name} ({f.type})' for f in schema)}."
         )
-    return numbers
+    return tuple(field.name for field in rest)
 
 
-def _check_named_features(
-    schema: pa.Schema, chosen: tuple[str, ...], roles: Roles, where: str
-) -> None:
+def _unused_roles(columns: Columns) -> list[str]:
+    """Default names of the roles that the caller declares absent."""
+    asked = Roles(columns.qid, columns.docid, columns.relevance, columns.weight)
+    return [name for name in RESERVED if getattr(asked, name) is None]
+
+
+def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
+    """The error for columns of which no features can be made."""
+    names = [field.name for field in refused]
+    reasons = [
+        "the name of ids, grades or weights" if field.name in RESERVED else str(field.type)
+        for field in refused
+    ]
+    listed = ", ".join(f"{n!r} ({r})" for n, r in zip(names[:50], reasons, strict=False))
+    more = f", ... ({len(names)} in all)" if len(names) > 50 else ""
+    return DataError(
+        f"{where}: {len(names)} column(s) cannot be features: {listed}{more}. Features are "
+        "integers, floats, decimals or booleans. Leave these columns out with "
+        f"--exclude {','.join(names[:50])} (exclude=[...]), or name the features with --features "
+        "(features=[...])."
+    )
+
+
+def _check_named_features(schema: pa.Schema, columns: Columns, roles: Roles, where: str) -> None:
+    chosen = list(columns.features or ())
     if not chosen:
         raise UsageError("no feature column is named; name at least one.")
+    if columns.exclude:
+        raise UsageError("name the features, or the columns to exclude, but not both.")
     repeated = sorted({name for name in chosen if chosen.count(name) > 1})
     taken = [name for name in chosen if name in roles.names]
     if repeated or taken:
@@ -211,13 +244,19 @@ def _check_named_features(
             raise UsageError(
                 f"{where}: column {name!r} holds lists; a list column must be the only one."
             )
-        _check_feature_type(schema, name, where)
+    fields = [schema.field(name) for name in chosen]
+    refused = [f for f in fields if not is_number(_element_type(f.type))]
+    if refused:
+        raise _not_features(refused, where)
+
+
+def _element_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_fixed_size_list(kind) else kind
 
 
 def _check_feature_type(schema: pa.Schema, name: str, where: str) -> None:
     kind = schema.field(name).type
-    value = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
-    if not is_number(value):
+    if not is_number(_element_type(kind)):
         raise DataError(
             f"{where}: column {name!r} is {kind}; features are numbers or fixed-size lists of them."
         )
@@ -232,7 +271,7 @@ def _pandas_index(schema: pa.Schema) -> list[str]:
         return []
 
 
-def _listed(names: Sequence[str] | set[str]) -> str:
-    ordered = sorted(names) if isinstance(names, set) else list(names)
+def _listed(names: Collection[str]) -> str:
+    ordered = list(names)
     shown = ", ".join(repr(name) for name in ordered[:20])
     return f"{shown}, ... ({len(ordered)} in all)" if len(ordered) > 20 else shown

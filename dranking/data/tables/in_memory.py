@@ -13,7 +13,8 @@ from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
-from dranking.data.tables.columns import QID, RELEVANCE, Roles, find_layout
+from dranking.data.roles import DEFAULT_ROLES, DOC_ID, QID, RELEVANCE, WEIGHT, Columns, Roles
+from dranking.data.tables.columns import find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
 from dranking.data.tables.numeric_values import (
@@ -43,6 +44,8 @@ class MemoryDataset(Dataset):
         One unique name per column.
     transforms
         Scalings already applied to the values.
+    roles
+        Names of the columns that are not features, where the blocks come from a table.
 
     Raises
     ------
@@ -57,10 +60,12 @@ class MemoryDataset(Dataset):
         blocks: Iterable[QueryBlock],
         feature_names: Iterable[str],
         transforms: Sequence[Scaling] = (),
+        roles: Roles = DEFAULT_ROLES,
     ) -> None:
         self._blocks = tuple(blocks)
         self.feature_names = check_feature_names(feature_names)
         self.transforms = tuple(transforms)
+        self.roles = roles
         self.blocks = tuple(block.info for block in self._blocks)
         if not self.n_documents:
             raise DataError("there are no documents; give at least one.")
@@ -160,7 +165,12 @@ def from_arrays(
 def from_table(
     table: Any,
     *,
-    feature_columns: Sequence[str] | None = None,
+    qid: str = QID,
+    relevance: str | None = RELEVANCE,
+    docid: str | None = DOC_ID,
+    weight: str | None = WEIGHT,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, one row per document.
@@ -168,13 +178,18 @@ def from_table(
     Parameters
     ----------
     table
-        pandas DataFrame, pyarrow Table or RecordBatch with columns ``qid`` and ``relevance``,
-        optionally ``docid`` and ``weight`` (the query's weight, repeated for its documents), and
-        the features: one column of fixed-size lists named ``features``, or else every other
-        column of numbers. Scalings recorded in the table's metadata, as `write_parquet` does,
-        count as applied.
-    feature_columns
-        Names of the feature columns in order, or the name of the single column of lists.
+        pandas DataFrame, pyarrow Table or RecordBatch. Scalings recorded in the table's metadata,
+        as `write_parquet` does, count as applied.
+    qid, relevance, docid, weight
+        Names of the columns of query ids, grades, document ids, and weights of queries (repeated
+        for the documents of a query). None stands for no such column; ``docid`` and ``weight`` may
+        be absent under these names.
+    features
+        Names of the feature columns in order, or the name of the single column of fixed-size
+        lists. None stands for the column of lists named ``features``; without it, for all other
+        columns, which must then be numbers.
+    exclude
+        Columns to leave out.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -184,24 +199,33 @@ def from_table(
         If a column is missing or of a wrong type, a value is not allowed (the message names row,
         column and query), or the rows of a query are not adjacent.
     UsageError
-        If `feature_columns` names a column twice, or a column that has another role.
+        If a column is named for two purposes.
     """
+    columns = Columns(qid, relevance, docid, weight, features, exclude)
+    return table_dataset(table, columns, max_documents)
+
+
+def table_dataset(
+    table: Any, columns: Columns, max_documents: int = MAX_BLOCK_DOCUMENTS
+) -> MemoryDataset:
+    """Make a data set from a flat table in memory, as `from_table` does."""
     table = _as_table(table)
-    layout = find_layout(table.schema, Roles(), feature_columns, "the table")
-    ids = concat_ids([table], QID, layout.qid_is_text)
-    check_no_null(ids, QID)
+    layout = find_layout(table.schema, columns, "the table")
+    ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
+    check_no_null(ids, layout.roles.qid)
     query_ptr = np.append(run_starts(ids), len(ids))
     check_adjacent(ids.take(pa.array(query_ptr[:-1])), query_ptr)
-    features = np.arange(len(layout.feature_names))
+    positions = np.arange(len(layout.feature_names))
 
     def block(first: int, last: int) -> QueryBlock:
         start, stop = int(query_ptr[first]), int(query_ptr[last])
         rows = table.slice(start, stop - start)
-        return rows_to_block([rows], layout, features, lambda row: row_place(start + row))
+        return rows_to_block([rows], layout, positions, lambda row: row_place(start + row))
 
     names = layout.feature_names
     transforms = recorded_transforms([("the table", table.schema)], names)
-    return MemoryDataset(_blocks(block, query_ptr, max_documents), names, transforms)
+    blocks = _blocks(block, query_ptr, max_documents)
+    return MemoryDataset(blocks, names, transforms, layout.roles)
 
 
 def _blocks(

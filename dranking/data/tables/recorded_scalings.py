@@ -60,7 +60,7 @@ def recorded_transforms(schemas: Schemas, feature_names: Sequence[str]) -> Trans
     if transforms and unknown:
         raise DataError(
             f"{first_place}: its values are scaled, but column {unknown[0]!r} was added "
-            "afterwards; name the features with feature_columns=, without it."
+            "afterwards; leave it out with --exclude (exclude=)."
         )
     if not transforms:
         return ()

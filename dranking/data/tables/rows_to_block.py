@@ -61,8 +61,8 @@ def rows_to_block(
         relevance = _concat_numbers(pieces, roles.relevance)
         check_relevance(relevance, place)
     doc_ids = None
-    if roles.doc_id is not None:
-        ids = concat_ids(pieces, roles.doc_id, layout.doc_id_is_text)
+    if roles.docid is not None:
+        ids = concat_ids(pieces, roles.docid, layout.doc_id_is_text)
         doc_ids = None if ids.null_count == len(ids) else ids
     weights = None
     if roles.weight is not None:

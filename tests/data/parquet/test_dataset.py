@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
+from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError
 from tests.data.tables.flat_tables import frame_of, written
@@ -168,13 +169,13 @@ def test_weights_are_those_of_queries(tmp_path):
 
 def test_features_by_name(tmp_path):
     path = written(tmp_path / "a.parquet", frame_of())
-    dataset = ParquetDataset(path, feature_columns=["x2", "x0"])
+    dataset = ParquetDataset(path, columns=Columns(features=["x2", "x0"]))
     assert dataset.feature_names == ("x2", "x0")
     assert_holds(dataset, frame_of(), ["x2", "x0"])
     with pytest.raises(DataError, match="there is no column 'zz'"):
-        ParquetDataset(path, feature_columns=["zz"])
+        ParquetDataset(path, columns=Columns(features=["zz"]))
     with pytest.raises(UsageError, match="x0"):
-        ParquetDataset(path, feature_columns=["x0", "x0"])
+        ParquetDataset(path, columns=Columns(features=["x0", "x0"]))
 
 
 def test_the_fingerprint_sees_each_value(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import dranking as dr
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
+from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import from_arrays, from_table
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError
@@ -21,7 +22,7 @@ def test_scalings_are_recorded(tmp_path):
     again = dr.open_dataset(tmp_path / "a.parquet")
     assert again.transforms == tuple(scalings)
     np.testing.assert_array_equal(again.block(0).features, view.block(0).features)
-    one = ParquetDataset(tmp_path / "a.parquet", feature_columns=["f2"])
+    one = ParquetDataset(tmp_path / "a.parquet", columns=Columns(features=["f2"]))
     assert one.transforms[1] == Standard(mean=(0.25,), scale=(4.0,))
     assert from_table(pq.read_table(tmp_path / "a.parquet")).transforms == tuple(scalings)
 
@@ -37,7 +38,7 @@ def test_scalings_of_files_that_do_not_fit_together(tmp_path):
     written(b, table.append_column("added", pa.array(np.ones(6))))
     with pytest.raises(DataError, match="are scaled, but column 'added' was added afterwards"):
         ParquetDataset(b)
-    assert ParquetDataset(b, feature_columns=["f1"]).transforms == (QueryMinMax(),)
+    assert ParquetDataset(b, columns=Columns(features=["f1"])).transforms == (QueryMinMax(),)
     newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "rank"}]'}
     written(b, table.replace_schema_metadata(newer))
     with pytest.raises(DataError, match=r"b\.parquet: the record of its scalings cannot be read"):

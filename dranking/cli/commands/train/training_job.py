@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
@@ -14,8 +15,8 @@ from dranking.files.commit import check_output_file
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingJob(ExecutionOptions):
-    """Options of every subcommand for a linear ranker: data, output, scheduler."""
+class TrainingJob(ColumnOptions, ExecutionOptions):
+    """Options of every subcommand for a linear ranker: data, columns, output, scheduler."""
 
     data: Data
     output: Output
@@ -38,13 +39,11 @@ def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Path | None
     others
         Further data for `fit`, by keyword; None is not passed on.
     """
-    from dranking.data.open import open_dataset
-
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
     with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
-        opened = {key: open_dataset(path) for key, path in others.items() if path is not None}
-        ranker.fit(open_dataset(job.data), **opened, executor=executor)
+        opened = {key: job.open(path) for key, path in others.items() if path is not None}
+        ranker.fit(job.open(job.data), **opened, executor=executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)
     facts: dict[str, Any] = {
         "model": name,

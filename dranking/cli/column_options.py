@@ -1,0 +1,82 @@
+"""Options of all commands that read tables: which column is what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dranking.cli.options import names_in
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
+    from dranking.data.roles import Columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Names of the columns of tables."""
+
+    qid_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Tables only: the column of query ids.")
+    ] = "qid"
+    relevance_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Tables only: the column of grades.")
+    ] = "relevance"
+    docid_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Tables only: the column of document ids, if any.")
+    ] = "docid"
+    weight_column: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Tables only: the column of weights of queries, if any."),
+    ] = "weight"
+    features: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Tables only: the feature columns, comma-separated. Default: all other columns.",
+        ),
+    ] = ""
+    exclude: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Tables only: columns to leave out, comma-separated."),
+    ] = ""
+
+    @property
+    def columns(self) -> Columns:
+        """The columns by role."""
+        from dranking.data.roles import Columns
+
+        return Columns(
+            qid=self.qid_column,
+            relevance=self.relevance_column,
+            docid=self.docid_column,
+            weight=self.weight_column,
+            features=tuple(names_in(self.features)) or None,
+            exclude=tuple(names_in(self.exclude)),
+        )
+
+    def open(self, path: Path) -> Dataset:
+        """Open data for training."""
+        from dranking.data.open import open_columns
+
+        return open_columns(path, self.columns)
+
+    def open_if_given(self, path: Path | None) -> Dataset | None:
+        """Open data for training, if a path is given."""
+        return None if path is None else self.open(path)
+
+    def open_judged(self, path: Path, features: Collection[str]) -> Dataset:
+        """Open judged data for a model with these features; other columns are passed over."""
+        from dranking.data.open import open_columns
+
+        return open_columns(path, replace(self.columns, needed=features))
+
+    def open_unlabelled(self, path: Path, features: Collection[str]) -> Dataset:
+        """Open data whose documents need no labels, as `open_judged` does."""
+        from dranking.data.open import open_columns
+
+        return open_columns(path, replace(self.columns, needed=features, relevance=None))

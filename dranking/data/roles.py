@@ -1,0 +1,73 @@
+"""Roles of the columns of flat tables: which column is the query id, the relevance, a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+QID, DOC_ID, RELEVANCE, WEIGHT, FEATURES = "qid", "docid", "relevance", "weight", "features"
+RESERVED = (QID, DOC_ID, RELEVANCE, WEIGHT)
+"""Default names of the columns that are not features."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of the columns that are not features; None if there is no such column."""
+
+    qid: str = QID
+    docid: str | None = DOC_ID
+    relevance: str | None = RELEVANCE
+    weight: str | None = WEIGHT
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that are there."""
+        roles = (self.qid, self.docid, self.relevance, self.weight)
+        return tuple(name for name in roles if name is not None)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a caller says about the columns of a table.
+
+    Attributes
+    ----------
+    qid
+        Column of the query ids.
+    relevance
+        Column of the grades. None stands for documents without labels, whatever the columns are.
+    docid, weight
+        Columns of the document ids and of the queries' weights, repeated for the documents of a
+        query. Under their default names, ``docid`` and ``weight``, they may be absent. None stands
+        for no such column.
+    features
+        Names of the feature columns in order, or the name of the single column of fixed-size
+        lists. None stands for the column of lists named ``features``; without it, for all columns
+        without another role, which must then be numbers.
+    exclude
+        Columns to leave out.
+    needed
+        Names of the features that the caller will read, such as the features of a model; other
+        columns without a role are passed over, whatever their type. None stands for all.
+    """
+
+    qid: str = QID
+    relevance: str | None = RELEVANCE
+    docid: str | None = DOC_ID
+    weight: str | None = WEIGHT
+    features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    needed: Collection[str] | None = None
+
+    @property
+    def chosen(self) -> list[str]:
+        """The attributes in which the caller asks for other columns than the default ones."""
+        default = Columns()
+        roles = [
+            name for name in RESERVED if getattr(self, name) not in (getattr(default, name), None)
+        ]
+        return roles + [name for name in ("features", "exclude") if getattr(self, name)]
+
+
+DEFAULT_COLUMNS = Columns()
+DEFAULT_ROLES = Roles()

@@ -1,0 +1,174 @@
+"""Roles and types of the columns of tables."""
+
+import decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dranking as dr
+from dranking.data.roles import Columns, Roles
+from dranking.errors import DataError, UsageError
+from tests.data.tables.flat_tables import frame_of, written
+
+
+def rows_of(dataset):
+    return np.concatenate([dataset.block(b).features for b in range(dataset.n_blocks)])
+
+
+def opened(table, tmp_path, **columns):
+    """The table opened in memory and as a parquet file, which must agree."""
+    path = written(tmp_path / "table.parquet", table)
+    here, there = dr.from_table(table, **columns), dr.open_dataset(path, **columns)
+    assert here.feature_names == there.feature_names
+    assert here.roles == there.roles
+    np.testing.assert_array_equal(rows_of(here), rows_of(there))
+    assert here.block(0).query_ids.equals(there.block(0).query_ids)
+    np.testing.assert_array_equal(here.block(0).relevance, there.block(0).relevance)
+    return here
+
+
+VANISHING = {
+    "title": pa.array(list("abcdefghij")),
+    "category": pa.array(["x", "y"] * 5).dictionary_encode(),
+    "seen": pa.array(range(10), pa.timestamp("us")),
+    "tags": pa.array([[1.0]] * 10, pa.list_(pa.float32())),
+    "price": pa.array([{"net": 1.0}] * 10),
+    "empty": pa.nulls(10),
+}
+
+
+def table_with(columns):
+    table = pa.Table.from_pandas(frame_of(), preserve_index=False)
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    return table
+
+
+@pytest.mark.parametrize("how", ["table", "parquet"])
+def test_columns_that_vanish(how, tmp_path):
+    table = table_with(VANISHING)
+    path = written(tmp_path / "a.parquet", table)
+    with pytest.raises(DataError) as caught:
+        dr.from_table(table) if how == "table" else dr.open_dataset(path)
+    message = str(caught.value)
+    assert "6 column(s) cannot be features" in message
+    for name, values in VANISHING.items():
+        kind = str(values.type).partition("<")[0]  # parquet has names of its own for list items
+        assert f"'{name}' ({kind}" in message
+    assert f"--exclude {','.join(VANISHING)}" in message
+
+
+def test_columns_are_chosen_by_exclude_and_features(tmp_path):
+    table = table_with(VANISHING)
+    kept = opened(table, tmp_path, exclude=[*VANISHING, "x1"])
+    named = opened(table, tmp_path, features=["x0", "x2"])
+    assert kept.feature_names == named.feature_names == ("x0", "x2")
+    np.testing.assert_array_equal(rows_of(kept), frame_of()[["x0", "x2"]])
+    with pytest.raises(DataError, match="no column 'titel'"):
+        dr.from_table(table, exclude=["titel"])
+    with pytest.raises(DataError, match=r"2 column\(s\) cannot be features: 'title' .*'seen'"):
+        dr.from_table(table, features=["x0", "title", "seen"])
+    with pytest.raises(UsageError, match="not both"):
+        dr.from_table(table, features=["x0"], exclude=["x1"])
+
+
+def test_columns_of_any_name(tmp_path):
+    frame = frame_of().assign(importance=2.0)
+    names = {"qid": "query_id", "docid": "item", "relevance": "label"}
+    plain = dr.from_table(frame.rename(columns={"importance": "weight"}))
+    renamed = frame.rename(columns=names)
+    roles = {**{role: name for role, name in names.items()}, "weight": "importance"}
+    table = pa.Table.from_pandas(renamed, preserve_index=False)
+    dataset = opened(table, tmp_path, **roles)
+    assert dataset.roles == Roles(**roles)
+    assert dataset.feature_names == plain.feature_names
+    ours, theirs = dataset.block(0), plain.block(0)
+    assert ours.query_ids.equals(theirs.query_ids)
+    assert ours.doc_ids.equals(theirs.doc_ids)
+    np.testing.assert_array_equal(ours.relevance, theirs.relevance)
+    np.testing.assert_array_equal(ours.query_weights, theirs.query_weights)
+    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(qid=\)"):
+        dr.from_table(renamed)
+    with pytest.raises(UsageError, match=r"two roles.*'query_id'"):
+        dr.from_table(renamed, **{**roles, "docid": "query_id"})
+
+
+def test_a_role_moved_to_another_column_leaves_no_doubt(tmp_path):
+    """A column under the name of a role that another column has is neither used nor dropped."""
+    frame = frame_of().assign(query=np.repeat([1, 2], 5))
+    with pytest.raises(DataError, match=r"'qid' \(the name of ids, grades or weights\)"):
+        dr.from_table(frame, qid="query")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    assert opened(table, tmp_path, qid="query", exclude=["qid"]).feature_names == ("x0", "x1", "x2")
+    named = opened(table, tmp_path, qid="query", features=["qid", "x0"])
+    np.testing.assert_array_equal(rows_of(named), frame[["qid", "x0"]].astype(np.float32))
+
+
+def test_names_are_remembered_in_the_data_set(tmp_path):
+    frame = frame_of().rename(columns={"qid": "query_id", "relevance": "label"})
+    path = written(tmp_path / "a.parquet", frame)
+    columns = Columns(qid="query_id", relevance="label")
+    dr.ingest(path, tmp_path / "d", columns=columns)
+    found = Roles("query_id", "docid", "label", None)
+    assert dr.open_dataset(tmp_path / "d").roles == found
+    assert dr.open_dataset(tmp_path / "d", qid="query_id", relevance="label").roles == found
+    with pytest.raises(UsageError, match="its column of qid is 'query_id', not 'session'"):
+        dr.open_dataset(tmp_path / "d", qid="session")
+    with pytest.raises(UsageError, match="exclude: only for tables"):
+        dr.open_dataset(tmp_path / "d", exclude=["x0"])
+
+
+def test_columns_without_labels(tmp_path):
+    table = table_with({})
+    dataset = opened(table.drop_columns("relevance"), tmp_path, relevance=None)
+    assert dataset.n_unlabelled == dataset.n_documents
+    assert opened(table, tmp_path, relevance=None).feature_names == ("x0", "x1", "x2")
+
+
+TEXT_DECIMALS = ["0.1", "-3.14159265358979", "16777217.5", "123456789012.345", "0", "1e-9"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([True, False] * 3),
+        *(
+            pa.array([0, 1, 2, 100, 17, 5], kind)
+            for kind in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32())
+        ),
+        pa.array([2**24 + 1, -(2**24) - 3, 2**53 + 1, -(2**63), 3, 2**62 + 2**38], pa.int64()),
+        pa.array([2**64 - 1, 2**63 + 2**39, 2**24 + 1, 5, 6, 7], pa.uint64()),
+        pa.array(np.array([0.5, 1e-7, 3, 4, 5, 65504], np.float16)),
+        pa.array([0.1, 1e-45, 3.4e38, -2.5, 16777217.0, 0.3], pa.float64()),
+        *(
+            pa.array([decimal.Decimal(text) for text in TEXT_DECIMALS]).cast(kind)
+            for kind in (pa.decimal128(38, 14), pa.decimal256(60, 14))
+        ),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_numbers_become_float32_within_its_rounding(values, tmp_path):
+    table = pa.table({"qid": [1] * 6, "relevance": [0, 1] * 3, "x": values})
+    found = rows_of(opened(table, tmp_path))[:, 0]
+    assert found.dtype == np.float32
+    for number, exact in zip(found, map(Fraction, values.to_pylist()), strict=True):
+        step = Fraction(float(np.spacing(np.abs(number))))
+        # A decimal is rounded to float64 first, which can add a part in 2**28 of the last digit.
+        assert abs(Fraction(float(number)) - exact) <= step / 2 * (1 + Fraction(1, 2**27))
+
+
+@pytest.mark.parametrize("ids", [[7, 7, 8, 9, 9, 9], list("ppqrrr")])
+def test_dictionary_encoded_ids_are_decoded(ids, tmp_path):
+    columns = {"relevance": [0, 1, 2, 0, 1, 0], "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    plain = pa.table({"qid": ids, "docid": ids, **columns})
+    encoded = pa.table(
+        {"qid": pa.array(ids).dictionary_encode(), "docid": pd.Categorical(ids), **columns}
+    )
+    block = opened(encoded, tmp_path).block(0)
+    expected = dr.from_table(plain).block(0)
+    assert block.query_ids.equals(expected.query_ids)
+    assert block.doc_ids.equals(expected.doc_ids)
+    np.testing.assert_array_equal(block.query_ptr, [0, 2, 3, 6])
