@@ -53,6 +53,10 @@ class AccuracyWarning(UserWarning):
     """A stated number has fewer digits than the project promises, and which."""
 
 
+class ComparisonWarning(UserWarning):
+    """A comparison rests on too few queries for its interval to hold as often as it says."""
+
+
 class TuningWarning(UserWarning):
     """Some settings of a search could not be trained and were not chosen."""
 

@@ -18,7 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from dranking.engine.progress import reporting
-from dranking.errors import AccuracyWarning, RetrainWarning, SelectionWarning, TuningWarning
+from dranking.errors import (
+    AccuracyWarning,
+    ComparisonWarning,
+    RetrainWarning,
+    SelectionWarning,
+    TuningWarning,
+)
 from dranking.files.redaction import redacted
 
 LOG_SECONDS = 10.0
@@ -26,6 +32,14 @@ LOG_SECONDS = 10.0
 
 WIDE = 120
 """Width of tables where no terminal sets the width."""
+
+SHOWN_WARNINGS = (
+    AccuracyWarning,
+    ComparisonWarning,
+    RetrainWarning,
+    SelectionWarning,
+    TuningWarning,
+)
 
 console = Console(width=None if sys.stdout.isatty() else WIDE)
 notes = Console(stderr=True)
@@ -91,7 +105,7 @@ def format_value(value: Any) -> str:
 def progress_shown() -> Iterator[None]:
     """Show the progress that is reported inside: bars on a terminal, JSON lines elsewhere."""
     with warnings.catch_warnings():
-        for category in (AccuracyWarning, RetrainWarning, SelectionWarning, TuningWarning):
+        for category in SHOWN_WARNINGS:
             warnings.simplefilter("always", category)
         warnings.showwarning = _show_warning
         if notes.is_terminal:

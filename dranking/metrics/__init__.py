@@ -33,6 +33,8 @@ queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a
 irrelevant document.
 
 Measures are computed per query and block by block, and the values per query are kept: comparisons
-pair them. `dranking.metrics.compare.compare` gives the bootstrap interval of the mean difference,
-the paired t-test with Holm's correction over measures, and wins, ties and losses.
+pair them. `dranking.metrics.compare.compare` gives the bootstrap-t interval of the mean difference,
+the paired t-test with Holm's correction over measures, the permutation test, and wins, ties and
+losses. How often the interval holds for few queries stands in the table of
+`dranking.metrics.significance.mean_interval`.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,13 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.errors import DataError, UsageError
+from dranking.errors import ComparisonWarning, DataError, UsageError
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import bootstrap_interval, holm, paired_t_test
+from dranking.metrics.significance import (
+    FEWEST_QUERIES,
+    ROUNDING,
+    holm,
+    mean_and_error,
+    mean_interval,
+    paired_t_test,
+    sign_flip_test,
+)
 
-TIE_TOLERANCE = 1e-12
-"""A difference of at most this on a query is rounding and counts as a tie."""
+DEFAULT_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -32,11 +40,14 @@ class MetricComparison:
     difference
         Weighted mean of A's values minus B's values.
     low, high
-        Ends of the percentile bootstrap interval of the difference.
+        Ends of the symmetric bootstrap-t interval of the difference, `mean_interval`; NaN for one
+        query, and for fewer than 20 equal differences.
     p_value
         P-value of the two-sided paired t-test; 1 for a single query.
     p_holm
         The p-value after Holm's correction over the compared measures.
+    p_permutation
+        P-value of the two-sided permutation test, `sign_flip_test`.
     wins, ties, losses
         Queries on which A is better than B, equal to B (within 1e-12), worse than B. Lower is
         better for a measure of error.
@@ -54,11 +65,27 @@ class MetricComparison:
     high: float
     p_value: float
     p_holm: float
+    p_permutation: float
     wins: int
     ties: int
     losses: int
     n_queries: int
     n_excluded: int
+
+
+def interval_text(entry: MetricComparison) -> str:
+    """The interval of a comparison in brackets, or why there is none.
+
+    Examples
+    --------
+    >>> entry = MetricComparison("map", .6, .5, .1, .02, .18, .01, .02, .01, 30, 9, 11, 50, 0)
+    >>> interval_text(entry)
+    '[+0.0200, +0.1800]'
+    """
+    if np.isnan(entry.low):
+        return "(one query: no interval)" if entry.n_queries == 1 else "(no spread: no interval)"
+    rough = f" ({entry.n_queries} queries: rough)" if entry.n_queries < FEWEST_QUERIES else ""
+    return f"[{entry.low:+.4f}, {entry.high:+.4f}]{rough}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +99,7 @@ class Comparison:
     n_queries
         Queries in each of the two tables.
     confidence, n_resamples, seed
-        Parameters of the bootstrap intervals.
+        Parameters of the bootstrap intervals and of the permutation tests.
     """
 
     metrics: tuple[MetricComparison, ...]
@@ -109,23 +136,24 @@ def compare(
     b: PerQuery,
     *,
     seed: int = 0,
-    n_resamples: int = 10_000,
+    n_resamples: int = DEFAULT_RESAMPLES,
     confidence: float = 0.95,
 ) -> Comparison:
     """Compare two models query by query.
 
     The interval of the mean difference is the main figure; p-values stand beside the interval.
-    Query weights count in the means, in the interval and in the test; wins and losses count queries
-    without weights. The interval of a measure does not depend on the other measures.
+    Query weights count in the means, in the interval and in the tests; wins and losses count
+    queries without weights. The interval of a measure does not depend on the other measures.
+    Fewer than 20 queries cause an `ComparisonWarning`: see the table of `mean_interval`.
 
     Parameters
     ----------
     a, b
         Values of the same queries, in any order, under the same convention.
     seed
-        Seed of the bootstrap.
+        Seed of the bootstrap and of the permutations.
     n_resamples
-        Bootstrap samples, at least 1.
+        Bootstrap samples, and random permutations, at least 1.
     confidence
         Coverage of the interval, between 0 and 1.
 
@@ -142,6 +170,34 @@ def compare(
     Smucker, Allan and Carterette, A comparison of statistical significance tests for information
     retrieval evaluation, CIKM 2007.
     """
+    found = compare_rows(
+        a, b.take(_rows_in(a, b)), seed=seed, n_resamples=n_resamples, confidence=confidence
+    )
+    fewest = min(found.metrics, key=lambda entry: entry.n_queries)
+    if fewest.n_queries < FEWEST_QUERIES:
+        warnings.warn(
+            f"{fewest.n_queries} queries count for {fewest.metric}: intervals of fewer than "
+            f"{FEWEST_QUERIES} queries miss the difference more often than they say, and p-values "
+            "are rough. Judge more queries.",
+            ComparisonWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def compare_rows(
+    a: PerQuery,
+    b: PerQuery,
+    *,
+    seed: int = 0,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare two models on tables whose rows are the same queries in the same order.
+
+    Parameters, errors and figures are those of `compare`, which brings the rows into one order. An
+    id may occur in several rows here, and few queries cause no warning.
+    """
     if n_resamples < 1:
         raise UsageError(f"n_resamples is {n_resamples}; at least 1 is needed.")
     if not 0.0 < confidence < 1.0:
@@ -153,47 +209,36 @@ def compare(
             f"{', '.join(a.values) or 'none'} against {', '.join(b.values) or 'none'}."
         )
     _check_conventions(a, b)
-    rows = _rows_in(a, b)
-    weights = _common_weights(a, b, rows)
-    paired = [_pair(name, a.values[name], b.values[name][rows], weights) for name in names]
-    intervals = [
-        bootstrap_interval(
-            p.differences, p.weights, seed=seed, n_resamples=n_resamples, confidence=confidence
-        )
-        for p in paired
-    ]
-    # Weights enter the test as factors; with equal weights the test is Student's.
-    p_values = [paired_t_test(p.weights / p.weights.mean() * p.differences) for p in paired]
+    weights = _common_weights(a, b)
+    paired = [_pair(name, a.values[name], b.values[name], weights) for name in names]
+    p_values = [paired_t_test(p.differences, p.weights) for p in paired]
     adjusted = holm(np.array(p_values)).tolist()
-    entries = tuple(map(_entry, names, paired, intervals, p_values, adjusted))
-    return Comparison(entries, a.n_queries, confidence, n_resamples, seed)
-
-
-def _entry(
-    name: str, paired: _Paired, interval: tuple[float, float], p_value: float, p_holm: float
-) -> MetricComparison:
-    better = paired.differences if higher_is_better(name) else -paired.differences
-    wins = int((better > TIE_TOLERANCE).sum())
-    losses = int((better < -TIE_TOLERANCE).sum())
-    return MetricComparison(
-        metric=name,
-        mean_a=_mean(paired.a, paired.weights),
-        mean_b=_mean(paired.b, paired.weights),
-        difference=_mean(paired.differences, paired.weights),
-        low=interval[0],
-        high=interval[1],
-        p_value=p_value,
-        p_holm=p_holm,
-        wins=wins,
-        ties=len(better) - wins - losses,
-        losses=losses,
-        n_queries=len(better),
-        n_excluded=paired.n_excluded,
-    )
-
-
-def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    return float((weights * values).sum() / weights.sum())
+    entries = []
+    for name, p, p_value, p_holm in zip(names, paired, p_values, adjusted, strict=True):
+        drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
+        low, high = mean_interval(p.differences, p.weights, confidence=confidence, **drawn)
+        p_permutation = sign_flip_test(p.differences, p.weights, **drawn)
+        better = p.differences if higher_is_better(name) else -p.differences
+        wins, losses = int((better > ROUNDING).sum()), int((better < -ROUNDING).sum())
+        entries.append(
+            MetricComparison(
+                metric=name,
+                mean_a=mean_and_error(p.a, p.weights)[0],
+                mean_b=mean_and_error(p.b, p.weights)[0],
+                difference=mean_and_error(p.differences, p.weights)[0],
+                low=low,
+                high=high,
+                p_value=p_value,
+                p_holm=p_holm,
+                p_permutation=p_permutation,
+                wins=wins,
+                ties=len(better) - wins - losses,
+                losses=losses,
+                n_queries=len(better),
+                n_excluded=p.n_excluded,
+            )
+        )
+    return Comparison(tuple(entries), a.n_queries, confidence, n_resamples, seed)
 
 
 def _pair(
@@ -246,10 +291,10 @@ def _some(ids: pa.Array, opening: str = "") -> str:
     return f"{opening}{shown}{')' if opening else ''}"
 
 
-def _common_weights(a: PerQuery, b: PerQuery, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _common_weights(a: PerQuery, b: PerQuery) -> NDArray[np.float64]:
     ones = np.ones(a.n_queries)
     of_a = ones if a.weights is None else a.weights
-    of_b = ones if b.weights is None else b.weights[rows]
+    of_b = ones if b.weights is None else b.weights
     if not np.array_equal(of_a, of_b):
         at = int(np.argmax(of_a != of_b))
         raise DataError(

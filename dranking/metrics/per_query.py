@@ -99,6 +99,15 @@ class PerQuery:
         """Number of queries, including queries that do not count."""
         return len(self.query_ids)
 
+    def take(self, rows: NDArray[np.int64]) -> PerQuery:
+        """The values of the queries at `rows`, in that order."""
+        return PerQuery(
+            query_ids=self.query_ids.take(pa.array(rows)),
+            values={name: values[rows] for name, values in self.values.items()},
+            weights=None if self.weights is None else self.weights[rows],
+            convention=self.convention,
+        )
+
     def summary(self) -> Summary:
         """Weighted means of the measures over the queries that count."""
         return aggregate(self.values, self.weights)

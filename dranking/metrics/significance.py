@@ -1,24 +1,48 @@
-"""Statistics of paired differences: bootstrap interval, t-test, Holm's correction."""
+"""Statistics of paired differences: an interval of their mean, and tests that the mean is 0.
+
+All of them are about one statistic, the weighted mean m of n differences d_i with query weights
+w_i. Interval and t-test divide it by one standard error e:
+
+    m = sum w_i d_i / sum w_i,    e = sqrt(n / (n - 1) sum w_i^2 (d_i - m)^2) / sum w_i,
+
+the linearised error of a ratio of means. With equal weights e is the sample standard deviation
+over the root of n, and m / e is Student's t.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+Array = NDArray[np.float64]
+
+FEWEST_QUERIES = 20
+"""Fewest queries whose interval is a ground for a decision; see the table of `mean_interval`."""
+
+ROUNDING = 1e-12
+"""Differences at most this far apart are equal, and have no spread."""
+
 DRAWS_AT_ONCE = 1 << 20
-"""Largest number of bootstrap draws in memory at the same time."""
+"""Largest number of random draws in memory at the same time."""
 
 
-def bootstrap_interval(
-    differences: NDArray[np.float64],
-    weights: NDArray[np.float64],
+def mean_interval(
+    differences: Array,
+    weights: Array,
     *,
     seed: int = 0,
     n_resamples: int = 10_000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of a weighted mean.
+    """Symmetric bootstrap-t interval of a weighted mean, never narrower than Student's.
+
+    The interval is ``m -+ c e``. The factor c is the larger of two quantiles of abs(t): of the
+    bootstrap samples, where t is the studentised distance of the sample's mean from m, and of
+    Student's distribution with n - 1 degrees of freedom. Samples without spread have no t and are
+    left out.
 
     Parameters
     ----------
@@ -35,48 +59,150 @@ def bootstrap_interval(
 
     Returns
     -------
-    Lower and upper end.
+    Lower and upper end. Both are NaN where the spread cannot be estimated: for one query, and for
+    fewer than `FEWEST_QUERIES` equal differences. From `FEWEST_QUERIES` equal differences on, both
+    are the mean.
+
+    Notes
+    -----
+    Share of 2,000 samples of n differences whose 95 % interval contains the true mean, for this
+    interval and for Student's (``python -m pipelines.reproduce.intervals``; three standard errors
+    are .015 near .95; *tied* has 80 % zeros):
+
+    =====  ===========  ===========  ============  ===========
+    n      normal       skewed       discrete      tied
+    =====  ===========  ===========  ============  ===========
+    5      .972, .944   .924, .834   .911, .911    .601, .599
+    10     .959, .950   .906, .854   .925, .912    .783, .762
+    20     .960, .954   .925, .895   .932, .921    .907, .873
+    50     .952, .948   .941, .914   .951, .944    .949, .933
+    100    .951, .950   .947, .933   .946, .940    .948, .940
+    200    .948, .947   .946, .938   .953, .947    .955, .949
+    =====  ===========  ===========  ============  ===========
+
+    No interval can hold for every distribution of few differences: of samples of ten with 80 % ties
+    one in nine has no spread. `FEWEST_QUERIES` is the first n with .90 in every column.
 
     References
     ----------
-    Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 13.
+    Hall, On symmetric bootstrap confidence intervals, Journal of the Royal Statistical Society B
+    50, 1988. Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 12.
     """
     n = len(differences)
-    rng = np.random.default_rng(seed)
-    products = weights * differences
-    means = np.empty(n_resamples)
-    rows = max(1, DRAWS_AT_ONCE // n)
-    for start in range(0, n_resamples, rows):
-        end = min(start + rows, n_resamples)
-        drawn = rng.integers(0, n, size=(end - start, n))
-        means[start:end] = products[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
-    low, high = np.quantile(means, (0.5 - confidence / 2, 0.5 + confidence / 2))
-    return float(low), float(high)
+    mean, error = mean_and_error(differences, weights)
+    if n == 1 or (error == 0.0 and n < FEWEST_QUERIES):
+        return np.nan, np.nan
+    if error == 0.0:
+        return mean, mean
+    t = np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples))
+    student = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    drawn = float(np.quantile(t, confidence)) if len(t) else 0.0
+    factor = max(student, drawn)
+    return mean - factor * error, mean + factor * error
 
 
-def paired_t_test(differences: NDArray[np.float64]) -> float:
-    """Two-sided p-value of Student's t-test that the differences have mean 0.
+def paired_t_test(differences: Array, weights: Array) -> float:
+    """Two-sided p-value of Student's t-test that the weighted mean is 0.
 
     Parameters
     ----------
-    differences
-        (n,) one value for each query, n >= 1.
+    differences, weights
+        (n,) one value and one weight above 0 for each query, n >= 1.
 
     Returns
     -------
     The p-value: 1 if n is 1 or all differences are 0; 0 if all differences equal another number.
     """
     n = len(differences)
-    mean = float(differences.mean())
-    if n == 1 or not differences.any():
+    mean, error = mean_and_error(differences, weights)
+    if n == 1 or abs(mean) <= ROUNDING:
         return 1.0
-    error = float(differences.std(ddof=1)) / np.sqrt(n)
     if error == 0.0:
         return 0.0
     return float(2.0 * special.stdtr(n - 1, -abs(mean) / error))
 
 
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def sign_flip_test(
+    differences: Array, weights: Array, *, seed: int = 0, n_resamples: int = 10_000
+) -> float:
+    """Two-sided p-value of the permutation test that the differences are symmetric around 0.
+
+    Under this hypothesis every difference is as probable as its negative, so the size of the mean
+    is compared with its size under other choices of signs. Of k differences that are not 0, all
+    2^k choices are tried if they are at most `n_resamples`, and the p-value is exact; otherwise
+    that many random choices are drawn, and the given signs count as one more.
+
+    Parameters
+    ----------
+    differences, weights
+        (n,) one value and one weight above 0 for each query, n >= 1.
+    seed
+        Seed of the draws.
+    n_resamples
+        Largest number of choices of signs.
+
+    Returns
+    -------
+    The p-value: 1 if all differences are 0.
+
+    References
+    ----------
+    Smucker, Allan and Carterette, A comparison of statistical significance tests for information
+    retrieval evaluation, CIKM 2007, section 3.1.
+    """
+    products = (weights * differences)[np.abs(differences) > ROUNDING]
+    n = len(products)
+    observed = abs(float(products.sum())) * (1.0 - ROUNDING)
+    if 2**n <= n_resamples:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ products) >= observed))
+    rng = np.random.default_rng(seed)
+    as_large = 0
+    for rows in _batches(n_resamples, n):
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(rows, n), dtype=np.int8)
+        as_large += int((np.abs(signs @ products) >= observed).sum())
+    return (as_large + 1) / (n_resamples + 1)
+
+
+def mean_and_error(differences: Array, weights: Array) -> tuple[float, float]:
+    """The weighted mean, and its standard error: 0 for differences that are equal up to rounding.
+
+    The error of one query is 0, too.
+    """
+    n, total = len(differences), float(weights.sum())
+    mean = float((weights * differences).sum()) / total
+    if np.ptp(differences) <= ROUNDING:
+        return mean, 0.0
+    spread = float(np.square(weights * (differences - mean)).sum())
+    return mean, float(np.sqrt(n / (n - 1) * spread)) / total
+
+
+def _bootstrap_t(centred: Array, weights: Array, seed: int, n_resamples: int) -> Array:
+    """Studentised means of bootstrap samples with spread; `centred` has the weighted mean 0."""
+    n = len(centred)
+    rng = np.random.default_rng(seed)
+    w, wd = weights, weights * centred
+    columns = np.stack([w, wd, w * w, w * wd, wd * wd], axis=1)
+    parts = []
+    for rows in _batches(n_resamples, n):
+        drawn = rng.integers(0, n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
+        total, first, w2, w2d, w2d2 = (counts @ columns).T
+        mean = first / total
+        spread = w2d2 - 2.0 * mean * w2d + mean * mean * w2
+        some = spread > ROUNDING * w2d2
+        parts.append(first[some] / np.sqrt(n / (n - 1) * spread[some]))
+    return np.concatenate(parts)
+
+
+def _batches(n_draws: int, size: int) -> Iterator[int]:
+    """Numbers of samples of a size that are drawn at the same time."""
+    rows = max(1, DRAWS_AT_ONCE // size)
+    for start in range(0, n_draws, rows):
+        yield min(rows, n_draws - start)
+
+
+def holm(p_values: Array) -> Array:
     """P-values adjusted for the number of tests by Holm's step-down procedure.
 
     The i-th smallest of m p-values is multiplied by m - i + 1, raised to the adjusted value of the

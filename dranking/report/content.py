@@ -85,6 +85,8 @@ class Content:
         segments.
     drift, max_drift
         Population stability index by feature, and the limit of the gate.
+    resampling
+        Keywords of `dranking.metrics.compare.compare_rows` for the comparison with the champion.
     command
         Command that makes the model again.
     bounds
@@ -103,6 +105,7 @@ class Content:
     segments: pa.Array | None = None
     drift: Mapping[str, float] = field(default_factory=dict)
     max_drift: float | None = None
+    resampling: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     bounds: RiskBounds | str = "the training data was not given."
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.metrics.compare import compare_rows, interval_text
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.report import model_sections as of_model
@@ -110,9 +111,9 @@ def _gate(content: Content) -> Section:
 def _queries(content: Content) -> Section:
     change = differences(content)
     counted = change[np.isfinite(change)]
-    wins, losses = int((counted > 0).sum()), int((counted < 0).sum())
     worst = [i for i in np.argsort(change, kind="stable")[:N_REGRESSIONS] if change[i] < 0]
     ours, theirs = content.challenger, content.champion or content.challenger
+    found = compare_rows(ours, theirs, **content.resampling)[content.metric]
     rows = [
         (
             str(ours.query_ids[int(i)]),
@@ -125,8 +126,11 @@ def _queries(content: Content) -> Section:
     return Section(
         "Query by query",
         [
-            f"Against the champion: {wins:,} queries better, {losses:,} worse, "
-            f"{len(counted) - wins - losses:,} equal."
+            f"Against the champion: {found.wins:,} queries better, {found.losses:,} worse, "
+            f"{found.ties:,} equal.",
+            f"Mean of challenger minus champion: {found.difference:+.4f} {interval_text(found)}; "
+            f"p-value of the paired t-test {number(found.p_value)}, of the permutation test "
+            f"{number(found.p_permutation)}.",
         ],
         [
             Drawing(

@@ -167,7 +167,8 @@ class GateConfig(BaseModel):
     minimum_effect
         Smallest mean difference to the champion; negative to accept a small loss.
     lower_bound
-        Smallest lower end of the paired bootstrap interval of the difference.
+        Smallest lower end of the paired bootstrap interval of the difference; fewer than 20
+        queries have no such interval, and are rejected.
     confidence, resamples, seed
         Parameters of the bootstrap interval.
     max_features

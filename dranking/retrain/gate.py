@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.errors import DataError
-from dranking.metrics.compare import compare
+from dranking.metrics.compare import compare_rows
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
+from dranking.metrics.significance import FEWEST_QUERIES
 from dranking.retrain.config_tables import GateConfig
 
 
@@ -23,11 +25,12 @@ class Reason:
     Attributes
     ----------
     rule
-        Name of the rule in the configuration.
+        Name of the rule in the configuration; ``fewest_queries`` where there are too few queries
+        for the rule ``lower_bound``.
     passed
         Whether the challenger passes the rule.
     value, limit
-        The measured value, and the limit of the configuration.
+        The measured value, and the limit.
     text
         Value and limit in words.
     """
@@ -65,6 +68,9 @@ def judge(
     drift: Mapping[str, float] | None = None,
 ) -> Verdict:
     """Judge a challenger by its measures on the queries held out.
+
+    A comparison with a champion over fewer than `FEWEST_QUERIES` queries is refused: the interval
+    of so few differences is no ground for a decision.
 
     Parameters
     ----------
@@ -116,26 +122,24 @@ def _against(
     """Rules about the difference to the champion over all queries, and its interval."""
     if not challenger.query_ids.equals(champion.query_ids):
         raise DataError("challenger and champion were not measured on the same queries.")
-    # Positions identify the queries, as a query id may occur several times.
-    places = pa.array(np.arange(challenger.n_queries))
-    found = compare(
-        replace(challenger, query_ids=places),
-        replace(champion, query_ids=places),
-        seed=rules.seed,
-        n_resamples=rules.resamples,
-        confidence=rules.confidence,
-    )[rules.metric]
-    worst = found.low if sign > 0 else -found.high
+    found = compare_rows(challenger, champion, **resampling_of(rules))[rules.metric]
     effect = f"{rules.metric} {found.mean_a:.4f} against {found.mean_b:.4f} of the champion"
-    return [
-        _at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect),
-        _at_least(
-            "lower_bound",
-            worst,
-            rules.lower_bound,
-            f"lower end of the {rules.confidence:.0%} interval of the difference",
-        ),
-    ]
+    reasons = [_at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect)]
+    if found.n_queries < FEWEST_QUERIES:
+        text = (
+            f"{found.n_queries} queries count for {rules.metric}; an interval that decides needs "
+            f"at least {FEWEST_QUERIES}"
+        )
+        few = Reason("fewest_queries", False, float(found.n_queries), float(FEWEST_QUERIES), text)
+        return [*reasons, few]
+    worst = found.low if sign > 0 else -found.high
+    text = f"lower end of the {rules.confidence:.0%} interval of the difference"
+    return [*reasons, _at_least("lower_bound", worst, rules.lower_bound, text)]
+
+
+def resampling_of(rules: GateConfig) -> dict[str, Any]:
+    """The keywords of `compare_rows` for the comparison with the champion."""
+    return {"seed": rules.seed, "n_resamples": rules.resamples, "confidence": rules.confidence}
 
 
 def _by_segment(

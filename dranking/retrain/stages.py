@@ -27,7 +27,7 @@ from dranking.report.page import render
 from dranking.report.sections import page_of
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
-from dranking.retrain.gate import Verdict, judge
+from dranking.retrain.gate import Verdict, judge, resampling_of
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -225,6 +225,7 @@ def _report(
         segments=_segments(run, content.challenger),
         drift=evaluated.drift,
         max_drift=config.gate.max_drift,
+        resampling=resampling_of(config.gate),
         facts={
             **content.facts,
             "run": run.run_id,

@@ -49,7 +49,8 @@ def choose(
         ``best`` takes the best score; ties go to the smallest lambda, then to the fewest features,
         then to the first point.
         ``one-standard-error`` takes the fewest features with which some lambda scores within one
-        standard error of the best score; of these lambdas the best, ties to the smallest.
+        standard error of the best score; of these lambdas the best, ties to the smallest. `tune`
+        refuses it below 20 validation queries.
     feature_penalty
         Price of one feature in units of the score: before the rule applies, a score gets worse by
         the penalty times the number of features.

@@ -11,6 +11,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.metrics.measures import SQUARED_ERROR
+from dranking.metrics.significance import FEWEST_QUERIES
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.families import FAMILIES, Family, lambdas_of, lqo_prediction_sums
 from dranking.tuning.folds import QueryKFold, labelled_queries
@@ -37,12 +38,15 @@ def score_validation(
     settings: Sequence[Setting],
     size: int,
     criterion: Criterion,
+    rule: Rule,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Scores of the models of every split on the split's held-out data.
 
     Raises
     ------
+    UsageError
+        If the rule needs a standard error, and fewer than 20 queries count for the measure.
     DataError
         If no held-out query counts for the measure.
     """
@@ -52,7 +56,7 @@ def score_validation(
         parts.append(validation_sums(paths, training, held_out, criterion, executor))
         report("tune", len(parts), len(splits))
     total = np.sum(parts, axis=0)
-    _check_scores(total, criterion)
+    _check_scores(total, criterion, rule)
     return grid_points(paths, total)
 
 
@@ -62,6 +66,7 @@ def score_lqo_predictions(
     settings: Sequence[Setting],
     size: int,
     criterion: Criterion,
+    rule: Rule,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Scores of the leave-query-out predictions of every model.
@@ -69,7 +74,8 @@ def score_lqo_predictions(
     Raises
     ------
     UsageError
-        If the model is not greedy RankRLS.
+        If the model is not greedy RankRLS; or if the rule needs a standard error, and fewer than
+        20 queries count for the measure.
     DataError
         If no query counts for the measure.
     """
@@ -79,7 +85,7 @@ def score_lqo_predictions(
             f"use the measure {SQUARED_ERROR}."
         )
     paths, sums = lqo_prediction_sums(train, lambdas_of(settings), size, criterion, executor)
-    _check_scores(sums, criterion)
+    _check_scores(sums, criterion, rule)
     return grid_points(paths, sums)
 
 
@@ -112,10 +118,17 @@ def score_lqo_errors(
     return tuple(family.lqo_errors(train, lambdas_of(settings), size, executor))
 
 
-def _check_scores(sums: Array, criterion: Criterion) -> None:
-    """Raise DataError if no query counts for the measure of a trained model."""
+def _check_scores(sums: Array, criterion: Criterion, rule: Rule) -> None:
+    """Raise an error if no query counts for the measure of a trained model, or too few do."""
     if (sums[1] == 0).any():
         raise DataError(
             f"no validation query counts for {criterion.measure} under the "
             f"{criterion.convention.name} convention; it needs queries with relevant documents."
+        )
+    n_queries = np.nanmin(sums[0], initial=np.inf)
+    if rule == "one-standard-error" and n_queries < FEWEST_QUERIES:
+        raise UsageError(
+            f"{n_queries:.0f} validation queries count for {criterion.measure}; the rule {rule!r} "
+            f"needs at least {FEWEST_QUERIES}, as the standard error of fewer is too rough. Take "
+            "the rule 'best', or a feature penalty."
         )

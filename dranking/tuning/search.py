@@ -124,14 +124,14 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     run = get_executor(executor)
 
     if validation is not None:
-        grid = score_validation(family, [(train, validation)], settings, size, criterion, run)
+        grid = score_validation(family, [(train, validation)], settings, size, criterion, rule, run)
     elif folds is not None:
         splits = split_folds(train, folds, seed, run)
-        grid = score_validation(family, splits, settings, size, criterion, run)
+        grid = score_validation(family, splits, settings, size, criterion, rule, run)
     elif criterion.measure == SQUARED_ERROR:
         grid = score_lqo_errors(train, model, family, settings, size, rule, run)
     else:
-        grid = score_lqo_predictions(train, model, settings, size, criterion, run)
+        grid = score_lqo_predictions(train, model, settings, size, criterion, rule, run)
     _warn_of_diverged(grid)
     higher = higher_is_better(criterion.measure)
     point = choose(grid, rule, feature_penalty, higher)

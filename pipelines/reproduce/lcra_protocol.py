@@ -270,7 +270,7 @@ def compared(scores: Sequence[float], others: Sequence[float]) -> Difference:
         mean=float(differences.mean()),
         spread=float(differences.std(ddof=1)),
         half_width=float(special.stdtrit(n - 1, 0.975) * error),
-        p_paired=paired_t_test(differences),
+        p_paired=paired_t_test(differences, np.ones(n)),
         p_corrected=t_test(float(differences.mean()), error, n - 1),
         wins=int((differences > TIE).sum()),
         ties=int((np.abs(differences) <= TIE).sum()),

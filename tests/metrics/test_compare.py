@@ -1,16 +1,20 @@
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dranking.errors import DataError, UsageError
-from dranking.metrics.compare import compare
+from dranking.errors import ComparisonWarning, DataError, UsageError
+from dranking.metrics.compare import compare, compare_rows, interval_text
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import bootstrap_interval
+from dranking.metrics.significance import mean_interval
 
 NAN = float("nan")
+
+# Most tables here have a handful of queries.
+pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.ComparisonWarning")
 
 
 def table(ids, weights=None, convention=None, **values):
@@ -38,11 +42,15 @@ def test_compare__figures():
         assert entry.mean_a == pytest.approx(of_a.mean())
         assert entry.mean_b == pytest.approx(of_b.mean())
         assert entry.difference == pytest.approx((of_a - of_b).mean())
-        expected = bootstrap_interval(of_a - of_b, np.ones(60), seed=4, n_resamples=500)
+        expected = mean_interval(of_a - of_b, np.ones(60), seed=4, n_resamples=500)
         assert (entry.low, entry.high) == expected
         assert entry.low <= entry.difference <= entry.high
         assert entry.p_value == pytest.approx(stats.ttest_rel(of_a, of_b).pvalue, rel=1e-9)
         p_values.append(entry.p_value)
+        permutations = stats.permutation_test(
+            (of_a - of_b,), np.mean, permutation_type="samples", n_resamples=2000, rng=1
+        )
+        assert entry.p_permutation == pytest.approx(permutations.pvalue, abs=0.08)
         better = of_a < of_b if name == "pairwise_error" else of_a > of_b
         assert entry.wins == better.sum()
         assert entry.ties == (of_a == of_b).sum()
@@ -80,10 +88,34 @@ def test_compare__the_same_model_twice():
         assert (entry.wins, entry.ties, entry.losses) == (0, 60, 0)
 
 
-def test_compare__one_query():
-    entry = compare(table([7], map=[0.75]), table([7], map=[0.5]), n_resamples=100)["map"]
-    assert (entry.difference, entry.low, entry.high) == (0.25, 0.25, 0.25)
-    assert (entry.p_value, entry.wins) == (1.0, 1)
+def test_compare__one_query_has_no_interval():
+    with pytest.warns(ComparisonWarning, match="^1 queries count for map: intervals of fewer"):
+        entry = compare(table([7], map=[0.75]), table([7], map=[0.5]), n_resamples=100)["map"]
+    assert entry.difference == 0.25
+    assert np.isnan([entry.low, entry.high]).all()
+    assert interval_text(entry) == "(one query: no interval)"
+    assert (entry.p_value, entry.p_permutation, entry.wins) == (1.0, 1.0, 1)
+
+
+def test_compare__warns_of_the_measure_with_the_fewest_queries():
+    ids = list(range(20))
+    map_values = [NAN, *np.linspace(0, 1, 19)]
+    a, b = (
+        table(ids, auc=np.ones(20), map=map_values),
+        table(ids, auc=np.zeros(20), map=np.ones(20)),
+    )
+    with pytest.warns(ComparisonWarning, match="19 queries count for map"):
+        compare(a, b, n_resamples=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(table(ids, auc=np.ones(20)), b, n_resamples=10)
+
+
+def test_compare_rows__an_id_may_come_twice():
+    a, b = table([7, 8, 7], map=[0.5, 0.5, 1.0]), table([7, 8, 7], map=[0.25, 0.5, 0.0])
+    entry = compare_rows(a, b, n_resamples=100)["map"]
+    assert entry.difference == pytest.approx(1.25 / 3)
+    assert (entry.wins, entry.ties, entry.n_queries) == (2, 1, 3)
 
 
 def test_compare__rounding_is_a_tie():

@@ -4,76 +4,186 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dranking.metrics.significance import bootstrap_interval, holm, paired_t_test
+from dranking.metrics.significance import (
+    FEWEST_QUERIES,
+    holm,
+    mean_interval,
+    paired_t_test,
+    sign_flip_test,
+)
+
+SAMPLES = st.lists(
+    st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.125, 0.75]), st.sampled_from([0.5, 1.0, 4.0])),
+    min_size=2,
+    max_size=24,
+)
 
 
-def test_bootstrap_interval__agrees_with_scipy():
-    rng = np.random.default_rng(0)
-    differences = rng.gamma(1.0, size=60) - 0.8
-    expected = stats.bootstrap(
-        (differences,), np.mean, method="percentile", n_resamples=20_000, rng=rng
-    ).confidence_interval
-    found = bootstrap_interval(differences, np.ones(60), n_resamples=20_000)
-    np.testing.assert_allclose(found, expected, atol=0.02)
+def plain_interval(differences, weights, n_resamples, confidence=0.95):
+    """The interval by loops over samples and queries, with draws of its own."""
+
+    def mean_and_error(pairs):
+        n, total = len(pairs), sum(w for _, w in pairs)
+        mean = sum(w * d for d, w in pairs) / total
+        spread = sum((w * (d - mean)) ** 2 for d, w in pairs)
+        return mean, (n / (n - 1) * spread) ** 0.5 / total
+
+    rng = np.random.default_rng(99)
+    pairs = list(zip(differences.tolist(), weights.tolist(), strict=True))
+    mean, error = mean_and_error(pairs)
+    sizes = []
+    for _ in range(n_resamples):
+        drawn = [pairs[i] for i in rng.integers(0, len(pairs), len(pairs))]
+        drawn_mean, drawn_error = mean_and_error(drawn)
+        if drawn_error > 1e-12:
+            sizes.append(abs(drawn_mean - mean) / drawn_error)
+    narrowest = stats.t.ppf(0.5 + confidence / 2, len(pairs) - 1)
+    factor = max(narrowest, np.quantile(sizes, confidence))
+    return mean - factor * error, mean + factor * error
 
 
-def test_bootstrap_interval__covers_as_often_as_it_says():
+@pytest.mark.parametrize("n", [6, 25, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_mean_interval__equals_plain_loops_up_to_the_draws(n, weighted):
+    rng = np.random.default_rng(n)
+    differences = rng.gamma(0.5, size=n) - 0.2
+    weights = rng.choice([0.5, 1.0, 3.0], n) if weighted else np.ones(n)
+    found = mean_interval(differences, weights, n_resamples=50_000)
+    expected = plain_interval(differences, weights, 4000)
+    width = expected[1] - expected[0]
+    np.testing.assert_allclose(found, expected, atol=0.06 * width)
+
+
+def test_mean_interval__skewed_differences_make_it_wider_than_students():
+    differences = np.r_[np.zeros(16), 0.1, 0.3, 0.5, 2.0]
+    low, high = mean_interval(differences, np.ones(20), n_resamples=2000)
+    student = stats.t.interval(0.95, 19, differences.mean(), stats.sem(differences))
+    assert high - low > 1.1 * (student[1] - student[0])
+
+
+@given(SAMPLES)
+def test_mean_interval__is_never_narrower_than_students(sample):
+    differences, weights = np.array(sample).T
+    low, high = mean_interval(differences, weights, n_resamples=40)
+    if np.ptp(differences) == 0.0:
+        return
+    n, total = len(sample), weights.sum()
+    mean = (weights * differences).sum() / total
+    error = np.sqrt(n / (n - 1) * ((weights * (differences - mean)) ** 2).sum()) / total
+    half = stats.t.ppf(0.975, n - 1) * error
+    assert low <= mean - half * (1 - 1e-9)
+    assert high >= mean + half * (1 - 1e-9)
+
+
+def test_mean_interval__covers_as_often_as_it_says():
     rng = np.random.default_rng(1)
     weights = np.ones(60)
     hits = 0
     for seed in range(300):
         sample = rng.exponential(size=60) - rng.exponential(size=60) + 0.1
-        low, high = bootstrap_interval(sample, weights, seed=seed, n_resamples=500, confidence=0.9)
+        low, high = mean_interval(sample, weights, seed=seed, n_resamples=500, confidence=0.9)
         hits += low <= 0.1 <= high
     # Four standard errors of a proportion of 0.9 over 300 samples are 0.07.
     assert abs(hits / 300 - 0.9) < 0.07
 
 
-def test_bootstrap_interval__integer_weights_shift_it_as_repetition_does():
-    differences = np.r_[np.zeros(200), np.ones(200)]
-    weights = np.r_[np.ones(200), np.full(200, 3.0)]
-    low, high = bootstrap_interval(differences, weights, n_resamples=4000)
-    assert low < 0.75 < high
-    assert (low + high) / 2 == pytest.approx(0.75, abs=0.01)
+def test_mean_interval__does_not_depend_on_units():
+    differences = np.random.default_rng(2).normal(size=30)
+    weights = np.linspace(1, 2, 30)
+    low, high = mean_interval(differences, weights, n_resamples=500)
+    moved = mean_interval(4.0 * differences + 8.0, 0.5 * weights, n_resamples=500)
+    np.testing.assert_allclose(moved, (4.0 * low + 8.0, 4.0 * high + 8.0), rtol=1e-9)
 
 
-def test_bootstrap_interval__seed_and_confidence():
-    differences = np.random.default_rng(2).normal(size=50)
+def test_mean_interval__seed_and_confidence():
+    differences = np.random.default_rng(2).gamma(0.5, size=50)
     weights = np.ones(50)
-    first = bootstrap_interval(differences, weights, seed=5, n_resamples=1000)
-    assert first == bootstrap_interval(differences, weights, seed=5, n_resamples=1000)
-    assert first != bootstrap_interval(differences, weights, seed=6, n_resamples=1000)
-    wider = bootstrap_interval(differences, weights, seed=5, n_resamples=1000, confidence=0.99)
+    first = mean_interval(differences, weights, seed=5, n_resamples=1000)
+    assert first == mean_interval(differences, weights, seed=5, n_resamples=1000)
+    assert first != mean_interval(differences, weights, seed=6, n_resamples=1000)
+    wider = mean_interval(differences, weights, seed=5, n_resamples=1000, confidence=0.99)
     assert wider[0] < first[0]
     assert wider[1] > first[1]
 
 
-def test_bootstrap_interval__more_queries_than_drawn_at_once(monkeypatch):
+def test_mean_interval__more_queries_than_drawn_at_once(monkeypatch):
     monkeypatch.setattr("dranking.metrics.significance.DRAWS_AT_ONCE", 64)
     differences = np.random.default_rng(2).normal(size=100)
-    low, high = bootstrap_interval(differences, np.ones(100), n_resamples=400)
-    spread = 1.96 * differences.std() / 10
+    low, high = mean_interval(differences, np.ones(100), n_resamples=400)
+    spread = 1.98 * differences.std() / 10
     assert low == pytest.approx(differences.mean() - spread, abs=0.06)
     assert high == pytest.approx(differences.mean() + spread, abs=0.06)
 
 
-@pytest.mark.parametrize("differences", [np.zeros(5), np.full(5, 0.25), np.array([0.25])])
-def test_bootstrap_interval__constant_differences(differences):
-    expected = (differences[0], differences[0])
-    assert bootstrap_interval(differences, np.ones(len(differences))) == expected
+def test_mean_interval__without_spread():
+    rounded = np.full(FEWEST_QUERIES, 0.3) - np.tile([0.0, 1e-16], FEWEST_QUERIES // 2)
+    assert mean_interval(rounded, np.ones(len(rounded))) == pytest.approx((0.3, 0.3))
+    for few in ([0.25], [0.25] * 2, [0.0] * (FEWEST_QUERIES - 1)):
+        assert np.isnan(mean_interval(np.array(few), np.ones(len(few)))).all()
+
+
+def test_mean_interval__no_sample_with_spread():
+    # One sample of two of two queries has spread with probability one half.
+    ends = {
+        mean_interval(np.array([0.0, 1.0]), np.ones(2), n_resamples=1, seed=s) for s in range(9)
+    }
+    np.testing.assert_allclose(list(ends), [stats.t.interval(0.95, 1, 0.5, 0.5)])
 
 
 @pytest.mark.parametrize("n", [2, 3, 50, 784])
 def test_paired_t_test__equals_scipy(n):
     rng = np.random.default_rng(n)
     a, b = rng.random(n), rng.random(n) + 0.05
-    assert paired_t_test(a - b) == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
+    found = paired_t_test(a - b, np.full(n, 3.0))
+    assert found == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
+
+
+def test_paired_t_test__agrees_with_the_interval_of_many_weighted_queries():
+    rng = np.random.default_rng(0)
+    differences, weights = rng.normal(size=400), rng.uniform(0.1, 5.0, 400)
+    low, _ = mean_interval(differences, weights, n_resamples=20_000)
+    mean = np.average(differences, weights=weights)
+    # Shifted so that 0 is the end of the interval, the p-value is 1 minus the confidence.
+    assert paired_t_test(differences - low, weights) == pytest.approx(0.05, abs=0.006)
+    assert paired_t_test(differences - mean, weights) == pytest.approx(1.0)
 
 
 def test_paired_t_test__degenerate_cases():
-    assert paired_t_test(np.zeros(10)) == 1.0
-    assert paired_t_test(np.array([0.3])) == 1.0
-    assert paired_t_test(np.full(4, 0.25)) == 0.0
+    assert paired_t_test(np.zeros(10), np.ones(10)) == 1.0
+    assert paired_t_test(np.array([0.3]), np.ones(1)) == 1.0
+    assert paired_t_test(np.full(4, 0.25), np.ones(4)) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_sign_flip_test__equals_scipys_permutation_test(n):
+    rng = np.random.default_rng(n)
+    differences = rng.choice([-0.5, 0.0, 0.25, 1.0], n)
+    weights = rng.choice([1.0, 2.0], n)
+    products = weights * differences
+    expected = (
+        stats.permutation_test((products,), np.sum, permutation_type="samples", n_resamples=np.inf)
+        if n > 1
+        else None
+    )
+    size = abs(products.sum()) - 1e-12
+    signs = np.array(np.meshgrid(*[[1, -1]] * n)).reshape(n, -1).T
+    plain = np.mean([abs((s * products).sum()) >= size for s in signs])
+    assert sign_flip_test(differences, weights) == pytest.approx(plain)
+    if expected is not None and expected.pvalue < 1:
+        assert plain == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+def test_sign_flip_test__random_signs_come_near_the_exact_p_value():
+    differences = np.random.default_rng(4).normal(0.4, 1.0, size=13)
+    exact = sign_flip_test(differences, np.ones(13), n_resamples=2**13)
+    drawn = sign_flip_test(differences, np.ones(13), n_resamples=2**13 - 1)
+    assert drawn != exact
+    assert drawn == pytest.approx(exact, abs=0.02)
+
+
+def test_sign_flip_test__no_difference():
+    assert sign_flip_test(np.zeros(30), np.ones(30)) == 1.0
+    assert sign_flip_test(np.full(10, 0.25), np.ones(10)) == 2 / 2**10
 
 
 def test_holm__worked_example():

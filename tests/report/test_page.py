@@ -15,6 +15,7 @@ from dranking.data.scaling import scaled
 from dranking.data.texts.collection import text_collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.executor import get_executor
+from dranking.metrics.compare import compare_rows
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.linear.model import LinearModel
@@ -242,7 +243,9 @@ def test_a_model_without_its_parameters_has_a_page():
     better = model.model_copy(update={"weights": (1.0,)})
     compared = describe(better, train, champion=model, **options)
     [queries] = [s for s in page_of(compared).sections if s.title == "Query by query"]
-    assert queries.paragraphs == ["Against the champion: 6 queries better, 0 worse, 0 equal."]
+    assert queries.paragraphs[0] == "Against the champion: 6 queries better, 0 worse, 0 equal."
+    found = compare_rows(compared.challenger, compared.champion)["pairwise_error"]
+    assert f"[{found.low:+.4f}, {found.high:+.4f}] (6 queries: rough)" in queries.paragraphs[1]
     assert "Improvement of" in queries.drawings[0].caption
 
 

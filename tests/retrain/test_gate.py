@@ -94,6 +94,18 @@ def test_features_and_drift():
     assert failed(verdict([0.5], None, drift=drift, max_drift=0.3)) == []
 
 
+def test_few_queries_are_no_ground_for_a_decision():
+    base = np.linspace(0.2, 0.8, 20)
+    better = base + 0.1 + np.linspace(0, 0.01, 20)
+    assert failed(verdict(better, base)) == []
+    found = verdict(better[:19], base[:19])
+    assert failed(found) == ["fewest_queries"]
+    reason = found.reasons[-1]
+    assert (reason.value, reason.limit) == (19.0, 20.0)
+    assert reason.text.startswith("19 queries count for map")
+    assert verdict(better[:1], None).accepted
+
+
 def test_queries_that_do_not_count_are_left_out_of_all_rules():
     nan = np.nan
     base = np.full(6, 0.5)

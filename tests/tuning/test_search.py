@@ -186,10 +186,10 @@ def test_a_measure_of_error_is_best_where_smallest():
 
 
 def test_rule_and_penalty_reach_the_choice():
-    def sizes(**options):
+    def sizes(n_queries=24, **options):
         return dr.tune(
             problem_of(1).dataset(),
-            validation=problem_of(2).dataset(),
+            validation=problem_of(2, n_queries=n_queries).dataset(),
             regularizations=LAMBDAS,
             **options,
         ).best["n_features"]
@@ -197,6 +197,8 @@ def test_rule_and_penalty_reach_the_choice():
     assert sizes() > 1
     assert sizes(rule="one-standard-error") < sizes()
     assert sizes(feature_penalty=1.0) == 1
+    with pytest.raises(UsageError, match="needs at least 20"):
+        sizes(n_queries=14, rule="one-standard-error")
 
 
 class CountedDataset(Dataset):

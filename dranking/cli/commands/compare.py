@@ -32,21 +32,25 @@ def compare(
     metrics: Metrics = DEFAULT_METRICS,
     convention: Convention = "standard",
     confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
-    resamples: Annotated[int, typer.Option(min=1, help="Number of bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    resamples: Annotated[
+        int, typer.Option(min=1, help="Number of bootstrap samples and random signs.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed of bootstrap and permutations.")] = 0,
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
     """Compare two models query by query.
 
-    Differences are A - B, with bootstrap intervals and tests.
+    Differences are A - B, with bootstrap-t intervals, the paired t-test, and the permutation test
+    of the signs. Fewer than 20 queries cause a warning.
     """
     from dranking.metrics.compare import compare as compare_values
+    from dranking.metrics.compare import interval_text
 
     with execution.running() as executor:
         tables = [_per_query(path, data, metrics, convention, columns, executor) for path in (a, b)]
-    result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
+        result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
         return
@@ -55,14 +59,15 @@ def compare(
             m.metric,
             m.mean_a,
             m.mean_b,
-            f"{m.difference:+.4f} [{m.low:+.4f}, {m.high:+.4f}]",
+            f"{m.difference:+.4f} {interval_text(m)}",
             f"{format_value(m.p_value)} ({format_value(m.p_holm)})",
+            format_value(m.p_permutation),
             f"{m.wins} / {m.ties} / {m.losses}",
         )
         for m in result.metrics
     ]
     interval = f"A - B [{confidence:.0%}]"
-    headings = ["metric", "A", "B", interval, "p (Holm)", "win / tie / loss"]
+    headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
     print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", headings, rows)
 
 
