@@ -1,6 +1,8 @@
 """Shared fixtures and Hypothesis profiles."""
 
+import logging
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,3 +47,33 @@ def client() -> Iterator[Any]:
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """URL of an S3 server in this process; it honours If-None-Match and If-Match."""
+    server_module = pytest.importorskip("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """URL ``s3://...`` of a new bucket, which this process and its children reach."""
+    import s3fs
+
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_server,
+        "DRANKING_STORE_DEADLINE": "5",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = f"bucket-{secrets.token_hex(4)}"
+    s3fs.S3FileSystem().mkdir(name)
+    return f"s3://{name}"

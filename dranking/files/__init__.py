@@ -2,9 +2,14 @@
 
 | module | what it is for | who uses it |
 | --- | --- | --- |
-| `commit` | temporary name, fsync, rename; leftovers of killed processes | all that is written |
 | `places` | a local path or an fsspec URL as one type | all that is read and written |
-| `json_files` | JSON of bounded size; each flaw is a ValueError | manifests, models, registry |
+| `requests` | retries of requests to stores, and errors that stores cause | all below |
+| `reading` | ranged and concurrent reads of checked length | all that is read |
+| `commit` | files and directories, whole or not at all | all that is written |
+| `local_output` | temporary name, fsync, rename; leftovers of killed processes | `commit` |
+| `object_store` | objects written on a condition, in one request | `commit`, locks |
+| `debris` | names of parts, and removal of parts that no manifest names | `commit` |
+| `json_files` | JSON of bounded size; seals; flaws are ValueErrors | manifests, models |
 | `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |
 | `manifests` | validated ``manifest.json`` of a directory | data sets, statistics, array folders |
 | `verified_folder` | files of a block, checked against the manifest | data sets, statistics |

@@ -1,34 +1,44 @@
-"""The commit protocol: files and directories are written whole or not at all.
+"""The commit protocol: files and directories are written whole or not at all, at any place.
 
-Output is written under a temporary name in its final directory, synchronised to storage and then
-renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9), the previous
-content of the path stays. The next write to the same path removes the leftovers of a process of
-this host that is dead, and after `GRACE_SECONDS` without a change those of any process: another
-host cannot be asked, and a process id may be in use again.
+On local disks, output is written under a temporary name beside its place, synchronised to storage
+and renamed. Whatever interrupts a write (an exception, Ctrl-C, a full disk, kill -9), the previous
+content stays. The next write to the same place removes the leftovers of a killed process.
 
-Hidden names beside a target NAME end in -HOST-PID-RANDOM of the process that made them:
-
-- ``.NAME.tmp-...``: output being written;
-- ``.NAME.old-...``: a directory being replaced, between two renames.
+An object store has no rename. The parts of a directory are objects under names nobody has; the
+manifest names them and is put last, in one request: only if there is none, or, to overwrite or to
+append, only if it is the one that was there at the beginning (`dranking.files.object_store` says
+which stores keep such conditions). Readers follow the manifest alone, so that parts which it does
+not name are invisible; `dranking.files.debris` removes them after a week.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import platform
-import re
-import secrets
-import shutil
-import time
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import TypeAlias
 
-from dranking.errors import UsageError
-from dranking.files.json_files import read_json
+from upath import UPath
+
+from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
+from dranking.files import object_store
+from dranking.files.debris import GRACE, new_token, remove_token, remove_unnamed, token_of
+from dranking.files.json_files import parse_json, read_json, sealed_json
+from dranking.files.local_output import (
+    explained,
+    install,
+    restore,
+    sibling,
+    synchronise,
+    synchronise_tree,
+    temporary_path,
+)
+from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.reading import read_bytes
+from dranking.files.requests import ChangedError, request
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -38,24 +48,11 @@ MANIFEST_NAME = "manifest.json"
 FORMAT_PREFIX = "dranking-"
 """Beginning of the "format" entry in the manifest of every directory of the project."""
 
-Kind: TypeAlias = Literal["tmp", "old"]
-
-GRACE_SECONDS: Final[Mapping[Kind, float]] = {"tmp": 12 * 3600.0, "old": 60.0}
-"""Age of the last change from which the leftover of any process is removed, or restored."""
-
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_HOST = f"{zlib.crc32(platform.node().encode()):08x}"
-
-_TEMPORARY = re.compile(
-    r"\.(?P<target>.+)\.(?P<kind>tmp|old)-(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
-)
-
-# Suffixes of the temporary names that this process is writing. A process id alone does not identify
-# a live writer: a restarted container has the host name and process id of the one that died.
-_live: set[str] = set()
+FOLDER_ENTRY = "folder"
+"""Entry of a manifest: the folder beside it with the directory's files, in an object store."""
 
 
-def atomic_write(path: AnyPath, content: str | bytes, overwrite: bool = False) -> None:
+def atomic_write(path: AnyPlace, content: str | bytes, overwrite: bool = False) -> None:
     """Write a file, whole or not at all.
 
     Parameters
@@ -71,14 +68,16 @@ def atomic_write(path: AnyPath, content: str | bytes, overwrite: bool = False) -
     ------
     UsageError
         If the path exists and `overwrite` is false, is a directory, or cannot be written.
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
     """
     with atomic_path(path, overwrite=overwrite) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
-    """Context manager that yields a temporary path for a file and renames the file at the end.
+def atomic_path(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
+    """Context manager that yields a local temporary path for a file, which moves at the end.
 
     The file must be closed when the block ends. An exception in the block leaves `path` as it was.
 
@@ -94,23 +93,34 @@ def atomic_path(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
     UsageError
         On entry, if the path is a directory, or exists and `overwrite` is false; later, if the
         disk is full.
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
     """
-    target = _resolved(path)
+    target = _target(path)
     check_output_file(target, overwrite)
-    with _temporary(target) as (temporary, _):
+    if not is_local(target):
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder, target.name)
+            yield temporary
+            with _changed_meanwhile(target, overwrite):
+                put = object_store.put if overwrite else object_store.put_if_absent
+                put(target, temporary)
+        return
+    with temporary_path(target) as (temporary, _):
         temporary.touch()  # fails before any work if the directory cannot be written
         yield temporary
         check_output_file(target, overwrite)
-        _synchronise(temporary)
+        synchronise(temporary)
         os.replace(temporary, target)
-        _synchronise(target.parent)
+        synchronise(target.parent)
 
 
 @contextmanager
-def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
-    """Context manager that yields a temporary directory to fill and renames it at the end.
+def new_directory(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
+    """Context manager that yields a local temporary directory to fill, which moves at the end.
 
-    An exception in the block leaves `path` as it was.
+    An exception in the block leaves `path` as it was. In an object store, the files lie in a folder
+    that the manifest names; `dranking.files.manifests` reads both forms.
 
     Parameters
     ----------
@@ -124,68 +134,211 @@ def new_directory(path: AnyPath, *, overwrite: bool = False) -> Iterator[Path]:
     UsageError
         On entry, if the path exists and `overwrite` is false, or is neither empty nor the
         project's; later, if the disk is full.
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
     ValueError
         If the block wrote no ``manifest.json`` whose "format" begins with ``dranking-``.
     """
-    target = _resolved(path)
-    check_output_directory(target, overwrite)
-    with _temporary(target) as (temporary, suffix):
-        temporary.mkdir()
-        yield temporary
-        if not _is_ours(temporary):
-            raise ValueError(
-                f"{target}: a directory of the project needs a {MANIFEST_NAME} whose 'format' "
-                f"begins with '{FORMAT_PREFIX}'."
-            )
-        check_output_directory(target, overwrite)
-        _synchronise_tree(temporary)
-        _install(temporary, target, _sibling(target, "old", suffix))
+    target = _target(path)
+    with begin_directory(target, overwrite=overwrite) as commit:
+        if is_local(commit.root):
+            yield commit.root
+            commit.finish(_own_manifest(commit.root, target))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+            content = parse_json(_own_manifest(Path(folder), target))
+            Path(folder, MANIFEST_NAME).unlink()
+            object_store.put_files(Path(folder), commit.root / commit.token)
+            commit.finish(sealed_json({**content, FOLDER_ENTRY: commit.token}))
 
 
-@contextmanager
-def scratch_directory(path: AnyPath) -> Iterator[Path]:
-    """Context manager that yields an empty directory beside an output and removes it at the end.
+def begin_directory(
+    path: AnyPlace, *, overwrite: bool = False, append: bool = False
+) -> DirectoryCommit:
+    """Begin a directory whose parts are written by many tasks, on any machine.
 
     Parameters
     ----------
     path
-        The output. If the process is killed, the next write to the output removes the directory.
+        Directory to write; missing parent directories are made.
+    overwrite
+        Replace a directory that exists, if it is empty or the project's.
+    append
+        Add parts to a directory of the project, whose parts stay.
+
+    Raises
+    ------
+    UsageError
+        If the path exists and neither `overwrite` nor `append` is true, or if it is neither empty
+        nor the project's.
+    DataError, TryAgainError
+        If there is nothing to append to, or a store refuses access or is out of reach.
+    """
+    return DirectoryCommit(_target(path), overwrite, append)
+
+
+class DirectoryCommit:
+    """A directory that is being written; as a context manager, it discards what is not finished.
+
+    Attributes
+    ----------
+    place
+        The directory.
+    root
+        Where parts are written until then: the directory itself, or its temporary name. Workers
+        must see it.
+    token
+        A name that nobody has, which stands in the names of all parts.
+    """
+
+    def __init__(self, place: Place, overwrite: bool, append: bool) -> None:
+        self.place = place
+        self.token = new_token()
+        self._overwrite, self._append = overwrite, append
+        self._finished = False
+        self._begun = ExitStack()
+        self._before: str | None = None
+        if append:
+            if not _is_ours(place):
+                raise DataError(f"{place}: no directory of dranking that can be appended to.")
+        else:
+            check_output_directory(place, overwrite)
+        self.root: Place = place
+        if not is_local(place):
+            self._before = object_store.version(place / MANIFEST_NAME)
+        elif append:
+            self._before = read_bytes(place / MANIFEST_NAME).decode()
+        else:
+            self.root, self._suffix = self._begun.enter_context(temporary_path(place))
+            self.root.mkdir()
+
+    def __enter__(self) -> DirectoryCommit:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.discard()
+
+    def name(self, part: str) -> str:
+        """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``."""
+        folder, slash, last = part.rpartition("/")
+        return f"{folder}{slash}{self.token}-{last}"
+
+    def add(self, part: str) -> Place:
+        """Where a task writes a part; a local folder for it is made."""
+        place = self.root / self.name(part)
+        if is_local(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def finish(self, manifest: bytes) -> None:
+        """Put the manifest, which makes all parts that it names visible at once.
+
+        Raises
+        ------
+        UsageError
+            If something appeared at the place meanwhile, or the disk is full.
+        TryAgainError
+            If another process changed the directory meanwhile; nothing was changed then.
+        """
+        if not is_local(self.place):
+            self._finish_in_store(self.place / MANIFEST_NAME, manifest)
+        elif self._append:
+            self._finish_appending(self.place, manifest)
+        elif is_local(self.root):
+            self._finish_renaming(self.root, self.place, manifest)
+        self._begun.close()
+        self._finished = True
+        with suppress(DrankingError, OSError):  # what is left is removed another time
+            remove_unnamed(self.place, manifest)
+
+    def discard(self) -> None:
+        """Delete all parts, unless the directory is finished."""
+        if self._finished:
+            return
+        self._finished = True
+        self._begun.close()
+        if self.root == self.place:
+            with suppress(DrankingError, OSError):
+                remove_token(self.place, self.token)
+
+    def _finish_in_store(self, place: UPath, manifest: bytes) -> None:
+        replaces = self._overwrite or self._append
+        with _changed_meanwhile(self.place, replaces):
+            if replaces:
+                object_store.put_if_unchanged(place, manifest, self._before)
+            else:
+                object_store.put_if_absent(place, manifest)
+
+    def _finish_appending(self, place: Path, manifest: bytes) -> None:
+        with explained(place):
+            for part in place.rglob(f"{self.token}*"):
+                synchronise_tree(part) if part.is_dir() else synchronise(part)
+                synchronise(part.parent)
+        if read_bytes(place / MANIFEST_NAME).decode() != self._before:
+            raise _changed(place)
+        atomic_write(place / MANIFEST_NAME, manifest, overwrite=True)
+
+    def _finish_renaming(self, root: Path, place: Path, manifest: bytes) -> None:
+        with explained(place):
+            (root / MANIFEST_NAME).write_bytes(manifest)
+            check_output_directory(place, self._overwrite)
+            synchronise_tree(root)
+            install(root, place, sibling(place, "old", self._suffix))
+
+
+@contextmanager
+def scratch_directory(path: AnyPlace) -> Iterator[Path]:
+    """Context manager that yields an empty local directory and removes it at the end.
+
+    Parameters
+    ----------
+    path
+        The output for which it is. If this is local, the directory lies beside it, and the next
+        write to the output removes it should the process be killed.
 
     Raises
     ------
     UsageError
         If the directory cannot be made, or the disk is full.
     """
-    with _temporary(_resolved(path)) as (temporary, _):
+    target = _target(path)
+    if not is_local(target):
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    with temporary_path(target) as (temporary, _):
         temporary.mkdir()
         yield temporary
 
 
 def move_folders(source: Path, target: Path) -> None:
     """Synchronise the folders in `source` to storage and move them into `target` beside it."""
-    _synchronise_tree(source)
+    synchronise_tree(source)
     for folder in sorted(source.iterdir()):
         os.rename(folder, target / folder.name)
-    _synchronise(target)
+    synchronise(target)
 
 
-def check_output_file(path: AnyPath, overwrite: bool) -> None:
+def check_output_file(path: AnyPlace, overwrite: bool) -> None:
     """Check, before any work, that a file may be written at a path.
 
     Raises
     ------
     UsageError
         If the path is a directory, or exists and `overwrite` is false.
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
     """
-    target = _resolved(path)
-    with _explained(target):
-        if target.is_dir():
-            raise UsageError(f"{target}: is a directory; give the path of a file.")
-        if target.exists() and not overwrite:
-            raise UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
+    target = _target(path)
+    kind = _kind(target)
+    if kind == "directory":
+        raise UsageError(f"{target}: is a directory; give the path of a file.")
+    if kind is not None and not overwrite:
+        raise _exists(target)
 
 
-def check_output_directory(path: AnyPath, overwrite: bool) -> None:
+def check_output_directory(path: AnyPlace, overwrite: bool) -> None:
     """Check, before any work, that a directory may be written at a path.
 
     Raises
@@ -193,222 +346,145 @@ def check_output_directory(path: AnyPath, overwrite: bool) -> None:
     UsageError
         If the path is a file, exists and `overwrite` is false, or is a directory that is neither
         empty nor the project's.
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
     """
-    target = _resolved(path)
-    with _explained(target):
-        restore_interrupted(target)
-        if not target.exists():
-            return
-        if not target.is_dir():
-            raise UsageError(f"{target}: is a file; give the path of a directory.")
-        if not overwrite:
-            raise UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
-        if not _is_ours(target) and any(target.iterdir()):
-            raise UsageError(
-                f"{target}: was not written by dranking (no {MANIFEST_NAME} of its own), so it "
-                "is not overwritten. Give another path, or delete it yourself."
-            )
+    target = _target(path)
+    restore_interrupted(target)
+    kind = _kind(target)
+    if kind is None:
+        return
+    if kind == "file":
+        raise UsageError(f"{target}: is a file; give the path of a directory.")
+    ours = _is_ours(target)
+    if not ours and _is_debris(target):
+        return
+    if not overwrite:
+        raise _exists(target)
+    if not ours and not _is_empty(target):
+        raise UsageError(
+            f"{target}: was not written by dranking (no {MANIFEST_NAME} of its own), so it "
+            "is not overwritten. Give another path, or delete it yourself."
+        )
 
 
-def restore_interrupted(path: AnyPath) -> None:
-    """Restore a directory whose replacement was killed between its two renames.
+def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
+    """Delete what killed writers left in a directory, and what replaced directories consisted of.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    grace
+        Seconds since the last write of the writer in question, so that what a live writer makes,
+        or an open reader may still use, stays.
+
+    Returns
+    -------
+    Number of files that were deleted.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        If there is nothing at the path, or a store refuses access or is out of reach.
+    """
+    target = _target(path)
+    if _kind(target) != "directory":
+        raise DataError(f"{target}: no directory is there.")
+    try:
+        manifest = read_bytes(target / MANIFEST_NAME)
+    except FileNotFoundError:
+        manifest = b""
+    return remove_unnamed(target, manifest, timedelta(seconds=grace))
+
+
+def restore_interrupted(path: AnyPlace) -> None:
+    """Restore a local directory whose replacement was killed between its two renames.
 
     Does nothing if the path exists, or if the process that replaces the directory may be alive.
     """
-    target = _resolved(path)
-    if not target.exists():
-        for old in _leftovers(target, "old"):
-            with suppress(OSError):
-                old.rename(target)
-                return
+    target = _target(path)
+    if is_local(target):
+        restore(target)
 
 
-def manifest_format(directory: Path) -> str | None:
-    """Entry "format" of a directory's manifest; None if there is no readable manifest."""
+def manifest_format(directory: Place) -> str | None:
+    """Entry "format" of a directory's manifest; None if there is no readable manifest.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
+    """
     try:
         content = read_json(directory / MANIFEST_NAME)
+    except DataError:
+        if is_local(directory):
+            return None
+        raise
     except (OSError, ValueError):
         return None
     return str(content.get("format")) if isinstance(content, dict) else None
 
 
-def _is_ours(directory: Path) -> bool:
+def _is_ours(directory: Place) -> bool:
     """Whether a directory has a manifest of the project, of any version."""
     return (manifest_format(directory) or "").startswith(FORMAT_PREFIX)
 
 
-@contextmanager
-def _temporary(target: Path) -> Iterator[tuple[Path, str]]:
-    """Yield a free temporary path and its suffix; afterwards remove whatever is at the path."""
-    suffix = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = _sibling(target, "tmp", suffix)
-    _live.add(suffix)
+def _own_manifest(folder: Path, target: Place) -> bytes:
+    """The manifest in a directory that was filled, if it is one of the project."""
+    if not _is_ours(folder):
+        raise ValueError(
+            f"{target}: a directory of the project needs a {MANIFEST_NAME} whose 'format' "
+            f"begins with '{FORMAT_PREFIX}'."
+        )
+    return (folder / MANIFEST_NAME).read_bytes()
+
+
+def _target(path: AnyPlace) -> Place:
+    """The place without links: output replaces the target of a link, not the link."""
+    place = as_place(path)
+    return place.resolve() if isinstance(place, Path) else place
+
+
+def _kind(target: Place) -> str | None:
+    """Whether a "file" or a "directory" is at a place; None if nothing is."""
+    if is_local(target):
+        with explained(target):
+            return "directory" if target.is_dir() else "file" if target.exists() else None
     try:
-        with _explained(target):
-            _make_parent(target)
-            _remove_leftovers(target)
-            yield temporary, suffix
-    finally:
-        _remove(temporary)
-        _live.discard(suffix)
+        return str(request(target, lambda: target.fs.info(target.path))["type"])
+    except FileNotFoundError:
+        return None
+
+
+def _is_debris(target: Place) -> bool:
+    """Whether a folder of an object store holds parts of killed writers, and nothing else."""
+    if is_local(target):
+        return False
+    return all(token_of(found.name) for found in object_store.list_objects(target))
+
+
+def _is_empty(target: Place) -> bool:
+    return is_local(target) and not any(target.iterdir())
 
 
 @contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    """Convert the operating system's errors about the output into errors that name the output.
-
-    The block also runs the caller's code, whose errors pass unless only writing can cause them.
-    """
+def _changed_meanwhile(target: Place, may_exist: bool) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise UsageError(
-                f"{target}: cannot be written, {os.strerror(error.errno)}. Nothing was written; "
-                "what was there before is intact. Free some space or give another path, and "
-                "run again."
-            ) from error
-        if _concerns(error.filename, target) or _concerns(error.filename2, target):
-            raise UsageError(
-                f"{target}: cannot be written, {error.strerror}. Give another path."
-            ) from error
-        raise
+    except ChangedError as error:
+        if may_exist:
+            raise _changed(target) from error
+        raise _exists(target) from error
 
 
-def _concerns(name: object, target: Path) -> bool:
-    """Whether a file name in an error is the target, its temporary, or a file in the temporary."""
-    if not isinstance(name, str | os.PathLike):
-        return False
-    path = Path(name)
-    hidden = str(target.with_name(f".{target.name}."))
-    return path == target or str(path).startswith(hidden)
+def _exists(target: Place) -> UsageError:
+    return UsageError(f"{target}: exists already. Pass --overwrite to replace it.")
 
 
-def _make_parent(target: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{target}: its directory cannot be made, {error.strerror}. Give another path."
-        ) from error
-
-
-def _install(temporary: Path, target: Path, aside: Path) -> None:
-    """Rename a directory to its target; a directory there is moved aside and then deleted."""
-    try:
-        if target.exists():
-            os.rename(target, aside)
-        os.rename(temporary, target)
-    except BaseException:
-        if aside.exists() and not target.exists():
-            os.rename(aside, target)
-        _remove(aside)
-        raise
-    _synchronise(target.parent)
-    _remove(aside)
-
-
-def _resolved(path: AnyPath) -> Path:
-    """The absolute path without links: output replaces the target of a link, not the link."""
-    return Path(path).resolve()
-
-
-def _sibling(target: Path, kind: Kind, suffix: str) -> Path:
-    return target.with_name(f".{target.name}.{kind}-{suffix}")
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a file or folder has a name that this module gives to unfinished output."""
-    return _TEMPORARY.fullmatch(name) is not None
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove, or restore, what killed processes left directly in a folder, of whatever output."""
-    for name in _names_in(folder):
-        if match := _TEMPORARY.fullmatch(name):
-            target = folder / match["target"]
-            restore_interrupted(target)
-            _remove_leftovers(target)
-
-
-def _remove_leftovers(target: Path) -> None:
-    for path in _leftovers(target, "tmp"):
-        _remove(path)
-    if target.exists():
-        for path in _leftovers(target, "old"):
-            _remove(path)
-
-
-def _leftovers(target: Path, kind: Kind) -> list[Path]:
-    """Hidden siblings of a target that processes left behind which are dead, or gone for long."""
-    matches = [match for name in _names_in(target.parent) if (match := _TEMPORARY.fullmatch(name))]
-    return [
-        target.with_name(match[0])
-        for match in matches
-        if (match["target"], match["kind"]) == (target.name, kind)
-        and match["suffix"] not in _live
-        and (_is_dead(match) or _idle_seconds(target.with_name(match[0])) > GRACE_SECONDS[kind])
-    ]
-
-
-def _names_in(folder: Path) -> list[str]:
-    """Sorted names in a folder; none if the folder cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _is_dead(match: re.Match[str]) -> bool:
-    """Whether the process that a temporary name belongs to is known to be dead."""
-    if match["host"] != _HOST:
-        return False
-    pid = int(match["pid"])
-    if pid == os.getpid():
-        return True  # an earlier process with this id: the own names are in `_live`
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
-
-
-def _idle_seconds(path: Path) -> float:
-    """Seconds since a file, or anything in a folder, was last changed; 0 if that is not known.
-
-    The change time is asked for, as copying sets the modification time to an old one.
-    """
-    changed = []
-    with suppress(OSError):
-        changed.append(path.lstat().st_ctime)
-        for folder, folders, files in os.walk(path):
-            changed += [Path(folder, name).lstat().st_ctime for name in (*folders, *files)]
-        return time.time() - max(changed)
-    return 0.0
-
-
-def _remove(path: Path) -> None:
-    """Delete a file or a directory tree; what cannot be deleted is left to the next run."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def _synchronise_tree(root: Path) -> None:
-    for folder, _, files in os.walk(root, topdown=False):
-        for name in files:
-            _synchronise(Path(folder, name))
-        _synchronise(Path(folder))
-
-
-def _synchronise(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on storage."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _changed(target: Place) -> TryAgainError:
+    return TryAgainError(
+        f"{target}: another process wrote it meanwhile. Nothing was changed; run again."
+    )

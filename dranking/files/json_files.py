@@ -1,28 +1,42 @@
-"""Reading JSON from anywhere: of bounded size, and every flaw is a ValueError."""
+"""Reading JSON from anywhere: of bounded size, and every flaw is a ValueError; JSON with a seal.
+
+A *seal* is the entry "digest" of an object: a hash of all its other entries, by which whoever reads
+the object notices every change of content, but no change of layout.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
+
+from dranking.files.places import Place
+from dranking.files.reading import file_size, read_bytes
 
 MAX_JSON_BYTES = 2**30
 """Largest JSON file to read; the manifest of 10^9 documents is smaller."""
 
+SEAL = "digest"
+"""Entry of a sealed object that holds the hash of the other entries."""
 
-def read_json(file: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
+
+def read_json(file: Place, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Parsed content of a file.
 
     Raises
     ------
-    OSError
+    FileNotFoundError
+        If there is no file.
+    DataError
         If the file cannot be read.
     ValueError
         If the file is larger than `max_bytes`, is not JSON, or is nested too deep.
     """
-    if file.stat().st_size > max_bytes:
+    size = file_size(file)
+    if size > max_bytes:
         raise ValueError(f"larger than {max_bytes:,} bytes")
-    return parse_json(file.read_bytes())
+    return parse_json(read_bytes(file, 0, size))
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -39,3 +53,32 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(f"not JSON ({error})") from error
     except RecursionError as error:
         raise ValueError("not JSON (nested too deep)") from error
+
+
+def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """JSON text of an object with its seal; an earlier seal is replaced."""
+    unsealed = {name: value for name, value in content.items() if name != SEAL}
+    sealed = {**unsealed, SEAL: _digest(unsealed)}
+    return (json.dumps(sealed, ensure_ascii=False, indent=indent) + "\n").encode()
+
+
+def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a sealed object, without the seal, after the seal was compared.
+
+    Raises
+    ------
+    ValueError
+        If there is no seal, or if it does not fit the entries.
+    """
+    entries = {name: value for name, value in content.items() if name != SEAL}
+    if SEAL not in content:
+        raise ValueError(f"the entry '{SEAL}' is missing")
+    if content[SEAL] != _digest(entries):
+        raise ValueError(f"the content is not what was written, its '{SEAL}' is another")
+    return entries
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """BLAKE2b of the content as canonical JSON: sorted names, no spaces, shortest numbers."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

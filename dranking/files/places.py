@@ -2,26 +2,42 @@
 
 A place is a `pathlib.Path` if it is local and a `upath.UPath` otherwise; both have the methods of
 pathlib. A `UPath` is pickled as its URL and storage options; the worker that unpickles it opens its
-own connection, so that credentials which expire are looked up anew there.
+own connection, so that credentials which expire are looked up anew there. A URL never holds
+credentials, because URLs are shown in errors, reports and logs.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from upath import UPath
 
 from dranking.errors import UsageError
-from dranking.files.redaction import redacted
+from dranking.files.redaction import redacted, without_secrets
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Place: TypeAlias = Path | UPath
 AnyPlace: TypeAlias = str | os.PathLike[str] | UPath
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure"}
 """The extra of dranking that installs the client of a protocol."""
+
+_LISTED_ANEW: dict[str, Any] = {"use_listings_cache": False}  # other processes write too
+CLIENT_OPTIONS: dict[str, dict[str, Any]] = {
+    "s3": {**_LISTED_ANEW, "config_kwargs": {"retries": {"max_attempts": 0}}},
+    "gs": _LISTED_ANEW,
+    "gcs": _LISTED_ANEW,
+}
+"""Options of clients unless the caller or fsspec's configuration says otherwise. Retries are those
+of `dranking.files.requests` alone: botocore's would multiply them."""
+
+_PASSWORD = re.compile(r"://[^@/:]+:(?!\d+/)[^@]+@")
 
 
 def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None) -> Place:
@@ -37,23 +53,41 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     Raises
     ------
     UsageError
-        If the URL's protocol is unknown, or needs a package that is not installed.
+        If the URL holds a password, its protocol is unknown, or needs a package that is not
+        installed, or if the options are not those of the protocol's client.
     """
     if not isinstance(source, str | Path) and isinstance(source, UPath) and not storage_options:
         return source
     text = str(source)
     if "://" not in text or text.startswith("file://"):
         return Path(text.removeprefix("file://")).absolute()
+    if _PASSWORD.search(text):
+        raise UsageError(
+            f"{redacted(text)}: has credentials in it, and URLs are shown in errors and reports. "
+            "Leave them out; give them as storage options or as the store's client reads them."
+        )
+    given = dict(storage_options or {})
+    protocol = text.partition("://")[0]
     try:
-        place = UPath(text, **(storage_options or {}))
+        place = UPath(text, **_client_options(protocol, given))
         place.fs  # noqa: B018 - imports the protocol's client
-    except (ValueError, ImportError) as error:
-        extra = EXTRAS.get(text.partition("://")[0])
+    except (ValueError, TypeError, ImportError) as error:
+        extra = EXTRAS.get(protocol) if isinstance(error, ImportError) else None
         remedy = f" Run: pip install 'dranking[{extra}]'." if extra else ""
-        raise UsageError(redacted(f"{text}: cannot be opened ({error}).{remedy}")) from error
+        raise UsageError(
+            without_secrets(f"{text}: cannot be opened ({error}).{remedy}", given)
+        ) from None
     return cast(Place, place)
 
 
-def is_local(place: Place) -> bool:
+def _client_options(protocol: str, given: dict[str, Any]) -> dict[str, Any]:
+    from fsspec.config import conf
+
+    options = CLIENT_OPTIONS.get("s3" if protocol == "s3a" else protocol, {})
+    configured = conf.get(protocol, {})
+    return {name: value for name, value in options.items() if name not in configured} | given
+
+
+def is_local(place: Place) -> TypeIs[Path]:
     """Whether a place lies on local disks."""
     return isinstance(place, Path)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.files.commit import remove_leftovers
+from dranking.files.local_output import remove_leftovers
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished

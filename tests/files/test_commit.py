@@ -15,6 +15,7 @@ import pytest
 
 from dranking.errors import UsageError
 from dranking.files import commit as atomic
+from dranking.files import local_output
 
 OURS = json.dumps({"format": "dranking-test"})
 
@@ -51,7 +52,7 @@ def dead_process_id():
 
 
 def leftover_name(name, kind, pid, host=None):
-    return f".{name}.{kind}-{host or atomic._HOST}-{pid}-00c0ffee"
+    return f".{name}.{kind}-{host or local_output.HOST}-{pid}-00c0ffee"
 
 
 @pytest.fixture
@@ -341,24 +342,24 @@ def test_leftovers_of_any_process_are_removed_after_a_grace_period(
     os.utime(left / "inner", (1, 1))  # copied with its old time, and yet young
     elsewhere = tmp_path / leftover_name("never-again", "tmp", pid, host)
     elsewhere.touch()
-    atomic.remove_leftovers(tmp_path)
+    local_output.remove_leftovers(tmp_path)
     assert names_in(tmp_path) == sorted([left.name, elsewhere.name])
-    later = time.time() + atomic.GRACE_SECONDS["tmp"] + 60
+    later = time.time() + local_output.GRACE_SECONDS["tmp"] + 60
     monkeypatch.setattr("time.time", lambda: later)
     make_directory(tmp_path / "out", "new")
     assert names_in(tmp_path) == sorted([elsewhere.name, "out"])
-    atomic.remove_leftovers(tmp_path)
+    local_output.remove_leftovers(tmp_path)
     assert names_in(tmp_path) == ["out"]
 
 
 def test_a_directory_that_another_host_was_replacing_is_restored(tmp_path, monkeypatch):
     make_directory(tmp_path / "out", "old")
     (tmp_path / "out").rename(tmp_path / leftover_name("out", "old", 1, "deadbeef"))
-    atomic.remove_leftovers(tmp_path)
+    local_output.remove_leftovers(tmp_path)
     assert not (tmp_path / "out").exists()
-    later = time.time() + atomic.GRACE_SECONDS["old"] + 60
+    later = time.time() + local_output.GRACE_SECONDS["old"] + 60
     monkeypatch.setattr("time.time", lambda: later)
-    atomic.remove_leftovers(tmp_path)
+    local_output.remove_leftovers(tmp_path)
     assert content_of(tmp_path / "out") == "old"
 
 

@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.commit import MANIFEST_NAME, is_temporary
+from dranking.files.commit import MANIFEST_NAME
+from dranking.files.local_output import is_temporary
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage, open_storage
 

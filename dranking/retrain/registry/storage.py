@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory, remove_leftovers
+from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory
+from dranking.files.local_output import remove_leftovers
 from dranking.files.redaction import redacted
 from dranking.retrain.registry.object_storage import ObjectStorage
 

@@ -1,0 +1,98 @@
+"""Parts of directories: their names, and the removal of those that no manifest names.
+
+Every part of a directory that many tasks write has its writer's token in its name. A part counts
+if its token stands in the manifest. Other parts belong to a writer that is still at work, to one
+that was killed, or to a directory that was replaced and that an open reader may still use; they
+are removed when nothing was written under their token for a week.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dranking.files.object_store import StoredObject, list_objects, remove
+from dranking.files.places import Place, is_local
+
+GRACE = timedelta(days=7)
+"""How long parts that no manifest names are left alone."""
+
+_TOKEN = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
+
+
+def new_token() -> str:
+    """A name that nobody has: 16 hex digits."""
+    return secrets.token_hex(8)
+
+
+def token_of(name: str) -> str | None:
+    """The token in the name of a part; None for a file of another kind."""
+    found = _TOKEN.search(name)
+    return found[0] if found else None
+
+
+def remove_token(place: Place, token: str) -> None:
+    """Delete the parts of one writer."""
+    _remove(place, [found.name for found in _parts(place) if token_of(found.name) == token])
+
+
+def remove_unnamed(place: Place, manifest: bytes, grace: timedelta = GRACE) -> int:
+    """Delete the parts of a directory that its manifest does not name and that are old enough.
+
+    Parameters
+    ----------
+    place
+        The directory.
+    manifest
+        Content of its manifest; empty if there is none.
+    grace
+        How long ago the last part of a writer must have been written.
+
+    Returns
+    -------
+    Number of files that were deleted.
+    """
+    named = set(_TOKEN.findall(manifest.decode(errors="replace")))
+    unnamed: dict[str, list[StoredObject]] = {}
+    for found in _parts(place):
+        token = token_of(found.name)
+        if token is not None and token not in named:
+            unnamed.setdefault(token, []).append(found)
+    names = [part.name for parts in unnamed.values() if _is_old(parts, grace) for part in parts]
+    _remove(place, names)
+    return len(names)
+
+
+def _is_old(parts: Iterable[StoredObject], grace: timedelta) -> bool:
+    times = [part.modified for part in parts]
+    limit = datetime.now(UTC) - grace
+    return all(time is not None and time <= limit for time in times)
+
+
+def _parts(place: Place) -> list[StoredObject]:
+    if not is_local(place):
+        return list_objects(place)
+    found = []
+    for file in place.rglob("*"):
+        with suppress(FileNotFoundError):  # another writer may remove the same debris
+            if not file.is_dir() or file.is_symlink():
+                time = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
+                found.append(StoredObject(file.relative_to(place).as_posix(), time))
+    return found
+
+
+def _remove(place: Place, names: list[str]) -> None:
+    if not is_local(place):
+        return remove(place, names)
+    for name in names:
+        with suppress(OSError):
+            (place / name).unlink()
+    for folder in sorted({Path(name).parent for name in names}, reverse=True):
+        while folder != Path("."):
+            with suppress(OSError):  # folders that are not empty stay
+                (place / folder).rmdir()
+            folder = folder.parent

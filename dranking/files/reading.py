@@ -1,0 +1,202 @@
+"""Reading places: ranged, concurrent, tried again while a store is busy, of checked length.
+
+All bytes that the project reads from a store come through `read_bytes`, `read_ranges` or
+`open_input`. A range has the length that was asked for, or is read once more, or is an error.
+Checksums are compared by the readers of each format.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from upath import UPath
+
+from dranking.files.places import Place, is_local
+from dranking.files.requests import ShortReadError, request
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+Range = tuple[int, int]
+"""First byte, and the byte after the last, of a part of a file."""
+
+MAX_REQUESTS = 32
+"""Requests of a process that are under way at once. A store answers after tens of milliseconds, so
+that one request at a time would read a few objects a second."""
+
+PIECE_BYTES = 8 * 2**20
+"""Longer reads are several requests side by side."""
+
+_POOL = "dranking-store"
+
+
+def read_bytes(place: Place, start: int = 0, end: int | None = None) -> bytes:
+    """Content of a file, or the part from byte `start` to before byte `end`.
+
+    Parameters
+    ----------
+    place
+        The file.
+    start, end
+        0 <= start <= end; None for the end of the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    DataError
+        If the file cannot be read, or is shorter than `end`.
+    TryAgainError
+        If the store is out of reach.
+    """
+    if is_local(place):
+        return request(place, partial(_read_local, place, start, end))
+    end = file_size(place) if end is None else end
+    if end - start <= PIECE_BYTES:
+        return _read_piece(place, (start, end))
+    cuts = [*range(start, end, PIECE_BYTES), end]
+    return b"".join(read_ranges(place, list(pairwise(cuts))))
+
+
+def read_ranges(place: Place, ranges: Sequence[Range]) -> list[bytes]:
+    """Parts of a file, read side by side if the file is behind a URL.
+
+    Parameters
+    ----------
+    place
+        The file.
+    ranges
+        First byte and end of each part.
+
+    Raises
+    ------
+    FileNotFoundError, DataError, TryAgainError
+        As `read_bytes` raises them.
+    """
+    if is_local(place):
+        return [read_bytes(place, *each) for each in ranges]
+    return at_once(partial(_read_piece, place), ranges)
+
+
+def read_files(places: Iterable[Place]) -> list[bytes]:
+    """Contents of whole files, read side by side; raises as `read_bytes` does."""
+    return at_once(read_bytes, list(places))
+
+
+def file_size(place: Place) -> int:
+    """Size of a file in bytes; raises as `read_bytes` does."""
+    if is_local(place):
+        return request(place, lambda: place.stat().st_size)
+    found = request(place, lambda: place.fs.info(place.path))
+    if found["type"] != "file":
+        raise FileNotFoundError(2, "No such file", str(place))
+    return int(found["size"])
+
+
+def exists(place: Place) -> bool:
+    """Whether a file or a folder with files is at a place; raises as `read_bytes` does."""
+    if is_local(place):
+        return place.exists()
+    return request(place, lambda: bool(place.fs.exists(place.path)))
+
+
+def list_files(place: Place) -> list[Place]:
+    """All files in a folder and in the folders below, sorted by name; empty if there is none.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        As `read_bytes` raises them.
+    """
+    if is_local(place):
+        return sorted(file for file in place.rglob("*") if file.is_file())
+    found = request(place, lambda: place.fs.find(place.path))
+    root = place.path.rstrip("/") + "/"
+    return [place / name.removeprefix(root) for name in sorted(found) if name.startswith(root)]
+
+
+def open_input(place: Place) -> Any:
+    """Open a file to read and seek in: an `io.BufferedIOBase`, as pyarrow and pandas take it.
+
+    Raises
+    ------
+    FileNotFoundError, DataError, TryAgainError
+        As `read_bytes` raises them; later reads raise them too.
+    """
+    if is_local(place):
+        return request(place, lambda: place.open("rb"))
+    return io.BufferedReader(_RangedFile(place), buffer_size=PIECE_BYTES // 8)
+
+
+def at_once(function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
+    """Values of a function that waits for a store, for all items side by side, in their order."""
+    in_pool = threading.current_thread().name.startswith(_POOL)  # waiting there for itself
+    if in_pool or len(items) < 2:
+        return [function(item) for item in items]
+    return list(_pool().map(function, items))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=_POOL)
+
+
+def _read_local(place: Place, start: int, end: int | None) -> bytes:
+    with place.open("rb") as file:
+        file.seek(start)
+        content = bytes(file.read(-1 if end is None else end - start))
+    return content if end is None else _checked(content, (start, end))
+
+
+def _read_piece(place: UPath, part: Range) -> bytes:
+    start, end = part
+    if start == end:
+        return b""
+    return request(
+        place, lambda: _checked(place.fs.cat_file(place.path, start=start, end=end), part)
+    )
+
+
+def _checked(content: bytes, part: Range) -> bytes:
+    start, end = part
+    if len(content) != end - start:
+        raise ShortReadError(
+            f"bytes {start} to {end} were asked for, and {len(content)} bytes came"
+        )
+    return content
+
+
+class _RangedFile(io.RawIOBase):
+    """A file behind a URL, of which `io.BufferedReader` reads large parts."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._size = file_size(place)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(base + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._position + len(buffer), self._size)
+        content = read_bytes(self._place, self._position, max(end, self._position))
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)

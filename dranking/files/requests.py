@@ -1,0 +1,164 @@
+"""Requests to object stores: which failures are tried again, for how long, and what errors say.
+
+Every request of the project to a store passes through `request`. Clients retry by themselves as
+well, within one attempt of ours; `dranking.files.places` turns that off where the client allows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from dranking.errors import DataError, DrankingError, TryAgainError
+from dranking.files.places import Place, is_local
+from dranking.files.redaction import without_secrets
+
+Value = TypeVar("Value")
+
+DEADLINE_VARIABLE = "DRANKING_STORE_DEADLINE"
+"""Environment variable: seconds within which a request that fails is tried again; 60 if not set."""
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
+_PRECONDITION_FAILED = 412
+_TRANSIENT_STATUSES = {408, 409, 429, 500, 502, 503, 504}  # 409: two conditional writes at once
+_REFUSED_STATUSES = {401, 403}
+
+# The clients of stores have no exceptions in common, but names: of botocore, aiohttp, requests,
+# http.client, azure.core and Python itself. Names of base classes count.
+_TRANSIENT_NAMES = {
+    *("ConnectionError", "TimeoutError", "HTTPClientError", "ResponseParserError"),
+    *("IncompleteReadError", "IncompleteRead", "ClientConnectionError", "ClientPayloadError"),
+    *("ServiceRequestError", "ServiceResponseError", "ShortReadError"),
+}
+_REFUSED_NAMES = {
+    *("PermissionError", "NoCredentialsError", "PartialCredentialsError"),
+    *("CredentialRetrievalError", "TokenRetrievalError", "ClientAuthenticationError"),
+    *("DefaultCredentialsError", "RefreshError", "ProfileNotFound"),
+}
+
+
+class ChangedError(Exception):
+    """A conditional write found another object, or none, where it was to write."""
+
+
+class ShortReadError(OSError):
+    """A store returned fewer or more bytes than a range has."""
+
+
+def request(place: Place, attempt: Callable[[], Value]) -> Value:
+    """The value of an attempt, which is repeated while the store is busy or out of reach.
+
+    Parameters
+    ----------
+    place
+        What the request is about, for errors.
+    attempt
+        One request; it must be harmless to send twice.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is at the place.
+    ChangedError
+        If the condition of a conditional write does not hold.
+    TryAgainError
+        If the store is still busy or out of reach at the deadline, or the credentials expired.
+    DataError
+        If the store refuses the request, or the bucket does not exist.
+    """
+    give_up = time.monotonic() + deadline()
+    pause, short_reads = _SHORTEST_PAUSE, 0
+    while True:
+        try:
+            return attempt()
+        except (DrankingError, ChangedError):
+            raise
+        except Exception as error:
+            short_reads += isinstance(error, ShortReadError)
+            late = time.monotonic() + pause > give_up
+            if late or short_reads > 1 or not _is_transient(error):
+                raise _explained(place, error) from _harmless(place, error)
+        time.sleep(pause * random.uniform(0.5, 1.0))  # many workers must not come back at once
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def deadline() -> float:
+    """Seconds within which a failed request is tried again."""
+    return float(os.environ.get(DEADLINE_VARIABLE, "60"))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _statuses(error: BaseException) -> set[int]:
+    """HTTP statuses that an error and its causes tell of, whatever client raised them."""
+    found: set[object] = set()
+    for each in _chain(error):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):
+            found.add(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        found |= {getattr(each, name, None) for name in ("status", "status_code", "code")}
+    return {status for status in found if isinstance(status, int)}
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for each in _chain(error) for kind in type(each).__mro__}
+
+
+def _is_transient(error: BaseException) -> bool:
+    statuses = _statuses(error)
+    if statuses:
+        return bool(statuses & _TRANSIENT_STATUSES)
+    return bool(_names(error) & _TRANSIENT_NAMES)
+
+
+def _explained(place: Place, error: Exception) -> Exception:
+    """The error for users of a request that is not tried again."""
+    statuses, names = _statuses(error), _names(error)
+    why = _first_line(place, error)
+    if _PRECONDITION_FAILED in statuses or isinstance(error, FileExistsError):
+        return ChangedError(str(place))
+    if isinstance(error, FileNotFoundError):
+        if "bucket does not exist" in why:
+            return DataError(f"{place}: the bucket does not exist; make it, or mend the URL.")
+        return FileNotFoundError(2, "No such file or directory", str(place))
+    if is_local(place) and isinstance(error, OSError) and error.strerror:
+        return DataError(f"{place}: cannot be read ({error.strerror}).")
+    if isinstance(error, ShortReadError):
+        return DataError(f"{place}: {why}, twice. The object or the store is damaged.")
+    if "expired" in why.lower():
+        return TryAgainError(
+            f"{place}: the credentials have expired ({why}). Renew them and run again."
+        )
+    if statuses & _REFUSED_STATUSES or names & _REFUSED_NAMES:
+        return DataError(
+            f"{place}: the store refuses access ({why}). Give credentials as the store's client "
+            "reads them (environment, configuration), or as storage options."
+        )
+    if _is_transient(error):
+        return TryAgainError(
+            f"{place}: the store gave no answer for {deadline():g} s ({why}). Run again when it "
+            "can be reached."
+        )
+    return DataError(f"{place}: the store refuses the request ({why}).")
+
+
+def _first_line(place: Place, error: BaseException) -> str:
+    """What an error says, in one line and without secrets."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    line = text.strip().splitlines()[0].rstrip(".")
+    return line if is_local(place) else without_secrets(line, place.storage_options)
+
+
+def _harmless(place: Place, error: Exception) -> Exception | None:
+    """The error as a cause to show, unless its texts contain secrets."""
+    if is_local(place):
+        return error
+    texts = [str(each) for each in _chain(error)]
+    return error if all(without_secrets(t, place.storage_options) == t for t in texts) else None

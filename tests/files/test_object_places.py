@@ -1,0 +1,285 @@
+"""Reading and writing behind URLs, on an S3 server and on fsspec's memory."""
+
+import json
+import secrets
+
+import pytest
+
+from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files import commit
+from dranking.files.object_store import put_if_absent, put_if_unchanged, version
+from dranking.files.places import as_place
+from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
+from dranking.files.requests import ChangedError
+
+
+@pytest.fixture(params=["s3", "memory", "local"])
+def room(request, tmp_path):
+    """An empty folder."""
+    if request.param == "local":
+        return as_place(tmp_path)
+    if request.param == "memory":
+        return as_place(f"memory://{secrets.token_hex(4)}")
+    return as_place(request.getfixturevalue("bucket") + "/room")
+
+
+@pytest.fixture(params=["s3", "memory"])
+def store(request):
+    """An empty folder behind a URL."""
+    if request.param == "memory":
+        return as_place(f"memory://{secrets.token_hex(4)}")
+    return as_place(request.getfixturevalue("bucket") + "/room")
+
+
+def manifest(**entries):
+    return json.dumps({"format": "dranking-test", **entries}).encode()
+
+
+def test_a_file_is_read_whole_and_in_parts(room):
+    content = bytes(range(256)) * 100
+    commit.atomic_write(room / "a" / "file", content)
+    file = room / "a" / "file"
+    assert read_bytes(file) == content
+    assert read_bytes(file, 3, 1000) == content[3:1000]
+    assert read_bytes(file, 300) == content[300:]
+    ranges = [(0, 1), (25_599, 25_600), (5, 5), (7, 20_000)]
+    assert read_ranges(file, ranges) == [content[start:end] for start, end in ranges]
+    with open_input(file) as opened:
+        opened.seek(-10, 2)
+        assert opened.read() == content[-10:]
+        opened.seek(1000)
+        assert opened.read(5) == content[1000:1005]
+
+
+def test_long_reads_in_pieces_keep_their_order(room, monkeypatch):
+    monkeypatch.setattr("dranking.files.reading.PIECE_BYTES", 1000)
+    content = secrets.token_bytes(10_500)
+    commit.atomic_write(room / "file", content)
+    assert read_bytes(room / "file") == content
+    with open_input(room / "file") as opened:
+        assert opened.read() == content
+
+
+def test_an_empty_file_is_read(room):
+    commit.atomic_write(room / "empty", b"")
+    assert read_bytes(room / "empty") == b""
+    with open_input(room / "empty") as opened:
+        assert opened.read() == b""
+
+
+def test_what_is_not_there_is_file_not_found(room):
+    with pytest.raises(FileNotFoundError):
+        read_bytes(room / "none")
+    with pytest.raises(FileNotFoundError):
+        read_bytes(room / "none", 0, 5)
+    assert list_files(room / "none") == []
+
+
+def test_a_range_beyond_the_end_is_an_error(room):
+    commit.atomic_write(room / "file", b"12345")
+    with pytest.raises(DataError, match=r"file.*bytes 2 to 9 were asked for, and 3 bytes came"):
+        read_bytes(room / "file", 2, 9)
+
+
+def test_files_are_listed_by_name(room):
+    for name in ("b", "a/2", "a/1"):
+        commit.atomic_write(room / name, b"")
+    assert [str(file).removeprefix(str(room)) for file in list_files(room)] == [
+        "/a/1",
+        "/a/2",
+        "/b",
+    ]
+
+
+def test_a_file_is_replaced_only_on_request(room):
+    commit.atomic_write(room / "file", "old")
+    with pytest.raises(UsageError, match=r"file: exists already\. Pass --overwrite"):
+        commit.atomic_write(room / "file", "new")
+    assert read_bytes(room / "file") == b"old"
+    commit.atomic_write(room / "file", "new", overwrite=True)
+    assert read_bytes(room / "file") == b"new"
+
+
+def test_a_folder_is_not_overwritten_by_a_file(room):
+    commit.atomic_write(room / "folder" / "file", "old")
+    with pytest.raises(UsageError, match="is a directory"):
+        commit.atomic_write(room / "folder", "new", overwrite=True)
+
+
+def test_a_file_that_appeared_meanwhile_stays(room):
+    def both_write():
+        with commit.atomic_path(room / "file") as temporary:
+            temporary.write_text("ours")
+            commit.atomic_write(room / "file", "theirs")
+
+    with pytest.raises(UsageError, match="--overwrite"):
+        both_write()
+    assert read_bytes(room / "file") == b"theirs"
+
+
+def test_an_object_is_written_only_under_its_condition(store):
+    """The second of two writers that saw the same state is refused, in either form."""
+    place = store / "object"
+    assert version(place) is None
+    put_if_absent(place, b"first")
+    with pytest.raises(ChangedError):
+        put_if_absent(place, b"second")
+    seen = version(place)
+    put_if_unchanged(place, b"third", seen)
+    with pytest.raises(ChangedError):
+        put_if_unchanged(place, b"fourth", seen)
+    assert read_bytes(place) == b"third"
+    place.fs.rm_file(place.path)
+    with pytest.raises(ChangedError):
+        put_if_unchanged(place, b"fifth", version(store / "object") or seen)
+
+
+def test_a_write_whose_answer_was_lost_succeeds(store):
+    """The store obeyed the first attempt; the second attempt finds what the first one wrote."""
+    put_if_absent(store / "object", b"content")
+    put_if_absent(store / "object", b"content")
+    seen = version(store / "object")
+    put_if_unchanged(store / "object", b"changed", seen)
+    put_if_unchanged(store / "object", b"changed", seen)
+    assert read_bytes(store / "object") == b"changed"
+
+
+# Directories whose parts are written by tasks
+
+
+def write_directory(place, content, **how):
+    with commit.begin_directory(place, **how) as writer:
+        part = writer.add("parts/1")
+        part.write_bytes(content)
+        writer.finish(manifest(part=writer.name("parts/1")))
+    return writer.name("parts/1")
+
+
+def content_of(place):
+    return read_bytes(place / json.loads(read_bytes(place / "manifest.json"))["part"])
+
+
+def test_a_directory_of_parts_appears_with_its_manifest(room):
+    place = room / "data"
+    with commit.begin_directory(place) as writer:
+        writer.add("parts/1").write_bytes(b"content")
+        with pytest.raises(FileNotFoundError):
+            read_bytes(place / "manifest.json")
+        writer.finish(manifest(part=writer.name("parts/1")))
+    assert content_of(place) == b"content"
+    assert writer.token in writer.name("parts/1")
+    with pytest.raises(UsageError, match="exists already"):
+        commit.begin_directory(place)
+    write_directory(place, b"new", overwrite=True)
+    assert content_of(place) == b"new"
+
+
+def test_a_discarded_directory_leaves_nothing(room):
+    def fail():
+        with commit.begin_directory(room / "data") as writer:
+            writer.add("parts/1").write_bytes(b"content")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert list_files(room) == []
+
+
+def test_parts_of_a_killed_writer_are_invisible_and_no_obstacle(store):
+    commit.begin_directory(store / "data").add("parts/1").write_bytes(b"left")
+    write_directory(store / "data", b"content")
+    assert content_of(store / "data") == b"content"
+    assert len(list_files(store / "data")) == 3
+
+
+def test_appending_keeps_parts(room):
+    old = write_directory(room / "data", b"old")
+    new = write_directory(room / "data", b"new", append=True)
+    assert content_of(room / "data") == b"new"
+    assert read_bytes(room / "data" / old) == b"old"
+    assert old != new
+    with pytest.raises(DataError, match="no directory of dranking that can be appended to"):
+        commit.begin_directory(room / "other", append=True)
+
+
+@pytest.mark.parametrize("how", [{"append": True}, {"overwrite": True}])
+def test_of_two_writers_of_one_state_the_second_is_refused(store, how):
+    write_directory(store / "data", b"old")
+    first = commit.begin_directory(store / "data", **how)
+    write_directory(store / "data", b"second", **how)
+    first.add("parts/1").write_bytes(b"first")
+    with pytest.raises(TryAgainError, match="another process wrote it meanwhile"):
+        first.finish(manifest(part=first.name("parts/1")))
+    first.discard()
+    assert content_of(store / "data") == b"second"
+
+
+def test_of_two_new_directories_the_second_is_refused(store):
+    first = commit.begin_directory(store / "data")
+    write_directory(store / "data", b"second")
+    with pytest.raises(UsageError, match="exists already"):
+        first.finish(manifest())
+
+
+def test_appending_to_what_changed_meanwhile_is_refused(tmp_path):
+    write_directory(tmp_path / "data", b"old")
+    first = commit.begin_directory(tmp_path / "data", append=True)
+    write_directory(tmp_path / "data", b"second", append=True)
+    with pytest.raises(TryAgainError, match="another process wrote it meanwhile"):
+        first.finish(manifest(part="x"))
+    assert content_of(tmp_path / "data") == b"second"
+
+
+def test_files_of_somebody_else_are_not_overwritten(room):
+    commit.atomic_write(room / "thesis" / "chapter", "years of work")
+    with pytest.raises(UsageError, match="not written by dranking"):
+        commit.begin_directory(room / "thesis", overwrite=True)
+    with pytest.raises(UsageError, match="exists already"):
+        commit.begin_directory(room / "thesis")
+
+
+def test_debris_goes_after_its_grace_period_and_nothing_else(room):
+    named = write_directory(room / "data", b"content")
+    commit.atomic_write(room / "data" / "parts" / "0123456789abcdef-9" / "x", b"left")
+    commit.atomic_write(room / "data" / "README", b"by hand")
+    assert commit.clean(room / "data") == 0
+    assert commit.clean(room / "data", grace=0) == 1
+    assert content_of(room / "data") == b"content"
+    names = sorted(str(file).removeprefix(str(room / "data")) for file in list_files(room / "data"))
+    assert names == ["/README", "/manifest.json", f"/{named}"]
+
+
+def test_a_filled_directory_is_found_by_its_manifest(room):
+    with commit.new_directory(room / "model") as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "weights").write_bytes(b"123")
+        (folder / "manifest.json").write_bytes(manifest())
+    content = json.loads(read_bytes(room / "model" / "manifest.json"))
+    assert content["format"] == "dranking-test"
+    root = room / "model" / content.get("folder", "")
+    assert read_bytes(root / "inner" / "weights") == b"123"
+
+
+# Errors of stores
+
+
+def test_a_missing_bucket_is_named(bucket):
+    with pytest.raises(DataError, match=r"s3://no-such-bucket-of-ours.*bucket does not exist"):
+        read_bytes(as_place("s3://no-such-bucket-of-ours/file"))
+    with pytest.raises(DataError, match="bucket does not exist"):
+        commit.atomic_write("s3://no-such-bucket-of-ours/file", b"")
+
+
+def test_an_endpoint_that_is_down_is_tried_until_the_deadline(bucket, monkeypatch):
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.3")
+    place = as_place(f"{bucket}/file", {"endpoint_url": "http://127.0.0.1:9"})
+    with pytest.raises(TryAgainError, match=r"no answer for 0\.3 s"):
+        read_bytes(place)
+
+
+def test_a_url_with_credentials_is_refused_without_showing_them():
+    with pytest.raises(UsageError) as caught:
+        as_place("s3://AKIA:SEC/RET@bucket/data")
+    assert "RET" not in str(caught.value)
+    assert "AKIA" not in str(caught.value)
+    assert str(as_place("memory://container@account/x")) == "memory://container@account/x"
