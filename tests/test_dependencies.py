@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_layers import PACKAGE, REPOSITORY, imports_of
 
-NOT_INSTALLED = {"mlflow": ["mlflow-skinny"], "compression": []}
+NOT_INSTALLED = {"azure": ["azure-core"], "mlflow": ["mlflow-skinny"], "compression": []}
 """Distributions of packages that the tests do without, and of a module of later Pythons."""
 
 
