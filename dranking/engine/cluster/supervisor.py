@@ -15,6 +15,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from dranking.engine.cluster.attendance import Attendance
+from dranking.engine.cluster.batch_jobs import BatchJobs
 from dranking.engine.cluster.deadlines import Unchanged, setting
 from dranking.engine.cluster.versions import check_versions
 from dranking.engine.progress import report
@@ -66,6 +67,7 @@ class Supervisor:
         self._n_given_up = 0
         self._used: dict[str, tuple[float, float]] = {}
         self._attendance = Attendance()
+        self._jobs = BatchJobs(client.cluster)
         self._last_look = time.monotonic()
         self.full: set[str] = set()
 
@@ -166,8 +168,7 @@ class Supervisor:
         try:
             while not wait([running], timeout=self._seconds_to_next_look()).done:
                 n_running = self._look_after_workers(so_far)
-                report("workers", n_running, None, tasks_left=(left := n_left()))
-                self._check_progress(so_far, left)
+                self._check_progress(so_far, n_left(), n_running)
             return running.result()
         finally:
             running.cancel()
@@ -202,6 +203,7 @@ class Supervisor:
         self._last_look = time.monotonic()
         workers = self.workers()
         self._attendance.look(workers)
+        self._jobs.look({str(worker["name"]) for worker in workers.values()})
         check_versions(self.ask, self._client, workers)
         alone = so_far.seconds("workers", bool(workers))
         if not workers and alone > setting("no-workers-seconds"):
@@ -288,8 +290,17 @@ class Supervisor:
                 at_work.add(address)
         return at_work
 
-    def _check_progress(self, so_far: Unchanged, n_left: int) -> None:
+    def _check_progress(self, so_far: Unchanged, n_left: int, n_workers: int) -> None:
+        """Show what the job waits for if no task has finished since the last look.
+
+        Raises
+        ------
+        TryAgainError
+            If no task has finished for ``dranking.task-seconds``.
+        """
         waited, limit = so_far.seconds("tasks", n_left), setting("task-seconds")
+        if waited:
+            report("waiting for workers", n_workers, None, tasks_left=n_left)
         if waited > limit:
             raise TryAgainError(
                 f"none of {n_left} tasks on the Dask cluster of {self._address} has finished for "
