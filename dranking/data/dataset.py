@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -140,13 +140,7 @@ class Dataset(ABC):
             If the data lacks some of the features; the message names them.
         """
         position = {name: i for i, name in enumerate(self.feature_names)}
-        absent = [name for name in names if name not in position]
-        if absent:
-            raise DataError(
-                f"the data lacks {len(absent)} of the {len(names)} features needed: "
-                f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}. "
-                "Give data that has these features."
-            )
+        check_features_there(names, position)
         return np.array([position[name] for name in names], dtype=np.intp)
 
     def select_queries(self, keep: NDArray[np.bool_]) -> Dataset:
@@ -217,6 +211,17 @@ class TransformedDataset(_View):
         for transform in self._added:
             block = transform.apply(block, columns)
         return block
+
+
+def check_features_there(names: Sequence[str], there: Container[str]) -> None:
+    """Raise DataError, naming them, if some features are not there."""
+    absent = [name for name in names if name not in there]
+    if absent:
+        raise DataError(
+            f"the data lacks {len(absent)} of the {len(names)} features needed: "
+            f"{', '.join(absent[:10])}{', ...' if len(absent) > 10 else ''}. "
+            "Give data that has these features."
+        )
 
 
 def documents_needed() -> DataError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Unpack
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from dranking.data.open import TextOptions, as_paths, data_form, open_columns
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import QueryMinMax
 from dranking.errors import UsageError
 from dranking.files.commit import AnyPath, check_output_directory, scratch_directory
 
 
 def ingest(
-    source: AnyPath | Sequence[AnyPath],
+    source: Any,
     output: AnyPath,
     *,
     columns: Columns = DEFAULT_COLUMNS,
@@ -38,11 +39,12 @@ def ingest(
     Parameters
     ----------
     source
-        Text or parquet files that together are one data set, or a dataset directory.
+        Text or parquet files that together are one data set; a dataset directory; or a table, as
+        `from_table` takes it.
     output
         Directory to write, whole or not at all.
     columns
-        Parquet only: roles of the columns. The data set remembers the names.
+        Tables only: roles of the columns. The data set remembers the names.
     normalize
         Scaling to apply and to record in the manifest.
     overwrite
@@ -69,9 +71,9 @@ def ingest(
     """
     check_output_directory(output, overwrite)
     count = _Count(progress)
-    paths = as_paths(source)
-    if data_form(paths) != "text":
-        dataset = open_columns(paths, columns, **text)
+    paths = [] if is_table(source) else as_paths(source)
+    if not paths or data_form(paths) != "text":
+        dataset = open_columns(paths or source, columns, **text)
         return _store_scaled(dataset, output, normalize, overwrite, count)
     if columns.chosen:
         raise UsageError(f"{', '.join(columns.chosen)}: only for tables, but {paths[0]} is text.")

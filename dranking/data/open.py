@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from dranking.data.dataset import Dataset
 from dranking.data.letor.text_source import NullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
+from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath, restore_interrupted
+from dranking.files.commit import restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
@@ -26,7 +27,7 @@ class TextOptions(TypedDict, total=False):
 
 
 def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have options
-    source: AnyPath | Sequence[AnyPath],
+    source: Any,
     *,
     qid: str = QID,
     relevance: str | None = RELEVANCE,
@@ -39,7 +40,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     n_features: int | None = None,
     sparse: bool = False,
 ) -> Dataset:
-    """Open a dataset directory, a statistics store, parquet files or LETOR/SVMlight text.
+    """Open a dataset directory, a statistics store, parquet files, LETOR/SVMlight text or a table.
 
     Directories and parquet files are read in place, block by block. Text is read into memory;
     `dranking ingest` stores large text as a dataset directory first.
@@ -47,17 +48,18 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     Parameters
     ----------
     source
-        A path, or several text or parquet files that together are one data set.
+        A path; several text or parquet files that together are one data set; or a table in memory
+        or as an Arrow stream, as `from_table` takes it.
     qid, relevance, docid, weight
         Names of the columns of query ids, grades, document ids, and weights of queries. None
         stands for no such column; ``docid`` and ``weight`` may be absent under these names. A
         dataset directory has the names that it was ingested with.
     features
-        Parquet only: names of the feature columns in order, or of the single column of
+        Tables only: names of the feature columns in order, or of the single column of
         fixed-size lists. None stands for the column of lists named ``features``; without it, for
         all other columns, which must then be numbers.
     exclude
-        Parquet only: columns to leave out.
+        Tables only: columns to leave out.
     null
         Text only: meaning of the value `NULL`: an error, zero, or the minimum of the feature.
     regroup
@@ -80,16 +82,20 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     )
 
 
-def open_columns(
-    source: AnyPath | Sequence[AnyPath], columns: Columns, **text: Unpack[TextOptions]
-) -> Dataset:
+def open_columns(source: Any, columns: Columns, **text: Unpack[TextOptions]) -> Dataset:
     """Open data as `open_dataset` does, with the roles of a table's columns as one object.
 
     Forms without columns have all features, whichever are needed, and keep their labels.
     """
+    given = [name for name, value in text.items() if value not in (None, False, "error")]
+    if is_table(source):
+        if given:
+            raise UsageError(f"{', '.join(given)}: only for text, not for a table.")
+        from dranking.data.tables.in_memory import table_dataset
+
+        return table_dataset(source, columns)
     paths = as_paths(source)
     form = data_form(paths)
-    given = [name for name, value in text.items() if value not in (None, False, "error")]
     if given and form != "text":
         raise UsageError(f"{', '.join(given)}: only for text, but {paths[0]} is {form}.")
     if form == "parquet":
@@ -130,11 +136,22 @@ def _check_same_roles(dataset: Dataset, columns: Columns, path: Path) -> None:
             )
 
 
-def as_paths(source: AnyPath | Sequence[AnyPath]) -> list[Path]:
-    """One or several paths as a list."""
-    if isinstance(source, (str, os.PathLike)):
-        return [Path(source)]
-    return [Path(path) for path in source]
+def as_paths(source: Any) -> list[Path]:
+    """One or several paths as a list.
+
+    Raises
+    ------
+    UsageError
+        If the source is something else.
+    """
+    given = [source] if isinstance(source, (str, os.PathLike)) else source
+    if isinstance(given, (list, tuple)) and all(isinstance(p, (str, os.PathLike)) for p in given):
+        return [Path(path) for path in given]
+    raise UsageError(
+        f"a {type(source).__name__} is neither a path, nor a list of paths, nor a table. Arrays "
+        "become a data set by dranking.from_arrays(X, y, qid); dask collections and arrays can be "
+        "passed to fit and predict themselves."
+    )
 
 
 def data_form(paths: Sequence[Path]) -> Form:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.roles import QID, RELEVANCE, Columns
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.ids import as_ids, row_place
 from dranking.data.tables.numeric_values import as_float32, feature_error
@@ -29,11 +30,13 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
     Parameters
     ----------
     X
-        A `Dataset` (`y`, `qid` and `query_weights` must then be None); features in any form that
-        `from_arrays` takes; a dask array of features; or a dask DataFrame with columns `qid` and
-        `relevance`, optional columns `docid` and `weight`, and features in all other columns.
+        A `Dataset` (`y`, `qid` and `query_weights` must then be None); a table as `from_table`
+        takes it; features in any form that `from_arrays` takes; a dask array of features; or a dask
+        DataFrame with columns `qid` and `relevance`, optional columns `docid` and `weight`, and
+        features in all other columns.
     y, qid, query_weights
-        As in `dranking.from_arrays`.
+        As in `dranking.from_arrays`. With a table: names of its columns, or None for its columns
+        `relevance` and `qid`.
 
     Raises
     ------
@@ -42,12 +45,15 @@ def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = N
     DataError
         If the data has a flaw that `dranking.from_arrays` refuses.
     """
-    from dranking.data.tables.in_memory import from_arrays, from_table
+    from dranking.data.tables.any_table import is_table
+    from dranking.data.tables.in_memory import from_arrays, from_table, table_dataset
 
     if isinstance(X, Dataset):
         if y is not None or qid is not None or query_weights is not None:
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
+    if is_table(X) and _names_columns(y) and _names_columns(qid) and query_weights is None:
+        return table_dataset(X, Columns(qid=qid or QID, relevance=y or RELEVANCE))
     if _is_dask(X) and hasattr(X, "columns") and qid is None:
         return from_table(_as_table(X))
     if qid is not None:
@@ -124,6 +130,11 @@ def _has_doc_ids(dataset: Dataset) -> bool:
     no_columns = np.empty(0, dtype=np.intp)
     blocks = (dataset.block(b, no_columns) for b in range(dataset.n_blocks))
     return any(block.doc_ids is not None for block in blocks)
+
+
+def _names_columns(value: Any) -> bool:
+    """Whether a value is the name of a column, or None for the default name."""
+    return value is None or isinstance(value, str)
 
 
 def _is_dask(value: Any) -> bool:

@@ -45,7 +45,9 @@ def as_ids(values: Any, name: str, *, as_string: bool = False) -> pa.Array:
     """
     ids = _arrow_array(values, name)
     if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
+        values = ids.dictionary  # pyarrow takes no rows of a string view
+        values = _cast(values, pa.string(), name) if is_text(values.type) else values
+        ids = values.take(ids.indices)
     kind = ids.type
     if pa.types.is_floating(kind):
         ids = _whole_numbers(ids, name)

@@ -14,6 +14,7 @@ from scipy import sparse
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_ROLES, DOC_ID, QID, RELEVANCE, WEIGHT, Columns, Roles
+from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.tables.columns import find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import as_ids, check_no_null, row_place
@@ -99,7 +100,7 @@ def from_arrays(
     ----------
     X
         (n_documents, n_features) finite numbers: NumPy array, scipy.sparse matrix or array (kept
-        sparse), pandas DataFrame, pyarrow table, or nested sequences. C-ordered float32 is used
+        sparse), a table as `from_table` takes it, or nested sequences. C-ordered float32 is used
         in place and must not change while the data set is in use; every other form is converted
         to float32 block by block.
     y
@@ -178,8 +179,10 @@ def from_table(
     Parameters
     ----------
     table
-        pandas DataFrame, pyarrow Table or RecordBatch. Scalings recorded in the table's metadata,
-        as `write_parquet` does, count as applied.
+        pandas DataFrame; pyarrow table, record batch, record-batch reader, data set or scanner;
+        Polars frame or lazy frame; DuckDB relation; or another object with ``__arrow_c_stream__``.
+        It is read into memory. Scalings recorded in the table's metadata, as `write_parquet` does,
+        count as applied.
     qid, relevance, docid, weight
         Names of the columns of query ids, grades, document ids, and weights of queries (repeated
         for the documents of a query). None stands for no such column; ``docid`` and ``weight`` may
@@ -209,7 +212,7 @@ def table_dataset(
     table: Any, columns: Columns, max_documents: int = MAX_BLOCK_DOCUMENTS
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, as `from_table` does."""
-    table = _as_table(table)
+    table = as_table(table)
     layout = find_layout(table.schema, columns, "the table")
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)
     check_no_null(ids, layout.roles.qid)
@@ -239,8 +242,8 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Features as an array, canonical `csr_array` or pyarrow Table; and the names of a table."""
     if sparse.issparse(X):
         return _canonical(X), None
-    if _is_table(X):
-        table = _as_table(X)
+    if is_table(X):
+        table = as_table(X)
         for field in table.schema:
             if field.name in (QID, RELEVANCE):
                 raise UsageError(
@@ -285,26 +288,6 @@ def _canonical(X: Any) -> Any:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
-
-
-def _is_table(X: Any) -> bool:
-    return isinstance(X, pa.Table | pa.RecordBatch) or type(X).__module__.startswith("pandas")
-
-
-def _as_table(table: Any) -> pa.Table:
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if not hasattr(table, "columns"):
-        raise UsageError(f"a {type(table).__name__} is not a table with columns.")
-    table = table.rename(columns=str)
-    try:
-        return pa.Table.from_pandas(table, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"two columns of the table have the same name, or a column mixes types ({error})."
-        ) from error
 
 
 def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import dranking
 from dranking.data.dataset import Dataset
+from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.model import LinearModel, table_scores
@@ -36,14 +37,20 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_: tuple[str, ...]
 
-    def predict(self, X: Any, *, executor: Any = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> NDArray[np.float64]:
         """Scores of documents, (n_documents,) float64; higher ranks first.
 
         Parameters
         ----------
         X
-            A data set or a table, whose columns are found by name and may include others; or an
-            array of the training data's columns in order.
+            A data set or a table, as `from_table` takes it, which has the features whose weight is
+            not 0 under their names, and may have others; or an array of all columns of the training
+            data in order. (An array of the selected columns is refused: nothing tells whether they
+            come in the order of selection or of the training data. The `LinearModel` of `to_model`
+            takes them in the order of its `feature_names`.)
+        qid
+            (n_documents,) query ids of the rows of a table or an array, if features are scaled
+            query by query; the rows of a query are adjacent.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -51,13 +58,35 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         ------
         DataError
             If the data does not fit the model.
+        UsageError
+            If `qid` is needed but not given.
         """
         self._check_fitted()
         if isinstance(X, Dataset):
             return self.to_model().predict(X, executor=executor)
+        self._refuse_selected_columns(X)
         return table_scores(
-            X, self.feature_names_, self.coef_, self._transforms, type(self).__name__
+            X,
+            self.feature_names_,
+            self.coef_,
+            self._transforms,
+            qid=qid,
+            model=type(self).__name__,
         )
+
+    def _refuse_selected_columns(self, X: Any) -> None:
+        """Raise DataError if an array has as many columns as there are weights that are not 0."""
+        if is_table(X) or hasattr(X, "columns"):
+            return
+        n_used, shape = int(np.count_nonzero(self.coef_)), np.shape(X)
+        if len(shape) == 2 and shape[1] == n_used < self.n_features_in_:
+            raise DataError(
+                f"X has {n_used} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input. If these are the selected features, "
+                "nothing tells in which order they come: pass a table that names them, all "
+                f"{self.n_features_in_} columns, or the selected columns in the order of "
+                "to_model().feature_names to to_model().predict."
+            )
 
     def to_model(self) -> LinearModel:
         """The fitted ranker as a `LinearModel` of the features whose weight is not 0."""

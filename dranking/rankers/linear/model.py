@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
-from dranking.data.dataset import Dataset
+from dranking.data.dataset import Dataset, check_features_there
+from dranking.data.tables.any_table import as_table, is_table
+from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
-from dranking.errors import DataError, problems_in
+from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import atomic_write
 from dranking.files.json_files import read_json
 
@@ -65,14 +67,18 @@ class LinearModel(BaseModel):
                 _check_standard(transform, n)
         return self
 
-    def predict(self, data: Any, *, executor: Any = None) -> NDArray[np.float64]:
+    def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> NDArray[np.float64]:
         """Scores of all documents, in order.
 
         Parameters
         ----------
         data
-            A data set or a table (pandas, pyarrow), whose columns are found by name and may include
-            others; or an array (n_documents, len(feature_names)) of this model's features in order.
+            A data set or a table, as `from_table` takes it, whose columns are found by name and may
+            include others; or an array (n_documents, len(feature_names)) of this model's features
+            in order.
+        qid
+            (n_documents,) query ids of the rows of a table or an array, if features are scaled
+            query by query; the rows of a query are adjacent.
         executor
             "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -83,13 +89,16 @@ class LinearModel(BaseModel):
         Raises
         ------
         DataError
-            If features are missing, or the data's scaling differs from the scaling that the model
-            needs.
+            If features are missing, a value of theirs is missing, or the data's scaling differs
+            from the scaling that the model needs.
+        UsageError
+            If `qid` is needed but not given.
         """
         if isinstance(data, Dataset):
             parts = [scores for _, scores in self.predict_blocks(data, executor=executor)]
             return np.concatenate(parts) if parts else np.empty(0)
-        return table_scores(data, self.feature_names, np.array(self.weights), self.transforms)
+        weights = np.array(self.weights)
+        return table_scores(data, self.feature_names, weights, self.transforms, qid=qid)
 
     def predict_blocks(
         self, dataset: Dataset, *, executor: Any = None
@@ -156,37 +165,66 @@ def table_scores(
     X: Any,
     names: Sequence[str],
     weights: NDArray[np.float64],
-    transforms: Sequence[QueryMinMax | Standard] = (),
+    transforms: Transforms = (),
+    *,
+    qid: Any = None,
     model: str = "the model",
 ) -> NDArray[np.float64]:
     """Scores of rows in memory; a table's columns are found by name, an array has columns `names`.
 
+    Only columns whose weight is not 0 are looked at.
+
     Raises
     ------
     DataError
-        If columns are missing, values cannot be features, or the features need scaling.
+        If such columns are missing or hold values that cannot be features, or an array has another
+        number of columns.
+    UsageError
+        If the features are scaled query by query, and `qid` is None.
     """
-    if np.ndim(X) == 1:
+    if not is_table(X) and np.ndim(X) == 1:
         raise DataError(
             f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
             "X[None, :] is one document."
         )
+    used = np.flatnonzero(weights)
+    X, present = _used_columns(X, names, used, model)
+    missing = missing_transforms(tuple(t.restricted(used) for t in transforms), present)
+    if qid is None and any(isinstance(each, QueryMinMax) for each in missing):
+        raise UsageError(
+            f"{model} scales the features of each query by their minima and maxima: pass qid=, the "
+            "query id of each row, or a data set (dranking.from_arrays makes one)."
+        )
     n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-    rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64))
-    columns = rows.columns_of(names) if hasattr(X, "columns") else None
-    if columns is None and rows.n_features != len(names):
+    if not len(used):
+        return np.zeros(n_rows)
+    rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64) if qid is None else qid)
+    blocks = (rows.block(b) for b in range(rows.n_blocks))
+    return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
+
+
+def _used_columns(
+    X: Any, names: Sequence[str], used: NDArray[np.intp], model: str
+) -> tuple[Any, Transforms]:
+    """The columns of rows in memory that a model needs, in order, and their recorded scalings."""
+    if is_table(X):
+        table, wanted = as_table(X), [names[i] for i in used]
+        check_features_there(wanted, table.column_names)
+        present = recorded_transforms([("the table", table.schema)], wanted)
+        return table.select(wanted), present
+    if hasattr(X, "columns"):  # a dask DataFrame
+        check_features_there([names[i] for i in used], set(X.columns))
+        return X[[names[i] for i in used]], ()
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
-            f"X has {rows.n_features} features, but {model} is expecting {len(names)} features "
-            f"as input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+            f"X has {X.shape[-1]} features, but {model} is expecting {len(names)} features as "
+            f"input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
         )
-    if transforms:
-        raise DataError(
-            f"{model} scales its features, and scaling needs whole queries: pass a data set "
-            "instead of an array or a table (dranking.from_arrays makes a data set)."
-        )
-    return np.concatenate(
-        [linear_scores(rows.block(b, columns).features, weights) for b in range(rows.n_blocks)]
-    )
+    if len(used) < len(names):
+        X = (sparse.csr_array(X) if sparse.issparse(X) else X)[:, used]
+    return X, ()
 
 
 def locate_features(

@@ -182,7 +182,7 @@ def test_values_that_cannot_be(form, value, message):
         ({"X": pd.DataFrame(X[:, :2], columns=["a", "a"])}, DataError, "two columns of the table"),
         ({"X": pd.DataFrame({"a": [1, "x"] * 7 + [2]})}, DataError, "mixes types"),
         ({"X": pd.DataFrame({"a": pd.Categorical(QID)})}, DataError, "column 'a' is dictionary"),
-        ({"X": pd.Series(QID)}, UsageError, "a Series is not a table"),
+        ({"X": pd.Series(QID)}, DataError, r"X has shape \(15,\)"),
         ({"doc_ids": [1, 2]}, DataError, "doc_ids has 2 entries for 15 rows"),
         ({"doc_ids": [1, "a"] * 7 + [2]}, DataError, "doc_ids must be all integers or all"),
         ({"X": X[:0], "y": [], "qid": []}, DataError, "there are no documents"),

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
+from dranking.data.tables.recorded_scalings import transforms_metadata
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.rankers.linear.model import SCHEMA_VERSION, LinearModel
 from tests.rankers.problems import random_problem
@@ -232,8 +234,6 @@ def test_data_scaled_otherwise_is_refused(X):
         model().predict(data(X).transformed([QueryMinMax()]))
     with pytest.raises(dr.DataError, match=r"scaled by query-minmax, .* needs standard"):
         model(transforms=(standard,)).predict(data(X).transformed([QueryMinMax()]))
-    with pytest.raises(dr.DataError, match="pass a data set"):
-        model(transforms=(standard,)).predict(X[:, :2])
 
 
 @pytest.mark.parametrize("ranker", [dr.RankRLS(), dr.GreedyRankRLS(n_features=2)], ids=repr)
@@ -257,9 +257,18 @@ def test_a_fitted_ranker_and_its_stored_model_agree(ranker, scaling, tmp_path):
     np.testing.assert_allclose(loaded.predict(train), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(loaded.predict(raw), loaded.predict(train))
     np.testing.assert_array_equal(ranker.predict(raw), loaded.predict(raw))
-    if added:
-        with pytest.raises(dr.DataError, match="pass a data set"):
+    if scaling == "minmax":
+        with pytest.raises(dr.UsageError, match=r"pass qid=, .* or a data set"):
             ranker.predict(problem.X)
+    of_rows = ranker.predict(problem.X, qid=problem.qid if scaling == "minmax" else None)
+    np.testing.assert_array_equal(of_rows, ranker.predict(raw))
+    frame = pd.DataFrame(problem.X, columns=NAMES)
+    np.testing.assert_array_equal(ranker.predict(frame, qid=problem.qid), of_rows)
+    if scaling == "standard":  # a table that records its scaling is not scaled again
+        values = (problem.X - np.array(added[0].mean)) / np.array(added[0].scale)
+        metadata = transforms_metadata(added, NAMES)
+        scaled = pa.table(dict(zip(NAMES, values.T, strict=True)), metadata=metadata)
+        np.testing.assert_allclose(ranker.predict(scaled), of_rows, rtol=1e-4)
 
 
 def test_provenance_says_where_a_model_comes_from(tmp_path):
