@@ -55,12 +55,13 @@ def fit_standard(dataset: Dataset) -> Standard:
 
 
 class FeatureMoments(NamedTuple):
-    """Moments of n documents: mean, sum of squared deviations from the mean, extremes.
+    """Number of values of each feature, their mean, squared deviations from the mean, extremes.
 
-    Arrays are (n_features,) float64.
+    Arrays are (n_features,) float64. Missing values (NaN) do not count. A feature without values
+    has mean and squares 0, and the extremes inf and -inf.
     """
 
-    n: int
+    n: NDArray[np.float64]
     mean: NDArray[np.float64]
     squares: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -77,22 +78,24 @@ def standard_of(blocks: Iterable[FeatureMoments], *, sparse: bool) -> Standard:
     sparse
         Whether the features are sparse; their means are then not subtracted.
     """
-    total = reduce(_merge, blocks)
-    deviation = np.sqrt(total.squares / total.n)
+    total = reduce(merged_moments, blocks)
+    deviation = np.sqrt(total.squares / np.maximum(total.n, 1))
     scale = np.where(total.low < total.high, deviation, 1.0)
     mean = None if sparse else tuple(total.mean.tolist())
     return Standard(mean=mean, scale=tuple(np.where(scale > 0, scale, 1.0).tolist()))
 
 
 def feature_moments(block: QueryBlock) -> FeatureMoments:
-    """Moments of the documents of one block."""
-    n = block.n_documents
-    if not n:
+    """Moments of the documents of one block; the memory layout of the features has no influence."""
+    n = np.full(block.n_features, float(block.n_documents))
+    if not block.n_documents:
         nothing = np.zeros(block.n_features)
-        return FeatureMoments(0, nothing, nothing, nothing + np.inf, nothing - np.inf)
+        return FeatureMoments(n, nothing, nothing, nothing + np.inf, nothing - np.inf)
     if block.is_sparse:
         return _of_sparse_block(block)
-    values = block.features
+    values = np.asfortranarray(block.features)  # NumPy adds in another order along other axes
+    if np.isnan(values).any():
+        return _with_missing_values(values)
     mean = values.mean(axis=0, dtype=np.float64)
     squares = np.array(
         [np.square(column - m).sum() for column, m in zip(values.T, mean, strict=True)]
@@ -100,29 +103,42 @@ def feature_moments(block: QueryBlock) -> FeatureMoments:
     return FeatureMoments(n, mean, squares, values.min(axis=0), values.max(axis=0))
 
 
+def _with_missing_values(values: NDArray[np.float32]) -> FeatureMoments:
+    columns = []
+    for column in values.T:
+        there = column[~np.isnan(column)].astype(np.float64)
+        mean = there.mean() if len(there) else 0.0
+        extremes = (there.min(initial=np.inf), there.max(initial=-np.inf))
+        columns.append((len(there), mean, np.square(there - mean).sum(), *extremes))
+    return FeatureMoments(*np.array(columns, dtype=np.float64).T)
+
+
 def _of_sparse_block(block: QueryBlock) -> FeatureMoments:
-    n, n_features = block.features.shape
+    n_documents, n_features = block.features.shape
     columns, values = block.features.indices, block.features.data.astype(np.float64)
+    missing = np.isnan(values)
+    n = n_documents - np.bincount(columns[missing], minlength=n_features)
+    columns, values = columns[~missing], values[~missing]
     stored = np.bincount(columns, minlength=n_features)
-    mean = np.bincount(columns, values, n_features) / n
+    mean = np.bincount(columns, values, n_features) / np.maximum(n, 1)
     of_stored = np.bincount(columns, np.square(values - mean[columns]), n_features)
     squares = of_stored + (n - stored) * np.square(mean)
     low = np.where(stored < n, 0.0, np.inf)
     high = np.where(stored < n, 0.0, -np.inf)
     np.minimum.at(low, columns, values)
     np.maximum.at(high, columns, values)
-    return FeatureMoments(n, mean, squares, low, high)
+    return FeatureMoments(n.astype(np.float64), mean, squares, low, high)
 
 
-def _merge(a: FeatureMoments, b: FeatureMoments) -> FeatureMoments:
+def merged_moments(a: FeatureMoments, b: FeatureMoments) -> FeatureMoments:
+    """Moments of the values of both."""
     n = a.n + b.n
-    if not n:
-        return a
+    share = b.n / np.maximum(n, 1)
     difference = b.mean - a.mean
     return FeatureMoments(
         n,
-        a.mean + difference * (b.n / n),
-        a.squares + b.squares + np.square(difference) * (a.n * b.n / n),
+        a.mean + difference * share,
+        a.squares + b.squares + np.square(difference) * (a.n * share),
         np.minimum(a.low, b.low),
         np.maximum(a.high, b.high),
     )

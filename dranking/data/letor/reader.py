@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +21,11 @@ from dranking.data.blocks import (
 from dranking.data.letor.feature_minima import FeatureMinima, fill_missing
 from dranking.data.letor.regroup import Regrouper
 from dranking.data.letor.row_buffer import BlockForm, RowBuffer, make_block
+from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
 from dranking.data.letor.seen_queries import SeenQueries
 from dranking.data.letor.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.kernels.text.tokenizer import TokenTable
-
-
-class _WidestRow(NamedTuple):
-    """The largest feature index of a file so far, and its first line (0 before the first row)."""
-
-    width: int
-    line: int
 
 
 class LetorReader:
@@ -148,10 +142,10 @@ class LetorReader:
 
     def _read_chunks(self, rows: RowBuffer, seen: SeenQueries | None) -> Iterator[None]:
         """Append the files to the rows, one chunk per step."""
-        widest: list[_WidestRow] = []
+        widest: list[WidestRow] = []
         for file, path in enumerate(self._paths):
             rows.begin_file()
-            widest.append(_WidestRow(0, 0))
+            widest.append(WidestRow(0, 0))
             for text in line_chunks(path, self._chunk_bytes):
                 row, query = rows.n_rows, rows.n_queries
                 invalid = rows.append(text, self._announced)
@@ -161,28 +155,9 @@ class LetorReader:
                 if invalid:
                     first = min(invalid, key=lambda found: found.line)
                     raise DataError(f"{path}:{first.line}: {first.message}")
-                widest[-1] = _widest_row(rows.table, new_rows, widest[-1])
+                widest[-1] = widest_row(rows.table, new_rows, widest[-1])
                 yield
-            self._check_file_end(widest)
-
-    def _check_file_end(self, widest: list[_WidestRow]) -> None:
-        """Check a file that was read to its end, and compare its width with the first file's."""
-        first_path, path = self._paths[0], self._paths[len(widest) - 1]
-        first, last = widest[0], widest[-1]
-        if last.line == 0:
-            raise DataError(f"{path}: holds no documents; leave the file out, or give another.")
-        if self._announced is None and last.width == 0:
-            raise DataError(
-                f"{path}: holds no features; if all features are meant to be zero, give their "
-                "number (--n-features)."
-            )
-        if self._announced is None and last.width != first.width:
-            raise DataError(
-                f"{path}:{last.line}: the largest feature index of this file is {last.width}, but "
-                f"the largest of {first_path} is {first.width} (line {first.line}). If features "
-                f"that a file does not name are meant to be zero, pass --n-features "
-                f"{max(first.width, last.width)}."
-            )
+            check_widths(self._paths, widest, self._announced)
 
     def _blocks(self, table: TokenTable, borders: Sequence[int]) -> Iterator[QueryBlock]:
         """Copy the queries between consecutive borders into blocks."""
@@ -276,14 +251,6 @@ def read_letor(
         max_documents=max_documents,
         chunk_bytes=chunk_bytes,
     )
-
-
-def _widest_row(table: TokenTable, rows: range, so_far: _WidestRow) -> _WidestRow:
-    widths = table.widths[rows.start : rows.stop]
-    if not len(widths) or (so_far.line and widths.max() <= so_far.width):
-        return so_far
-    at = int(widths.argmax())
-    return _WidestRow(int(widths[at]), int(table.lines[rows.start + at]))
 
 
 def _padded(features: FeatureMatrix, n_features: int) -> FeatureMatrix:

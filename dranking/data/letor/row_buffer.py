@@ -90,6 +90,11 @@ class RowBuffer:
         """Number of queries; the last one may continue in the next chunk."""
         return int(self._counts[tokenizer.QUERIES])
 
+    @property
+    def n_lines(self) -> int:
+        """Number of lines of the file so far."""
+        return int(self._counts[tokenizer.LINE]) - 1
+
     def begin_file(self) -> None:
         """Count lines from 1 again."""
         self._counts[tokenizer.LINE] = 1

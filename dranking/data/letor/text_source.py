@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import DataError
+from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.reading import open_input
 
 NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
 """Meaning of the value NULL: an error, zero, or the minimum of the feature."""
@@ -24,8 +26,10 @@ CHUNK_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def line_chunks(path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[NDArray[np.uint8]]:
-    """Read a text file in chunks of whole lines.
+def line_chunks(
+    path: AnyPlace, chunk_bytes: int = CHUNK_BYTES, start: int = 0, stop: int | None = None
+) -> Iterator[NDArray[np.uint8]]:
+    """Read a text file, or a part of it, in chunks of whole lines.
 
     Parameters
     ----------
@@ -33,6 +37,9 @@ def line_chunks(path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[NDArray[n
         File to read; decompressed if its name ends in ``.gz``, ``.xz`` or ``.zst``.
     chunk_bytes
         Bytes read at a time; a longer line makes its chunk longer.
+    start, stop
+        Read the lines of a file that is not compressed from byte `start` to before byte `stop`;
+        both are beginnings of lines (`line_start`), or the end of the file.
 
     Yields
     ------
@@ -44,38 +51,61 @@ def line_chunks(path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[NDArray[n
     DataError
         If the file does not exist or cannot be read, or if its compressed data is damaged.
     """
-    damage = _damage(path)
+    damage = _damage(str(path))
     # One byte more, for the newline that the last line may lack.
     buffer = bytearray(chunk_bytes + 1)
-    filled, at_start = 0, True
+    filled, at_start, position = 0, start == 0, start
     with _open(path) as file:
+        if start:
+            file.seek(start)
         while True:
             if filled == len(buffer) - 1:
                 buffer = buffer + bytearray(len(buffer))
+            room = memoryview(buffer)[filled:-1]
             try:
-                n_read = file.readinto(memoryview(buffer)[filled:-1])
+                n_read = file.readinto(room if stop is None else room[: stop - position])
             except damage as error:
                 raise DataError(
                     f"{path}: the compressed data is damaged or ends early ({error}); "
                     "copy or download the file again."
                 ) from error
             end = filled + n_read
+            position += n_read
             if n_read == 0 and filled:
                 buffer[end : end + 1] = b"\n"
                 end += 1
-            stop = buffer.rfind(b"\n", filled, end) + 1
-            if stop:
+            cut = buffer.rfind(b"\n", filled, end) + 1
+            if cut:
                 skipped = 3 if at_start and buffer.startswith(_BYTE_ORDER_MARK) else 0
                 at_start = False
-                yield np.frombuffer(buffer, dtype=np.uint8)[skipped:stop]
-                buffer[: end - stop] = buffer[stop:end]
-                end -= stop
+                yield np.frombuffer(buffer, dtype=np.uint8)[skipped:cut]
+                buffer[: end - cut] = buffer[cut:end]
+                end -= cut
             if n_read == 0:
                 return
             filled = end
 
 
-def check_readable(path: str) -> None:
+def is_compressed(path: AnyPlace) -> bool:
+    """Whether a file is decompressed when it is read, as its name says."""
+    return str(path).endswith((".gz", ".xz", ".zst"))
+
+
+def line_start(path: AnyPlace, position: int, step: int = 1 << 16) -> int:
+    """The first beginning of a line at or behind a byte of a plain file, or the file's end."""
+    if position == 0:
+        return 0
+    with _open(path) as file:
+        at = file.seek(position - 1)
+        while part := file.read(step):
+            found = part.find(b"\n")
+            if found >= 0:
+                return int(at + found + 1)
+            at += len(part)
+    return int(at)
+
+
+def check_readable(path: AnyPlace) -> None:
     """Open and close a file.
 
     Raises
@@ -86,22 +116,24 @@ def check_readable(path: str) -> None:
     _open(path).close()
 
 
-def _open(path: str) -> Any:
+def _open(path: AnyPlace) -> Any:
     """Open a file for `readinto`; the end of its name chooses the decompression."""
-    if os.path.isdir(path):
-        raise DataError(f"{path}: is a folder; name the files in it.")
+    place, name = as_place(path), str(path)
+    if is_local(place) and os.path.isdir(name):
+        raise DataError(f"{name}: is a folder; name the files in it.")
     try:
-        if path.endswith(".gz"):
-            return gzip.open(path, "rb")
-        if path.endswith(".xz"):
-            return lzma.open(path, "rb")
-        if path.endswith(".zst"):
-            return _zstd().open(path, "rb")
-        return open(path, "rb", buffering=0)
+        source: Any = name if is_local(place) else open_input(place)
+        if name.endswith(".gz"):
+            return gzip.open(source, "rb")
+        if name.endswith(".xz"):
+            return lzma.open(source, "rb")
+        if name.endswith(".zst"):
+            return _zstd().open(source, "rb")
+        return open(source, "rb", buffering=0) if is_local(place) else source
     except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file.") from error
+        raise DataError(f"{name}: there is no such file.") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        raise DataError(f"{name}: cannot be read ({error.strerror}).") from error
 
 
 def _damage(path: str) -> tuple[type[Exception], ...]:

@@ -65,7 +65,7 @@ class ParquetDataset(Dataset):
         columns: Columns = DEFAULT_COLUMNS,
         max_documents: int = MAX_BLOCK_DOCUMENTS,
     ) -> None:
-        self._files = ParquetFiles(source)
+        self._files = ParquetFiles.at(source)
         schemas = self._files.schemas()
         self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names

@@ -11,17 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upath import UPath
 
 from dranking.errors import DataError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.reading import list_files, open_input, read_bytes
+from dranking.files.requests import request
 
 BATCH_ROWS = 8_192
 """Rows decoded at a time if only a part of a row group is read."""
+
+FOOTER_BYTES = 65_536
+"""Bytes read at the end of a file to find the footer; a longer footer is read once more."""
 
 BUFFER_BYTES = 65_536
 """Bytes read ahead per column; without this limit, a row group's columns are read whole."""
@@ -33,17 +39,25 @@ class ParquetPart:
 
     Attributes
     ----------
-    path
-        Path of the file.
+    place
+        The file.
     digest
         Digest of the file's footer and size, to notice that the file was replaced.
     group_ptr
         (n_row_groups + 1,) first row of each row group, then the number of rows.
+    constants
+        Columns that the file does not hold, with the value that they have in all rows.
     """
 
-    path: str
+    place: Place
     digest: str
     group_ptr: tuple[int, ...]
+    constants: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Path or URL of the file."""
+        return str(self.place)
 
     @property
     def n_rows(self) -> int:
@@ -56,22 +70,33 @@ class ParquetFiles:
 
     The object is small; a pickled copy opens the files again.
 
+    A column that some file lacks is null in the rows of that file.
+
     Parameters
     ----------
-    source
-        A file, a directory, or several of these in order. Of a directory, the files
-        ``*.parquet`` are read, sorted by name with numbers in numerical order.
-
-    Raises
-    ------
-    DataError
-        If a file does not exist or is not parquet.
+    parts
+        The files, in order.
     """
 
-    def __init__(self, source: AnyPath | Sequence[AnyPath]) -> None:
-        self.parts = tuple(_part(str(path)) for path in _paths(source))
+    def __init__(self, parts: Sequence[ParquetPart]) -> None:
+        self.parts = tuple(parts)
         sizes = [part.n_rows for part in self.parts]
         self._starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
+
+    @classmethod
+    def at(cls, source: AnyPlace | Sequence[AnyPlace]) -> ParquetFiles:
+        """Find the files at a place, or at several places in order; see `list_parquet`.
+
+        Raises
+        ------
+        DataError
+            If a file does not exist or is not parquet.
+        """
+        given = [source] if isinstance(source, str | os.PathLike | UPath) else source
+        places = [file for each in given for file in list_parquet(as_place(each))]
+        if not places:
+            raise DataError("no parquet file is named; give a file or a directory.")
+        return cls([read_part(place) for place in places])
 
     @property
     def n_rows(self) -> int:
@@ -85,7 +110,15 @@ class ParquetFiles:
 
     def schemas(self) -> list[tuple[str, pa.Schema]]:
         """Path and Arrow schema of each file, with its metadata."""
-        return [(part.path, _schema(part.path)) for part in self.parts]
+        return [(part.path, read_schema(part.place)) for part in self.parts]
+
+    @property
+    def group_borders(self) -> tuple[int, ...]:
+        """First row of each row group of each file, ascending, then the number of rows."""
+        firsts = [
+            s + g for p, s in zip(self.parts, self._starts, strict=False) for g in p.group_ptr
+        ]
+        return tuple(dict.fromkeys([0, *firsts]))
 
     def digests(self) -> Iterator[str]:
         """Hex digest of the content of each file, which is read whole.
@@ -95,7 +128,7 @@ class ParquetFiles:
         """
         for part in self.parts:
             _open(part).close()  # raises if the file was replaced
-            with _explained(part.path), open(part.path, "rb") as file:
+            with _explained(part.path), open_input(part.place) as file:
                 yield hashlib.file_digest(file, "blake2b").hexdigest()
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> list[pa.Table]:
@@ -120,9 +153,9 @@ class ParquetFiles:
             with _explained(part.path, group):
                 if (start - offset, end) == (first, last):
                     table = _open(part).read_row_group(group, columns=columns, use_threads=False)
-                    pieces.append(table.select(columns))
                 else:
-                    pieces.append(_read_rows(part, group, tuple(columns), start - offset, end))
+                    table = _read_rows(part, group, tuple(columns), start - offset, end)
+                pieces.append(_with_columns(table, part, columns))
             start = offset + end
         return pieces
 
@@ -135,7 +168,7 @@ class ParquetFiles:
                     batch_size=16 * BATCH_ROWS, columns=columns, use_threads=False
                 )
                 for batch in batches:
-                    yield row, pa.Table.from_batches([batch]).select(columns)
+                    yield row, _with_columns(pa.Table.from_batches([batch]), part, columns)
                     row += batch.num_rows
 
     def _index(self, row: int) -> int:
@@ -168,7 +201,7 @@ class _Cursor:
                 batch = next(self._batches, None)
                 if batch is None:
                     raise pa.ArrowInvalid("a row group has fewer rows than the footer says")
-                self._rest = pa.Table.from_batches([batch]).select(self._columns)
+                self._rest = pa.Table.from_batches([batch])
             taken.append(self._rest.slice(0, n_rows))
             self._rest = self._rest.slice(taken[-1].num_rows)
             n_rows -= taken[-1].num_rows
@@ -195,70 +228,107 @@ def _read_rows(
     return table
 
 
-def _paths(source: AnyPath | Sequence[AnyPath]) -> list[Path]:
-    given = [source] if isinstance(source, str | os.PathLike) else source
-    paths = [file for path in given for file in _files_at(Path(path).absolute())]
-    if not paths:
-        raise DataError("no parquet file is named; give a file or a directory.")
-    return paths
+def _with_columns(table: pa.Table, part: ParquetPart, columns: Sequence[str]) -> pa.Table:
+    """The columns in order; those that the file lacks have their constant, or are null."""
+    constants = dict(part.constants)
+    for name in columns:
+        if name not in table.column_names:
+            values = pa.repeat(pa.scalar(constants.get(name), pa.float64()), table.num_rows)
+            table = table.append_column(name, values)
+    return table.select(columns)
 
 
-def _files_at(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = [p for p in path.glob("*.parquet") if p.is_file() and p.name[0] not in "._"]
-    if not files:
-        raise DataError(f"{path}: the directory has no files *.parquet; give a directory that has.")
-    return sorted(files, key=lambda p: _natural_key(p.name))
+def list_parquet(place: Place) -> list[Place]:
+    """The files ``*.parquet`` of a directory and of those below it, in natural order; or the file.
+
+    Files and directories whose names begin with a dot or an underscore are passed over. Numbers in
+    names are in numerical order, so that part.2 comes before part.10.
+
+    Raises
+    ------
+    DataError
+        If the directory has no such files.
+    """
+    if is_local(place) and not place.is_dir():
+        return [place]  # whatever its name; opening it says if it is not there
+    named = [file for file in list_files(place) if file.name.endswith(".parquet")]
+    if not named and place.suffix == ".parquet":
+        return [place]
+    below = {file: parts_below(file, place) for file in named}
+    found = [file for file in named if not any(part[0] in "._" for part in below[file])]
+    if not found:
+        raise DataError(
+            f"{place}: the directory has no files *.parquet; give a directory that has."
+        )
+    return sorted(found, key=lambda file: [_natural_key(part) for part in below[file]])
+
+
+def parts_below(file: Place, folder: Place) -> tuple[str, ...]:
+    """Names of the directories between a folder and a file in it, then the file's name."""
+    path, above = (p.as_posix() if is_local(p) else p.path for p in (file, folder))
+    return PurePosixPath(path).relative_to(above).parts
 
 
 def _natural_key(name: str) -> list[tuple[int, str]]:
-    """Sort key with numbers in numerical order: part.2 comes before part.10."""
     return [(int(t), "") if t.isdecimal() else (-1, t) for t in re.split(r"(\d+)", name)]
 
 
-def _part(path: str) -> ParquetPart:
-    metadata, digest = _footer_of(path)
+def read_part(place: Place) -> ParquetPart:
+    """Read the footer of a file.
+
+    Raises
+    ------
+    DataError
+        If the file does not exist or is not parquet.
+    """
+    metadata, digest = _footer_of(place)
     sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-    return ParquetPart(path, digest, (0, *np.cumsum(sizes, dtype=np.int64).tolist()))
+    return ParquetPart(place, digest, (0, *np.cumsum(sizes, dtype=np.int64).tolist()))
 
 
 def _open(part: ParquetPart) -> pq.ParquetFile:
-    metadata, digest = _footer_of(part.path)
+    metadata, digest = _footer_of(part.place)
     if digest != part.digest:
         raise DataError(f"{part.path}: was replaced since it was opened. Open the data again.")
+    local = is_local(part.place)
     return pq.ParquetFile(
-        part.path,
+        part.path if local else open_input(part.place),
         metadata=metadata,
-        buffer_size=BUFFER_BYTES,
-        pre_buffer=False,
+        buffer_size=BUFFER_BYTES if local else 0,
+        pre_buffer=not local,
         page_checksum_verification=True,
     )
 
 
-def _schema(path: str) -> pa.Schema:
-    with _explained(path):
-        metadata, _ = _footer_of(path)
+def read_schema(place: Place) -> pa.Schema:
+    """Arrow schema of a file, with its metadata."""
+    with _explained(str(place)):
+        metadata, _ = _footer_of(place)
         schema = metadata.schema.to_arrow_schema()
         return schema.with_metadata({**(schema.metadata or {}), **(metadata.metadata or {})})
 
 
-def _footer_of(path: str) -> tuple[pq.FileMetaData, str]:
-    with _explained(path):
-        status = os.stat(path)
-        return _read_footer(path, status.st_size, status.st_mtime_ns)
+def _footer_of(place: Place) -> tuple[pq.FileMetaData, str]:
+    with _explained(str(place)):
+        if is_local(place):
+            status = place.stat()
+            return _read_footer(place, status.st_size, str(status.st_mtime_ns))
+        info = request(place, lambda: place.fs.info(place.path))
+        version = info.get("ETag") or info.get("mtime") or info.get("created")
+        return _read_footer(place, info["size"], str(version))
 
 
 @lru_cache(maxsize=64)
-def _read_footer(path: str, size: int, modified: int) -> tuple[pq.FileMetaData, str]:
-    """Metadata and digest of a file's footer; size and modification time are the cache's key."""
-    with open(path, "rb") as file:
-        file.seek(max(size - 8, 0))
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(max(size - 8 - length, 0))
-        digest = hashlib.blake2b(file.read(), digest_size=16)
+def _read_footer(place: Place, size: int, version: str) -> tuple[pq.FileMetaData, str]:
+    """Metadata and digest of a file's footer; size and version are the cache's key."""
+    tail = read_bytes(place, max(size - FOOTER_BYTES, 0), size)
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if len(tail) < length <= size:
+        tail = read_bytes(place, size - length, size)
+    digest = hashlib.blake2b(tail[-length:], digest_size=16)
     digest.update(size.to_bytes(8, "little"))
-    return pq.read_metadata(path), digest.hexdigest()
+    # pyarrow looks for the footer at the end of the file; the footer's places count from its start.
+    return pq.read_metadata(pa.BufferReader(tail)), digest.hexdigest()
 
 
 @contextmanager

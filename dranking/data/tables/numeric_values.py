@@ -22,11 +22,23 @@ class InvalidValue(NamedTuple):
     problem: str
 
 
-def as_float32(values: NDArray[Any]) -> tuple[NDArray[np.float32], InvalidValue | None]:
-    """Numbers of any dtype as float32, and the first invalid number; float32 is not copied."""
+def as_float32(
+    values: NDArray[Any], *, missing: bool = False
+) -> tuple[NDArray[np.float32], InvalidValue | None]:
+    """Numbers of any dtype as float32, and the first invalid number; float32 is not copied.
+
+    Parameters
+    ----------
+    values
+        Numbers.
+    missing
+        Whether NaN is valid: a value that is missing.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(np.float32, copy=False)
     finite = np.isfinite(cast)
+    if missing and not finite.all():
+        finite |= np.isnan(values)
     if finite.all():
         return cast, None
     position = int(np.argmin(finite))
@@ -42,7 +54,8 @@ def feature_error(place: str, query: object, feature: str, invalid: InvalidValue
     """The error for a value that cannot be a feature."""
     return DataError(
         f"{place}, column {feature!r} (query {query}): the value {invalid.problem}. Features must "
-        "be finite float32 numbers; fill in missing values and limit the others first."
+        "be finite float32 numbers; limit them first, and say with --null zero, --null minimum or "
+        "--null mean of dranking ingest what stands for missing values."
     )
 
 

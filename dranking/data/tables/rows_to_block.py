@@ -27,6 +27,8 @@ def rows_to_block(
     layout: Layout,
     features: NDArray[np.intp],
     place: Place,
+    *,
+    missing: bool = False,
 ) -> QueryBlock:
     """Make a query block from the rows of whole queries.
 
@@ -40,6 +42,8 @@ def rows_to_block(
         (n_selected,) positions of the features to take, in order.
     place
         Describes the place of a row, counted from the first row of `pieces`, for errors.
+    missing
+        Whether feature values may be missing; they are NaN then.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def rows_to_block(
     query_ids = qid.take(pa.array(starts))
     relevance = np.full(len(qid), np.nan)
     if roles.relevance is not None:
-        relevance = _concat_numbers(pieces, roles.relevance)
+        relevance = concat_numbers(pieces, roles.relevance)
         check_relevance(relevance, place)
     doc_ids = None
     if roles.docid is not None:
@@ -66,10 +70,10 @@ def rows_to_block(
         doc_ids = None if ids.null_count == len(ids) else ids
     weights = None
     if roles.weight is not None:
-        per_row = _concat_numbers(pieces, roles.weight)
+        per_row = concat_numbers(pieces, roles.weight)
         weights = weights_per_query(per_row, query_ptr, query_ids, place)
     return QueryBlock(
-        features=_features(pieces, layout, features, qid, place),
+        features=feature_matrix(pieces, layout, features, qid, place, missing=missing),
         relevance=relevance,
         query_ptr=query_ptr,
         query_ids=query_ids,
@@ -85,18 +89,24 @@ def concat_ids(pieces: Sequence[pa.Table], name: str, as_string: bool) -> pa.Arr
     return pa.concat_arrays([ids.cast(kind) for ids in columns])
 
 
-def _concat_numbers(pieces: Sequence[pa.Table], name: str) -> NDArray[np.float64]:
+def concat_numbers(pieces: Sequence[pa.Table], name: str) -> NDArray[np.float64]:
+    """One column of numbers from consecutive pieces of a table; nulls become NaN."""
     return np.concatenate([arrow_numbers(p.column(name)).astype(np.float64) for p in pieces])
 
 
-def _features(
+def feature_matrix(
     pieces: Sequence[pa.Table],
     layout: Layout,
     features: NDArray[np.intp],
     qid: pa.Array,
     place: Place,
+    *,
+    missing: bool = False,
 ) -> NDArray[np.float32]:
-    """(n_rows, len(features)) float32; C-ordered from lists, F-ordered from columns."""
+    """(n_rows, len(features)) float32; C-ordered from lists, F-ordered from columns.
+
+    The parameters are those of `rows_to_block`, and the query id of every row, for errors.
+    """
     names = layout.feature_names
     if layout.width is None:
         matrix = np.empty((len(features), len(qid)), dtype=np.float32).T
@@ -105,9 +115,10 @@ def _features(
     for start, piece in _with_starts(pieces):
         rows = slice(start, start + piece.num_rows)
         if layout.width is None:
-            invalid = fill_from_columns(piece, [layout.columns[i] for i in features], matrix[rows])
+            columns = [layout.columns[i] for i in features]
+            invalid = fill_from_columns(piece, columns, matrix[rows], missing=missing)
         else:
-            invalid = _fill_from_lists(piece, layout, features, matrix[rows])
+            invalid = _fill_from_lists(piece, layout, features, matrix[rows], missing)
         if invalid is not None:
             row, column = divmod(invalid.position, len(features))
             row += start
@@ -123,7 +134,7 @@ def _with_starts(pieces: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
 
 
 def fill_from_columns(
-    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32]
+    piece: pa.Table, names: Sequence[str], out: NDArray[np.float32], *, missing: bool = False
 ) -> InvalidValue | None:
     """Copy columns of a table into a float32 matrix, up to the first invalid value.
 
@@ -132,7 +143,7 @@ def fill_from_columns(
     The invalid value, with its position in `out`, or None.
     """
     for j, name in enumerate(names):
-        values, invalid = as_float32(arrow_numbers(piece.column(name)))
+        values, invalid = as_float32(arrow_numbers(piece.column(name)), missing=missing)
         if invalid is not None:
             return InvalidValue(invalid.position * len(names) + j, invalid.problem)
         out[:, j] = values
@@ -140,17 +151,26 @@ def fill_from_columns(
 
 
 def _fill_from_lists(
-    piece: pa.Table, layout: Layout, features: NDArray[np.intp], out: NDArray[np.float32]
+    piece: pa.Table,
+    layout: Layout,
+    features: NDArray[np.intp],
+    out: NDArray[np.float32],
+    missing: bool,
 ) -> InvalidValue | None:
-    start = 0
+    start, width = 0, layout.width or 0
     if not len(features):
         return None
     for chunk in piece.column(layout.columns[0]).chunks:
-        if chunk.null_count:
-            row = start + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
+        absent = chunk.is_null().to_numpy(zero_copy_only=False)
+        if absent.any() and not missing:
+            row = start + int(np.argmax(absent))
             return InvalidValue(row * len(features), "is missing (NaN or null)")
-        numbers = arrow_numbers(chunk.flatten()).reshape(len(chunk), layout.width or 0)
-        values, invalid = as_float32(numbers[:, features])
+        # A list that is null has `width` values too, of which nothing is known.
+        stored = chunk.values.slice(chunk.offset * width, len(chunk) * width)
+        numbers = arrow_numbers(stored).reshape(len(chunk), width)[:, features]
+        if absent.any():
+            numbers = np.where(absent[:, None], np.nan, numbers)
+        values, invalid = as_float32(numbers, missing=missing)
         if invalid is not None:
             return InvalidValue(start * len(features) + invalid.position, invalid.problem)
         out[start : start + len(chunk)] = values

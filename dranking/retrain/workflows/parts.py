@@ -131,12 +131,11 @@ class Parts:
         if not file.is_file():
             part = StoredDataset(self.path(source))
             found = [feature_moments(part.block(block)) for block in range(part.n_blocks)]
-            rows = [[np.full(part.n_features, of.n), *of[1:]] for of in found]
             buffer = io.BytesIO()
-            np.save(buffer, np.array(rows, dtype=np.float64), allow_pickle=False)
+            np.save(buffer, np.array(found, dtype=np.float64), allow_pickle=False)
             atomic_write(file, buffer.getvalue(), overwrite=True)
         stored = np.load(file, allow_pickle=False)
-        return [FeatureMoments(int(rows[0, 0]), *rows[1:]) for rows in stored]
+        return [FeatureMoments(*rows) for rows in stored]
 
     def _ingest(self, source: Source) -> None:
         target = self.path(source)

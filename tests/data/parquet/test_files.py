@@ -1,11 +1,16 @@
 """Parquet files that are missing, damaged, cut short or replaced."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dranking.data.parquet.dataset import ParquetDataset, write_parquet
+from dranking.data.parquet.files import ParquetFiles, list_parquet, read_part
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
+from dranking.files.places import as_place
 from tests.data.tables.flat_tables import frame_of, written
 
 
@@ -55,3 +60,41 @@ def test_a_file_that_is_replaced_while_open(tmp_path):
         opened.block(0)
     with pytest.raises(DataError, match="was replaced since it was opened"):
         _ = opened.fingerprint
+
+
+def test_folders_below_are_read_in_natural_order(tmp_path):
+    """Partitioned folders have no files of their own."""
+    for name in ("date=2/part.10", "date=2/part.9", "date=10/part.1", "_logs/x", ".hidden/x"):
+        file = tmp_path / f"{name}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        written(file, frame_of())
+    (tmp_path / "date=2" / "_metadata.parquet").write_text("not data")
+    names = [str(file.relative_to(tmp_path)) for file in list_parquet(tmp_path)]
+    assert names == [
+        "date=2/part.9.parquet",
+        "date=2/part.10.parquet",
+        "date=10/part.1.parquet",
+    ]
+
+
+def test_files_behind_a_url_hold_what_local_files_hold(tmp_path):
+    path = written(tmp_path / "a.parquet", frame_of())
+    place = as_place("memory://ingest-test/lake/a.parquet")
+    place.write_bytes(path.read_bytes())
+    local, remote = ParquetFiles.at(tmp_path), ParquetFiles.at("memory://ingest-test/lake")
+    assert remote.parts[0].digest == local.parts[0].digest
+    for start, stop in ((0, local.n_rows), (1, 3)):
+        found = pa.concat_tables(remote.read(start, stop, ["qid", "relevance"]))
+        assert found.equals(pa.concat_tables(local.read(start, stop, ["qid", "relevance"])))
+    place.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        ParquetFiles.at(str(place))
+
+
+def test_a_column_that_a_file_lacks_is_null_or_constant(tmp_path):
+    path = written(tmp_path / "a.parquet", frame_of())
+    part = replace(read_part(path), constants=(("month", 11.0),))
+    (found,) = ParquetFiles([part]).read(0, 2, ["month", "qid", "absent"])
+    assert found.column_names == ["month", "qid", "absent"]
+    assert found.column("month").to_pylist() == [11.0, 11.0]
+    assert found.column("absent").null_count == 2

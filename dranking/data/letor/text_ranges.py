@@ -1,0 +1,169 @@
+"""LETOR text read in ranges, side by side: parts of plain files, whole compressed files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import pyarrow as pa
+
+from dranking.data.letor.invalid_lines import InvalidLine
+from dranking.data.letor.row_buffer import RowBuffer
+from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
+from dranking.data.letor.text_source import (
+    CHUNK_BYTES,
+    NullPolicy,
+    is_compressed,
+    line_chunks,
+    line_start,
+)
+from dranking.data.letor.token_rows import token_rows
+from dranking.errors import DataError
+from dranking.files.places import Place
+
+ROWS_AT_ONCE = 8_192
+"""Rows of a table that `read_range` yields, or a few more."""
+
+
+@dataclass(frozen=True)
+class TextRange:
+    """A part of a text file.
+
+    Attributes
+    ----------
+    file
+        Position of the file among the files of the data set.
+    place
+        The file.
+    start, stop
+        The range holds the lines that begin at byte `start` or later, and before byte `stop`;
+        `stop` None means the end of the file.
+    """
+
+    file: int
+    place: Place
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True)
+class ReadRange:
+    """What was read of a range.
+
+    Attributes
+    ----------
+    n_rows, n_lines
+        Documents and lines.
+    widest
+        The widest row; its line counts from the beginning of the range.
+    has_doc_ids, has_comments
+        Whether any document has a document id, or a comment.
+    invalid
+        The first invalid line, counted from the beginning of the range, or None.
+    """
+
+    n_rows: int
+    n_lines: int
+    widest: WidestRow
+    has_doc_ids: bool
+    has_comments: bool
+    invalid: InvalidLine | None
+
+
+def text_ranges(places: Sequence[Place], sizes: Sequence[int], range_bytes: int) -> list[TextRange]:
+    """Cut files of some sizes (bytes) into ranges of about `range_bytes`, in order."""
+    ranges = []
+    for file, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        if is_compressed(place) or size <= range_bytes:
+            ranges.append(TextRange(file, place))
+            continue
+        cuts = [*range(0, size - range_bytes // 2, range_bytes), None]
+        ranges += [TextRange(file, place, start or 0, stop) for start, stop in pairwise(cuts)]
+    return ranges
+
+
+def read_range(
+    part: TextRange,
+    write: Callable[[pa.Table], None],
+    *,
+    n_features: int | None,
+    null: NullPolicy,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> ReadRange:
+    """Read the rows of a range up to the first invalid line.
+
+    Parameters
+    ----------
+    part
+        The range.
+    write
+        Called with tables of the rows, in order; see `dranking.data.letor.token_rows`.
+    n_features
+        Largest feature index allowed; None allows any index.
+    null
+        Meaning of the value ``NULL``; under "minimum" it is NaN in the tables.
+    chunk_bytes
+        Bytes of text read at a time, without influence on the result.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    """
+    rows, n_rows, widest = RowBuffer(null), 0, WidestRow(0, 0)
+    has_doc_ids = has_comments = False
+    invalid: list[InvalidLine] = []
+    start = line_start(part.place, part.start)
+    stop = None if part.stop is None else line_start(part.place, part.stop)
+    rows.begin_file()
+
+    def flush() -> None:
+        nonlocal n_rows, has_doc_ids, has_comments
+        n_rows += rows.n_rows
+        has_doc_ids |= bool(rows.table.doc_ptr[rows.n_rows])
+        has_comments |= bool(rows.table.comment_ptr[rows.n_rows])
+        write(token_rows(rows))
+        rows.clear()
+
+    for text in line_chunks(part.place, chunk_bytes, start, stop):
+        before = rows.n_rows
+        invalid = rows.append(text, n_features)
+        if invalid:
+            break
+        widest = widest_row(rows.table, range(before, rows.n_rows), widest)
+        if rows.n_rows >= ROWS_AT_ONCE:
+            flush()
+    if rows.n_rows and not invalid:
+        flush()
+    first = min(invalid, key=lambda found: found.line, default=None)
+    return ReadRange(n_rows, rows.n_lines, widest, has_doc_ids, has_comments, first)
+
+
+def check_ranges(
+    parts: Sequence[TextRange], found: Sequence[ReadRange], n_features: int | None
+) -> None:
+    """Raise the error that reading all files in order would raise first, if there is one.
+
+    Raises
+    ------
+    DataError
+        At an invalid line, or if a file is empty, or of another width than the first; the message
+        names the file and the line.
+    """
+    by_file = groupby(zip(parts, found, strict=True), key=lambda pair: pair[0].file)
+    names: list[str] = []
+    widest: list[WidestRow] = []
+    for _, pairs in by_file:
+        lines, widest_of_file = 0, WidestRow(0, 0)
+        for part, read in pairs:
+            if read.invalid is not None:
+                line = lines + read.invalid.line
+                raise DataError(f"{part.place}:{line}: {read.invalid.message}")
+            width, line = read.widest
+            if line and (not widest_of_file.line or width > widest_of_file.width):
+                widest_of_file = WidestRow(width, lines + line)
+            lines += read.n_lines
+        names.append(str(part.place))
+        widest.append(widest_of_file)
+        check_widths(names, widest, n_features)
