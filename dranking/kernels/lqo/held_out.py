@@ -1,120 +1,217 @@
-"""Models fitted without one query at a time, from the Gram matrices of a few kept features.
+"""Models fitted without one query at a time, from orthogonal factors of a few kept features.
 
-For query q and the kept features S, let G = A_q[S, S] and b = b_q[S], and for all other queries
-M = A[S, S] - G + lambda I and c = b[S] - b_q[S] (`dranking/rankers/greedy/THEORY.md`). All models
-follow from these matrices in O(t^3) for each query, where t = |S|; nothing is carried from round to
-round.
+X = Q B are the centred features of all queries, as in `dranking.kernels.lqo.orthogonal`: B (r, t)
+is scaled to columns of norm 1 and has independent rows. With the rows P = sqrt(lambda) D^-1 below,
+where D holds the norms of the features,
+
+    [B; P] = [Q_1; Q_2] T,      z = Q_1'Q'y,      W = X_q D^-1 B^- Q_1
+
+where X_q D^-1 B^- are the rows of query q in Q. In all of these, numbers have the scale of 1 or of
+y, whatever the units of the features. The residual of q under the model of all other queries is
+
+    p = (I - W W')^-1 (y_q - W z),      T D w = z - W'p
+
+and removing feature j takes from the model the direction a_j = T^-T e_j, scaled to norm 1:
+
+    p without j = p + v_j (a_j'z - u_j'p) / (1 + u_j'v_j),   u_j = W a_j,   v_j = (I - W W')^-1 u_j
+
+I - W W' loses digits only if the query alone determines a direction, which makes the query
+*dominant*. The model of a dominant query follows from the factor of all other queries: with W and z
+from that factor, p = y_q - W z, and p without j is p + u_j a_j'z. There W = X_q D^-1 T^-1 is not
+formed.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, augmented_rows, scaled_factor
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
-class KeptTotals(NamedTuple):
-    """Sums over all queries for the kept features.
+class Ridge(NamedTuple):
+    """Ridge regression of all queries on t features with data, for one lambda.
 
     Attributes
     ----------
-    gram
-        (t, t) A[S, S], symmetric.
+    columns, norms, triangle
+        (r,) independent columns, (r,) their norms, (r, r) R of these columns of norm 1.
+    basis
+        (r, t) Q_1.
     products
-        (t,) b[S].
-    regularization
-        lambda.
+        (t,) z.
+    features, scales
+        (t,) the feature of each column of T, and its norm.
+    upper
+        (t, t) T.
+    directions
+        (t, t) a_j in column j.
     """
 
-    gram: Array
+    columns: Indices
+    norms: Array
+    triangle: Array
+    basis: Array
     products: Array
-    regularization: float
+    features: Indices
+    scales: Array
+    upper: Array
+    directions: Array
 
 
-class HeldOutFit(NamedTuple):
-    """The models of all queries; each model is fitted to all other queries.
+class HeldOut(NamedTuple):
+    """The models of some queries; each model is fitted to all other queries.
 
     Attributes
     ----------
-    inverses
-        (n_queries, t, t) N = M^-1.
+    queries
+        (n_queries,) positions of these queries in the strip.
+    residuals
+        (n_queries, l) p, padded by zeros, or turned so that its norm stays.
     weights
-        (n_queries, t) w = N c.
-    residual_products
-        (n_queries, t) b - G w, products of the features with the residual of the held-out query.
-    errors
-        (n_queries,) squared norm of the residual of the held-out query.
+        (n_queries, n_features) weights.
+    without
+        (n_queries, n_features) squared norm of the residual without each feature.
+    margins
+        (n_queries,) smallest eigenvalues of I - W W', or lower bounds. A query is dominant, and its
+        model without meaning, where the margin is below `LEAST_MARGIN`.
     """
 
-    inverses: Array
+    queries: NDArray[np.intp]
+    residuals: Array
     weights: Array
-    residual_products: Array
-    errors: Array
+    without: Array
+    margins: Array
 
 
-def fit_held_out(
-    grams: Array, products: Array, label_norms: Array, totals: KeptTotals
-) -> HeldOutFit:
-    """Fit a model without each query in turn.
+def ridge_of(factor: Array, regularization: float) -> Ridge:
+    """Ridge regression from R of [X y], (n + 1, n + 1) upper triangular, with lambda > 0."""
+    found = scaled_factor(factor)
+    rank = len(found.triangle)
+    rows, order, features = augmented_rows(found, regularization)
+    turned, upper, pivots = linalg.qr(rows[order], mode="economic", pivoting=True)
+    basis = np.empty_like(turned)
+    basis[order] = turned
+    directions = linalg.solve_triangular(upper, np.eye(len(upper)), trans="T")
+    directions /= np.linalg.norm(directions, axis=0)
+    return Ridge(
+        columns=found.columns[:rank],
+        norms=found.norms[found.columns[:rank]],
+        triangle=found.triangle[:, :rank],
+        basis=basis[:rank],
+        products=basis[:rank].T @ found.products[:rank],
+        features=features[pivots],
+        scales=found.norms[features[pivots]],
+        upper=upper,
+        directions=directions,
+    )
+
+
+def hold_out(
+    rows: Array, labels: Array, query_ptr: Indices, ridge: Ridge, *, removals: bool = False
+) -> Iterator[HeldOut]:
+    """Yield the models of all queries of a strip, some queries of similar size at a time.
 
     Parameters
     ----------
-    grams, products, label_norms
-        (n_queries, t, t) G, (n_queries, t) b, (n_queries,) y_q.y_q.
-    totals
-        Sums of G and b over all queries, and lambda.
+    rows, labels
+        (n_documents, n_features) and (n_documents,) centred, times the roots of query weights.
+    query_ptr
+        (n_queries + 1,) offsets.
+    ridge
+        Of all queries, with these queries.
+    removals
+        Whether to find errors without each feature.
     """
-    systems = totals.gram - grams
-    shifted = np.arange(grams.shape[1])
-    systems[:, shifted, shifted] += totals.regularization
-    inverses = inverses_of(systems)
-    weights = _times(inverses, totals.products - products)
-    residual_products = products - _times(grams, weights)
-    # y.y - 2 w'b + w'Gw
-    errors = label_norms - np.einsum("qi,qi->q", weights, products + residual_products)
-    return HeldOutFit(inverses, weights, residual_products, np.maximum(errors, 0.0))
+    for queries, stack in _stacks(_rotated(rows, labels, ridge), query_ptr):
+        turned, right = stack[:, :, :-1], stack[:, :, -1:]
+        along = turned @ ridge.directions if removals else turned[:, :, :0]
+        systems = np.eye(turned.shape[1]) - turned @ turned.transpose(0, 2, 1)
+        margins = _margins(turned, systems)
+        # These systems may be singular, and their solutions are not used.
+        systems[margins < LEAST_MARGIN] = np.eye(systems.shape[1])
+        both = np.concatenate((right, along), axis=2)
+        solved = np.asarray(np.linalg.solve(systems, both), dtype=np.float64)
+        residuals, moves = solved[:, :, 0], solved[:, :, 1:]
+        gains = ridge.products @ ridge.directions[:, : along.shape[2]]
+        gains = gains - np.einsum("qli,ql->qi", along, residuals)
+        gains /= 1.0 + np.einsum("qli,qli->qi", along, moves)
+        fitted = ridge.products - np.einsum("qli,ql->qi", turned, residuals)
+        weights, without = _of_features(ridge, rows.shape[1], fitted, residuals, moves, gains)
+        yield HeldOut(queries, residuals, weights, without, margins)
 
 
-def removal_errors(fit: HeldOutFit, grams: Array) -> Array:
-    """(t,) leave-query-out error, summed over these queries, after removing one feature each.
+def hold_out_dominant(
+    rows: Array, labels: Array, ridge: Ridge, *, removals: bool = False
+) -> HeldOut:
+    """The model of one query, from the ridge regression of all other queries; as `hold_out`."""
+    # Rows of this query may be far longer in some directions than the rows of all other queries, so
+    # the rows are never turned into Q: T is solved for the weights and for the directions alone.
+    scaled = rows[:, ridge.features] / ridge.scales
+    residuals = (labels - scaled @ linalg.solve_triangular(ridge.upper, ridge.products))[None]
+    moves = scaled @ linalg.solve_triangular(ridge.upper, ridge.directions)
+    moves = moves[None] if removals else moves[None, :, :0]
+    gains = (ridge.products @ ridge.directions[:, : moves.shape[2]])[None]
+    fitted = ridge.products[None]
+    weights, without = _of_features(ridge, rows.shape[1], fitted, residuals, moves, gains)
+    return HeldOut(np.zeros(1, dtype=np.intp), residuals, weights, without, np.ones(1))
 
-    Without feature j the weights are w - N_j kappa with kappa = w_j / N_jj. So the residual p
-    becomes p + kappa X N_j and the error e + 2 kappa (N X'p)_j + kappa^2 (N G N)_jj.
+
+def _rotated(rows: Array, labels: Array, ridge: Ridge) -> Array:
+    """(n_documents, t + 1) W and y_q - W z."""
+    scaled = rows[:, ridge.columns] / ridge.norms
+    orthogonal = linalg.solve_triangular(ridge.triangle, scaled.T, trans="T").T
+    turned = orthogonal @ ridge.basis
+    return np.column_stack((turned, labels - turned @ ridge.products))
+
+
+def _stacks(rows: Array, query_ptr: Indices) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    """Yield queries of similar size, and their rows (n_queries, l, n), with rows of zeros.
+
+    Queries with more rows than columns are replaced by their R: no product of columns changes.
     """
-    kappa = fit.weights / np.einsum("qii->qi", fit.inverses)
-    along = _times(fit.inverses, fit.residual_products)
-    norms = np.einsum("qij,qij->qj", fit.inverses, grams @ fit.inverses)
-    errors = fit.errors[:, None] + 2.0 * kappa * along + kappa * kappa * norms
-    total: Array = np.maximum(errors, 0.0).sum(axis=0)
-    return total
+    sizes = np.diff(query_ptr)
+    classes = np.frexp(sizes.astype(np.float64))[1]
+    for each in np.unique(classes):
+        queries = np.flatnonzero(classes == each)
+        size = sizes[queries].max()
+        is_there = np.arange(size) < sizes[queries, None]
+        stack = np.zeros((len(queries), size, rows.shape[1]))
+        stack[is_there] = rows[(query_ptr[queries, None] + np.arange(size))[is_there]]
+        if size > rows.shape[1]:
+            stack = np.asarray(np.linalg.qr(stack, mode="r"))
+        yield queries, stack
 
 
-def inverses_of(systems: Array) -> Array:
-    """(n, t, t) inverses of symmetric positive definite matrices; features may have any scales.
+def _margins(turned: Array, systems: Array) -> Array:
+    """Lower bounds of the smallest eigenvalues of I - W W'; the eigenvalues if these are small."""
+    margins: Array = 1.0 - np.square(turned).sum(axis=(1, 2))
+    doubtful = margins < 0.5
+    if doubtful.any() and systems.shape[1]:
+        margins[doubtful] = np.linalg.eigvalsh(systems[doubtful])[:, 0]
+    return margins
 
-    If lambda is lost in the rounding of A, features that copy each other span directions in which a
-    matrix holds only rounding errors. The inverse is zero along these directions.
-    """
-    scale = 1.0 / np.sqrt(np.einsum("qii->qi", systems))
-    scaled = systems * scale[:, :, None] * scale[:, None, :]
-    rounding = scaled.shape[1] * np.finfo(np.float64).eps
-    try:
-        factors = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
-        factors = np.zeros_like(scaled)
-    if np.einsum("qii->qi", factors).min(initial=1.0) ** 2 > rounding:
-        roots = np.linalg.inv(factors)
-    else:
-        values, vectors = np.linalg.eigh(scaled)
-        kept = values > rounding * values[:, -1:]
-        values = np.where(kept, values, np.inf)
-        roots = vectors.transpose(0, 2, 1) / np.sqrt(values)[:, :, None]
-    roots *= scale[:, None, :]
-    inverses: Array = roots.transpose(0, 2, 1) @ roots
-    return inverses
+
+def _of_features(
+    ridge: Ridge, n_features: int, fitted: Array, residuals: Array, moves: Array, gains: Array
+) -> tuple[Array, Array]:
+    """Weights from `fitted`, T D w, and errors from p + moves * gains, in the order of features."""
+    n_queries = len(residuals)
+    weights = np.zeros((n_queries, n_features))
+    scaled = linalg.solve_triangular(ridge.upper, fitted.T).T
+    weights[:, ridge.features] = scaled / ridge.scales
+    errors = np.square(residuals).sum(axis=1)
+    without = np.repeat(errors[:, None], n_features, axis=1)
+    if moves.shape[2]:
+        changed = residuals[:, :, None] + moves * gains[:, None, :]
+        without[:, ridge.features] = np.square(changed).sum(axis=1)
+    return weights, without
 
 
 @kernel
@@ -180,9 +277,3 @@ def score_held_out(
             for j in range(weights.shape[1]):
                 total += weights[q, j] * columns[d, j]
             scores[d] = total
-
-
-def _times(matrices: Array, vectors: Array) -> Array:
-    """(n, t) products of n matrices (t, t) with n vectors (t,)."""
-    product: Array = (matrices @ vectors[:, :, None])[:, :, 0]
-    return product

@@ -277,22 +277,40 @@ def ridge_from_factor(factor: Array, regularization: float) -> tuple[Array, floa
         lambda > 0.
     """
     n = len(factor) - 1
-    norms, columns, triangle, products = scaled_factor(factor)
-    rank = len(triangle)
+    found = scaled_factor(factor)
+    rank = len(found.triangle)
     if rank == 0:
-        return np.zeros(n), float(products @ products + factor[n, n] ** 2)
-    used = norms[columns] > 0.0
-    penalty = np.diag(np.sqrt(regularization) / norms[columns][used])
-    rows = np.concatenate((triangle[:, used], penalty))
-    labels = np.concatenate((products[:rank], np.zeros(len(penalty))))
-    order = np.argsort(-np.abs(rows).max(axis=1, initial=0.0), kind="stable")
+        return np.zeros(n), float(found.products @ found.products + factor[n, n] ** 2)
+    rows, order, features = augmented_rows(found, regularization)
+    labels = np.concatenate((found.products[:rank], np.zeros(len(features))))
     turned, upper, pivots = linalg.qr_multiply(rows[order], labels[order], pivoting=True)
-    scaled = np.zeros(len(penalty))
+    scaled = np.zeros(len(features))
     scaled[pivots] = linalg.solve_triangular(upper, turned)
     weights = np.zeros(n)
-    weights[columns[used]] = scaled / norms[columns][used]
-    residuals = np.concatenate((rows @ scaled - labels, products[rank:], factor[n:, n]))
+    weights[features] = scaled / found.norms[features]
+    residuals = np.concatenate((rows @ scaled - labels, found.products[rank:], factor[n:, n]))
     return weights, float(residuals @ residuals)
+
+
+def augmented_rows(
+    found: ScaledFactor, regularization: float
+) -> tuple[Array, NDArray[np.intp], NDArray[np.int64]]:
+    """The rows of the least-squares problem of ridge regression, for features of norm 1.
+
+    Returns
+    -------
+    rows
+        (r + t, t) R of the t features with data, above sqrt(lambda) / norm on the diagonal.
+    order
+        (r + t,) rows by size, the largest first.
+    features
+        (t,) feature of each column.
+    """
+    features = found.columns[found.norms[found.columns] > 0.0]
+    penalty = np.diag(np.sqrt(regularization) / found.norms[features])
+    rows = np.concatenate((found.triangle[:, found.norms[found.columns] > 0.0], penalty))
+    order = np.argsort(-np.abs(rows).max(axis=1, initial=0.0), kind="stable")
+    return rows, order, features
 
 
 def _solved(systems: Array, right: Array) -> Array:

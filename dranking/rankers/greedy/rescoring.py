@@ -18,8 +18,7 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures import get_measure, higher_is_better
-from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.leave_query_out.predictions import measure_sets, sets_with_each
+from dranking.rankers.leave_query_out.predictions import feature_sets, measure_sets
 from dranking.rankers.linear.estimator import check_whole
 
 Array = NDArray[np.float64]
@@ -80,12 +79,11 @@ def rescored(
     selected: Sequence[int],
     rescoring: Rescoring,
     tiles: Tiles,
-    gram: TotalRows,
     regularization: float,
 ) -> list[int]:
     """The candidates, with the best of them sorted by the measure; ties keep their order.
 
-    The measure takes one pass over the documents.
+    The measure takes three passes over the documents.
 
     Parameters
     ----------
@@ -95,8 +93,8 @@ def rescored(
         Features selected so far.
     rescoring
         The measure, and how many of the candidates are scored by it.
-    tiles, gram
-        The data, and the Gram rows fetched so far, with the rows of the selected features.
+    tiles
+        The data.
     regularization
         lambda.
 
@@ -106,7 +104,7 @@ def rescored(
         If no query counts for the measure.
     """
     best, others = candidates[: rescoring.candidates], candidates[rescoring.candidates :]
-    sets = sets_with_each(selected, best, gram, regularization)
+    sets = feature_sets([[*selected, candidate] for candidate in best], regularization)
     values, weights = measure_sets(tiles, sets, rescoring.sums)
     if not weights.min() > 0:
         raise DataError(

@@ -15,6 +15,7 @@ from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import rescored
 from dranking.rankers.greedy.upcoming import PickPredictor
 from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.predictions import LqoMeasure, feature_sets, measure_sets
 
 Array = NDArray[np.float64]
@@ -141,7 +142,7 @@ class Search(ABC):
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
-        sets = feature_sets(self.result.kept, self._gram, self.path.regularization)
+        sets = feature_sets(self.result.kept, self.path.regularization)
         return measure_sets(self._tiles, sets, measure)
 
     def _note_error(self, error: float) -> None:
@@ -220,9 +221,9 @@ class ForwardSearch(Search):
         if rescoring is not None and not self._rest_of_start:
             candidates, selected = self.candidates, path.selected
             self.candidates = rescored(
-                candidates, selected, rescoring, self._tiles, self._gram, path.regularization
+                candidates, selected, rescoring, self._tiles, path.regularization
             )
-            self._gram.n_passes += 1
+            self._gram.n_passes += PASSES + 1
 
     @property
     def _rest_of_start(self) -> list[int]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Task
 from dranking.engine.tile_tasks import Argument, ByFeature, Literal
 from dranking.engine.tiles import Tiles
@@ -27,13 +26,13 @@ from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
 from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
     dense_columns,
     errors_without_each,
     measure_block_predictions,
-    totals_of,
 )
 
 Array = NDArray[np.float64]
@@ -90,20 +89,9 @@ class RowsState(PathState):
         self._tiles, self._gram, self._regularization = tiles, gram, regularization
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
-        """(t,) leave-query-out errors without each selected feature, and the present error.
-
-        Exact, from A_q[S, S] alone: O(t^3) for each query, and no read of X if rows are kept.
-        """
-        parts = self._map_with_rows(
-            partial(with_one_blas_thread, errors_without_each),
-            self._gram.moments.blocks,
-            selected,
-            Literal(selected),
-            Literal(totals_of(self._gram, selected, self._regularization)),
-            name="removals",
-        )
-        errors: Array = self._tiles.sum(parts, np.asarray, "removals")
-        return errors[:-1], float(errors[-1])
+        """(t,) leave-query-out errors without each selected feature, and the present error."""
+        self._gram.n_passes += PASSES
+        return errors_without_each(self._tiles, selected, self._regularization)
 
     def _map_with_rows(
         self,

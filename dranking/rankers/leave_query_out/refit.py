@@ -1,33 +1,25 @@
 """The leave-query-out criterion by refits: every round fits the held-out models again.
 
-The fits take the Gram rows of the selected features and nothing else. No state is carried from
-round to round, so any feature may be added or dropped. Backward elimination and back-fitting use
-this form of the criterion.
+No state is carried from round to round, so any feature may be added or dropped. Backward
+elimination and back-fitting use this form of the criterion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
-from dranking.kernels.lqo.held_out import KeptTotals, add_back_fitting_scores
+from dranking.kernels.lqo.held_out import add_back_fitting_scores
 from dranking.rankers.gram.rows import GramRows, QueryMoments
 from dranking.rankers.leave_query_out.dense import RowsState
+from dranking.rankers.leave_query_out.held_out import PASSES, Fits, fit_without_each_query
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
-from dranking.rankers.leave_query_out.predictions import (
-    LqoMeasure,
-    feature_sets,
-    fits_from_rows,
-    measure_sets,
-    totals_of,
-)
+from dranking.rankers.leave_query_out.predictions import LqoMeasure, feature_sets, measure_sets
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -78,12 +70,13 @@ class RefitState(RowsState):
         gram, moments, regularization = self._gram, self._gram.moments, self._regularization
         total_rows = gram.rows_of(self._selected.tolist())
         totals = (moments.diagonal, moments.products, total_rows, regularization)
+        sets = feature_sets([self._selected.tolist()], regularization)
+        gram.n_passes += PASSES
         parts = self._map_with_rows(
-            partial(with_one_blas_thread, back_fitting_scores),
+            back_fitting_scores,
             moments.blocks,
             self._selected,
-            Literal(self._selected),
-            Literal(totals_of(gram, self._selected, regularization)),
+            fit_without_each_query(self._tiles, sets),
             Literal(totals),
             name="back-fitting",
         )
@@ -93,26 +86,21 @@ class RefitState(RowsState):
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         sizes = [selected[:size].tolist() for size in range(1, len(selected) + 1)]
-        sets = feature_sets(sizes, self._gram, self._regularization)
-        return measure_sets(self._tiles, sets, measure)
+        return measure_sets(self._tiles, feature_sets(sizes, self._regularization), measure)
 
 
 def back_fitting_scores(
     moments: Moments,
     rows: Array,
     slots: Indices,
-    selected: Indices,
-    kept: KeptTotals,
+    fits: Sequence[Fits],
     totals: tuple[Array, Array, Array, float],
 ) -> Array:
     """(n_features + 1,) scores of a block: the error with each candidate, and the present error."""
-    n_queries, n_features = moments.diagonal.shape
-    weights, errors = np.empty((n_queries, len(selected))), np.empty(n_queries)
-    for queries, fit, _ in fits_from_rows(moments, rows, slots, selected, kept):
-        weights[queries], errors[queries] = fit.weights, fit.errors
-    scores = np.zeros(n_features + 1)
+    [fit] = fits
+    scores = np.zeros(moments.diagonal.shape[1] + 1)
     own = moments.diagonal, moments.products
-    add_back_fitting_scores(rows, slots, own, totals, (weights, errors), scores[:-1])
-    for error in errors.tolist():  # in the order of the queries, as the kernel adds
+    add_back_fitting_scores(rows, slots, own, totals, (fit.weights, fit.errors), scores[:-1])
+    for error in fit.errors.tolist():  # in the order of the queries, as the kernel adds
         scores[-1] += error
     return scores

@@ -8,14 +8,12 @@ every round reads the data once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
@@ -26,13 +24,13 @@ from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import TotalMoments, TotalRows
 from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
     dense_columns,
-    errors_without_each_from_documents,
+    errors_without_each,
     measure_block_predictions,
-    totals_of,
 )
 
 Array = NDArray[np.float64]
@@ -125,15 +123,9 @@ class _Scorer:
         return total
 
     def removals(self, selected: Indices, regularization: float) -> tuple[Array, float]:
-        """(t,) errors without each selected feature, and the present error; one pass."""
-        errors = self._tiles.sum_blocks(
-            partial(with_one_blas_thread, errors_without_each_from_documents),
-            selected,
-            totals_of(self._rows, selected, regularization),
-            name="removals",
-        )
-        self._rows.n_passes += 1
-        return errors[:-1], float(errors[-1])
+        """(t,) errors without each selected feature, and the present error."""
+        self._rows.n_passes += PASSES
+        return errors_without_each(self._tiles, selected, regularization)
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
         fit = self._fit(state.selected, candidates, state.regularization)

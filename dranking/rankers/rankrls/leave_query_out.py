@@ -11,7 +11,7 @@ the system without the query in the eigenvectors of A (`dranking.kernels.lqo.all
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -42,6 +42,7 @@ from dranking.kernels.lqo.orthogonal import (
     triangle_of,
 )
 from dranking.rankers.gram.statistics_store import statistics_errors
+from dranking.rankers.gram.triangular_factor import TriangularFactor, block_factor, centred_rows
 from dranking.rankers.rankrls.estimator import DirectSolver
 
 Array = NDArray[np.float64]
@@ -60,23 +61,6 @@ STATED_ACCURACY = 1e-6
 FACTOR_VALUES = 2**22
 """Largest number of entries in the factors that one pass finds together; the driver holds up to
 `FAN_IN` such sets of factors."""
-
-
-@dataclass(frozen=True, eq=False)
-class TriangularFactor:
-    """R of the QR decomposition of centred rows [X y]; `+` gives the R of both row sets together.
-
-    Attributes
-    ----------
-    values
-        (n_features + 1, n_features + 1) upper triangular.
-    """
-
-    values: Array
-
-    def __add__(self, other: TriangularFactor) -> TriangularFactor:
-        rows = np.concatenate((self.values, other.values))
-        return TriangularFactor(with_one_blas_thread(triangle_of, rows))
 
 
 class DominantQuery(NamedTuple):
@@ -300,11 +284,6 @@ def rotation_task(factor: TriangularFactor) -> Rotation:
     return rotation
 
 
-def block_factor(block: QueryBlock) -> TriangularFactor:
-    """R of the documents of a block."""
-    return _factor_without(block, None)
-
-
 def block_factors_without(
     block: QueryBlock, query_ids: Sequence[Any]
 ) -> tuple[tuple[TriangularFactor, ...], DominantQueries]:
@@ -321,7 +300,7 @@ def block_factors_without(
 def _own_factors(block: QueryBlock, places: dict[Any, int]) -> list[DominantQuery]:
     """R of the documents of queries, given their ids and places in the block."""
     ids, queries, query = {place: id_ for id_, place in places.items()}, [], 0
-    for rows, ptr in _centred_rows(block) if ids else ():
+    for rows, ptr in centred_rows(block) if ids else ():
         for start, stop in pairwise(ptr.tolist()):
             if query in ids:
                 own = TriangularFactor(triangle_of(rows[start:stop]))
@@ -339,7 +318,7 @@ def document_errors(
     """
     errors, off, dominant = np.zeros(len(regularizations)), np.zeros(len(regularizations)), []
     query = 0
-    for rows, ptr in _centred_rows(block):
+    for rows, ptr in centred_rows(block):
         rotated = rotated_rows(rows[:, :-1], rotation)
         for start, stop in pairwise(ptr.tolist()):
             residuals, margins = lqo_residuals(
@@ -390,17 +369,9 @@ def dominant_errors(
 def _factor_without(block: QueryBlock, query: int | None) -> TriangularFactor:
     n = block.n_features + 1
     factor, first = np.zeros((n, n)), 0
-    for rows, ptr in _centred_rows(block):
+    for rows, ptr in centred_rows(block):
         if query is not None and first <= query < first + len(ptr) - 1:
             rows = np.delete(rows, slice(*ptr[query - first : query - first + 2]), axis=0)
         first += len(ptr) - 1
         factor = triangle_of(np.concatenate((factor, rows)))
     return TriangularFactor(factor)
-
-
-def _centred_rows(block: QueryBlock) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-    """Strips of centred rows [X y], with the offsets of their queries."""
-    features = block.features.toarray() if block.is_sparse else block.features
-    strips = centred_strips(features, block.relevance, block.query_ptr, block.weights)
-    for rows, labels, ptr in strips:
-        yield np.column_stack((rows, labels)), ptr

@@ -3,31 +3,18 @@
 import numpy as np
 import pytest
 
-from dranking.kernels.lqo.held_out import (
-    KeptTotals,
-    fit_held_out,
-    inverses_of,
-    removal_errors,
-    score_held_out,
-)
+from dranking.kernels.lqo.held_out import hold_out, hold_out_dominant, ridge_of, score_held_out
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, triangle_of
 
 
-def problem(seed=0, n_queries=7, t=4, scale=1.0):
+def problem(seed=0, t=4, scale=1.0, sizes=(4, 5, 2, 3, 5, 1, 4)):
     """Centred features and labels of some queries."""
     rng = np.random.default_rng(seed)
     queries = []
-    for size in rng.integers(1, 6, n_queries):
+    for size in sizes:
         X = rng.normal(size=(size, t)) * scale
         queries.append((X - X.mean(axis=0), rng.normal(size=size)))
     return [(X, y - y.mean()) for X, y in queries]
-
-
-def statistics(queries, regularization):
-    grams = np.array([X.T @ X for X, _ in queries])
-    products = np.array([X.T @ y for X, y in queries])
-    norms = np.array([y @ y for _, y in queries])
-    totals = KeptTotals(grams.sum(axis=0), products.sum(axis=0), regularization)
-    return (grams, products, norms, totals)
 
 
 def weights_without(queries, q, features, regularization):
@@ -37,45 +24,85 @@ def weights_without(queries, q, features, regularization):
     return np.linalg.solve(X.T @ X + regularization * np.eye(len(features)), X.T @ y)
 
 
+def rows_of(queries):
+    """Rows [X y] of all queries, and offsets."""
+    ptr = np.concatenate(([0], np.cumsum([len(y) for _, y in queries])))
+    return np.concatenate([np.column_stack(query) for query in queries]), ptr
+
+
+def assert_without(queries, q, regularization, group, place):
+    """Weights, residual norm and residual norms without each feature are the values of solves."""
+    X, y = queries[q]
+    t = X.shape[1]
+    w = weights_without(queries, q, range(t), regularization)
+    np.testing.assert_allclose(group.weights[place], w, rtol=1e-8)
+    errors = [((y - X @ w) ** 2).sum()]
+    for j in range(t):
+        left = [i for i in range(t) if i != j]
+        residual = y - X[:, left] @ weights_without(queries, q, left, regularization)
+        errors.append(residual @ residual)
+    found = [np.square(group.residuals[place]).sum(), *group.without[place]]
+    np.testing.assert_allclose(found, errors, rtol=1e-9, atol=1e-13)
+
+
 @pytest.mark.parametrize("scale", [1.0, np.array([1e-3, 1.0, 30.0, 1e4])])
 @pytest.mark.parametrize("regularization", [0.01, 5.0])
 def test_models_and_removals_are_those_of_solves(scale, regularization):
-    queries = problem(scale=scale)
-    grams, products, norms, totals = statistics(queries, regularization)
-    fit = fit_held_out(grams, products, norms, totals)
-    for q, (X, y) in enumerate(queries):
-        w = weights_without(queries, q, range(4), regularization)
-        np.testing.assert_allclose(fit.weights[q], w, rtol=1e-8)
-        residual = y - X @ w
-        assert fit.errors[q] == pytest.approx(residual @ residual, rel=1e-9, abs=1e-13)
-        np.testing.assert_allclose(fit.residual_products[q], X.T @ residual, rtol=1e-7, atol=1e-9)
-    for j, error in enumerate(removal_errors(fit, grams)):
-        features = [i for i in range(4) if i != j]
-        expected = 0.0
-        for q, (X, y) in enumerate(queries):
-            residual = y - X[:, features] @ weights_without(queries, q, features, regularization)
-            expected += residual @ residual
-        assert error == pytest.approx(expected, rel=1e-9)
+    """Queries of one document, of fewer and of more documents than features."""
+    queries = problem(scale=scale, sizes=[1, 3, 3, 12, 2, 40, 5, 9])
+    rows, ptr = rows_of(queries)
+    ridge = ridge_of(triangle_of(rows), regularization)
+    seen = []
+    for group in hold_out(rows[:, :-1], rows[:, -1], ptr, ridge, removals=True):
+        for place, q in enumerate(group.queries.tolist()):
+            X = np.delete(rows, slice(ptr[q], ptr[q + 1]), axis=0)[:, :-1]
+            system, own = X.T @ X, queries[q][0]
+            system.flat[::5] += regularization
+            margin = 1 / (1 + np.linalg.eigvals(np.linalg.solve(system, own.T @ own)).real.max())
+            assert LEAST_MARGIN < group.margins[place] <= margin * (1.0 + 1e-9)
+            assert_without(queries, q, regularization, group, place)
+            seen.append(q)
+    assert sorted(seen) == list(range(8))
 
 
-def test_an_inverse_has_no_part_in_what_rounding_made():
-    """Two copies and a lambda lost in rounding: as the inverse on what is left of them."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(30, 2))
-    X = np.column_stack([X, X[:, 0]])
-    systems = np.array([X.T @ X, np.eye(3)])
-    inverses = inverses_of(systems)
-    np.testing.assert_allclose(inverses[0], np.linalg.pinv(X.T @ X, rcond=1e-12), rtol=1e-9)
-    np.testing.assert_allclose(inverses[1], np.eye(3), atol=1e-15)
+@pytest.mark.parametrize("regularization", [1e-6, 1.0])
+def test_a_dominant_query_follows_from_all_other_queries(regularization):
+    """The first query alone has the second feature, and is far larger in the others."""
+    queries = problem(sizes=[6, 9, 9, 9])
+    queries[0] = (queries[0][0] * 1e4, queries[0][1])
+    for X, _ in queries[1:]:
+        X[:, 1] = 0.0
+    rows, ptr = rows_of(queries)
+    ridge = ridge_of(triangle_of(rows), regularization)
+    margins = np.empty(4)
+    for group in hold_out(rows[:, :-1], rows[:, -1], ptr, ridge):
+        margins[group.queries] = group.margins
+    assert (margins < LEAST_MARGIN).tolist() == [True, False, False, False]
+    others = ridge_of(triangle_of(rows[ptr[1] :]), regularization)
+    X, y = queries[0]
+    assert_without(queries, 0, regularization, hold_out_dominant(X, y, others, removals=True), 0)
 
 
-def test_no_features_and_no_queries():
-    fit = fit_held_out(np.empty((2, 0, 0)), np.empty((2, 0)), np.array([3.0, 1.0]),
-                       KeptTotals(np.empty((0, 0)), np.empty(0), 1.0))  # fmt: skip
-    assert fit.errors.tolist() == [3.0, 1.0]
-    grams, products, norms, totals = statistics(problem(), 1.0)
-    fit = fit_held_out(grams[:0], products[:0], norms[:0], totals)
-    assert removal_errors(fit, grams[:0]).tolist() == [0.0] * 4
+def test_copies_share_the_weight_where_lambda_is_lost_in_the_squares():
+    """The weights of copies are equal, and without one copy the residual stays."""
+    queries = [(X[:, [0, 1, 0]] * 1e12, y) for X, y in problem()]
+    rows, ptr = rows_of(queries)
+    ridge = ridge_of(triangle_of(rows), 1e-6)
+    for group in hold_out(rows[:, :-1], rows[:, -1], ptr, ridge, removals=True):
+        np.testing.assert_allclose(group.weights[:, 0], group.weights[:, 2], rtol=1e-9)
+        errors = np.square(group.residuals).sum(axis=1)
+        np.testing.assert_allclose(group.without[:, [0, 2]], errors[:, None].repeat(2, 1), 1e-12)
+
+
+@pytest.mark.parametrize("n_features", [0, 2])
+def test_features_without_data_have_no_weight(n_features):
+    queries = [(np.zeros((len(y), n_features)), y) for _, y in problem()]
+    rows, ptr = rows_of(queries)
+    ridge = ridge_of(triangle_of(rows), 1.0)
+    for group in hold_out(rows[:, :-1], rows[:, -1], ptr, ridge, removals=True):
+        expected = np.array([queries[q][1] @ queries[q][1] for q in group.queries])
+        np.testing.assert_allclose(group.without, expected[:, None].repeat(n_features, axis=1))
+        assert not group.weights.any()
 
 
 def test_scores_use_the_weights_of_their_query():

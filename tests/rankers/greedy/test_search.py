@@ -256,8 +256,8 @@ def test_copies_and_constants_go_the_highest_index_first():
 
 
 @pytest.mark.parametrize("copy_noise", [1e-3, 1e-7])
-# The smaller lambda is some hundred thousand roundings of A.
-@pytest.mark.parametrize(("regularization", "tolerance"), [(2.0**-10, 1e-10), (1e-8, 1e-6)])
+# The smaller lambda is some hundred thousand roundings of A, which is never formed.
+@pytest.mark.parametrize(("regularization", "tolerance"), [(2.0**-10, 1e-10), (1e-8, 1e-8)])
 def test_removals_among_near_copies_stay_close_to_refits(copy_noise, regularization, tolerance):
     problem = random_problem(5, n_queries=20, n_features=5)
     rng = np.random.default_rng(0)
@@ -348,10 +348,12 @@ def test_searches_that_cannot_be(parameters, message):
 @pytest.mark.parametrize(
     "how", [{"search": "floating"}, {"search": "backward"}, {"fitting": "back"}]
 )
-def test_a_statistics_store_gives_the_same_bits(how, tmp_path):
+def test_a_statistics_store_takes_the_same_steps(how, tmp_path):
     dataset = nested_problem(2, n_queries=30).dataset(max_documents=30)
     store = build_statistics(dataset, tmp_path / "store")
-    assert_same_search(select(store, 5, 0.1, **how), select(dataset, 5, 0.1, **how))
+    found, expected = select(store, 5, 0.1, **how), select(dataset, 5, 0.1, **how)
+    assert found.kept == expected.kept
+    np.testing.assert_allclose(found.lqo_error, expected.lqo_error, rtol=1e-12)
 
 
 def test_statistics_have_no_documents_to_measure(tmp_path):
