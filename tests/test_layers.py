@@ -35,7 +35,7 @@ WITHIN_A_FLOOR = {
 ROOMS = {
     "data": [
         {"blocks", "roles"},
-        {"transforms", "prediction_files", "digits_ranking"},
+        {"transforms", "quantile_sketch", "prediction_files", "digits_ranking"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},
         {"letor"},

@@ -12,10 +12,9 @@ from dranking.data.dataset import Dataset
 from dranking.data.letor.reader import read_letor
 from dranking.data.open import TextOptions, as_paths, data_form, open_columns
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
-from dranking.data.scaling import Normalize, scaled
+from dranking.data.scaling import UNFITTED, Normalize, scaled
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import QueryMinMax
 from dranking.errors import UsageError
 from dranking.files.commit import AnyPath, check_output_directory, scratch_directory
 
@@ -33,8 +32,8 @@ def ingest(
     """Store ranking data as a dataset directory.
 
     Text of any size is read once, block by block. A scaling that depends on the whole data
-    ("standard", or any scaling after NULL was replaced by minima) takes a temporary dataset
-    directory beside the output.
+    ("standard", "quantile", or any scaling after NULL was replaced by minima) takes a temporary
+    dataset directory beside the output.
 
     Parameters
     ----------
@@ -82,8 +81,8 @@ def ingest(
     if normalize == "none":
         stored = write_dataset(count.of(reader), output, fill=fill, overwrite=overwrite)
         return stored, count.pairless
-    if normalize == "query-minmax" and fill is None:
-        scaling = QueryMinMax()
+    if normalize in UNFITTED and fill is None:
+        scaling = UNFITTED[normalize]()
         blocks = (scaling.apply(block) for block in count.of(reader))
         stored = write_dataset(blocks, output, transforms=(scaling,), overwrite=overwrite)
         return stored, count.pairless

@@ -1,47 +1,85 @@
-"""Scaled views of data sets, and the statistics that the standard scaling needs."""
+"""Scaled views of data sets, and how scalings are fitted in one pass over the blocks.
+
+A fit has two parts, so that it can run anywhere: a summary of one block (`feature_moments`,
+`feature_sketch`), and the scaling from the summaries of all blocks, in order (`standard_of`,
+`quantile_of`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
+from dranking.data.transforms import Log, Quantile, QueryMinMax, QueryRank, Scaling, Standard
 from dranking.errors import DataError
 
-Normalize: TypeAlias = Literal["none", "query-minmax", "standard"]
+Normalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank", "quantile"]
+
+UNFITTED: dict[str, type[QueryMinMax | QueryRank | Log]] = {
+    "query-minmax": QueryMinMax,
+    "rank": QueryRank,
+    "log": Log,
+}
+"""Scalings that are the same for all data, by name."""
+
+MapBlocks: TypeAlias = Callable[[Callable[[QueryBlock], Any], Dataset], Iterable[Any]]
+"""Calls a function of one block for all blocks of a data set, and yields the results in order."""
 
 
-def scaled(dataset: Dataset, normalize: Normalize) -> Dataset:
+def blocks_here(function: Callable[[QueryBlock], Any], dataset: Dataset) -> Iterator[Any]:
+    """Call a function for every block, in this thread."""
+    return (function(dataset.block(index)) for index in range(dataset.n_blocks))
+
+
+def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = blocks_here) -> Dataset:
     """A view of a data set with one more scaling, which is applied when blocks are read.
 
     Parameters
     ----------
     dataset
-        The data set; "standard" reads all of its blocks once.
+        The data set; "standard" and "quantile" read all of its blocks once.
     normalize
-        "none", "query-minmax" or "standard".
+        "none", "query-minmax", "standard", "log", "rank" or "quantile".
+    map_blocks
+        Reads the blocks for a fit.
 
     Raises
     ------
     DataError
-        If "query-minmax" is asked of sparse data.
+        If the scaling would fill in the zeros of sparse data.
     """
-    if normalize == "none":
-        return dataset
+    return (
+        dataset
+        if normalize == "none"
+        else dataset.transformed([fit_scaling(dataset, normalize, map_blocks)])
+    )
+
+
+def fit_scaling(
+    dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = blocks_here
+) -> Scaling:
+    """The scaling of a name for a data set, with the parameters and errors of `scaled`."""
     if normalize == "standard":
-        return dataset.transformed([fit_standard(dataset)])
+        return standard_of(map_blocks(feature_moments, dataset), sparse=dataset.is_sparse)
+    if normalize in UNFITTED:
+        scaling = UNFITTED[normalize]()
+        if dataset.is_sparse:
+            scaling.check_sparse()
+        return scaling
     if dataset.is_sparse:
         raise DataError(
-            "query-minmax scaling would fill in the zeros of sparse features; "
-            "scale with 'standard', or store the data dense."
+            "quantile scaling would fill in the zeros of sparse features; "
+            "scale with 'standard' or 'log', or store the data dense."
         )
-    return dataset.transformed([QueryMinMax()])
+    capacity = sketch_capacity(dataset.n_documents, dataset.n_features)
+    return quantile_of(map_blocks(partial(feature_sketch, capacity=capacity), dataset))
 
 
 def fit_standard(dataset: Dataset) -> Standard:
@@ -50,8 +88,32 @@ def fit_standard(dataset: Dataset) -> Standard:
     One pass over the data in float64. Means and sums of squared deviations of blocks are merged as
     Chan, Golub and LeVeque (1983) do, so that a large offset of a feature costs no digits.
     """
-    blocks = (feature_moments(dataset.block(index)) for index in range(dataset.n_blocks))
-    return standard_of(blocks, sparse=dataset.is_sparse)
+    return standard_of(blocks_here(feature_moments, dataset), sparse=dataset.is_sparse)
+
+
+def feature_sketch(block: QueryBlock, capacity: int) -> QuantileSketch:
+    """Sketch of the distributions of the features of one dense block."""
+    return QuantileSketch.of(block.features, capacity)
+
+
+def quantile_of(sketches: Iterable[QuantileSketch]) -> Quantile:
+    """The quantile scaling from the sketches of the blocks of a data set, in order.
+
+    Raises
+    ------
+    DataError
+        If no block has a document.
+    """
+    total = reduce(QuantileSketch.merged, sketches)
+    if not total.n:
+        raise DataError("quantile scaling needs documents, and the data has none.")
+    knots = [total.knots(feature) for feature in range(total.n_features)]
+    between = max(error for _, _, error in knots) if knots else 0.0
+    return Quantile(
+        values=tuple(tuple(values.tolist()) for values, _, _ in knots),
+        levels=tuple(tuple(levels.tolist()) for _, levels, _ in knots),
+        rank_error=min(1.0, total.rank_error + between),
+    )
 
 
 class FeatureMoments(NamedTuple):

@@ -1,26 +1,67 @@
-"""Scalings of features, which data sets and models record."""
+"""Scalings of features, which data sets and models record.
+
+A scaling computes in float64 and stores float32, so that values scaled on the way equal stored
+scaled values in every bit. `Log`, `Standard` and `Quantile` look at a document alone; the latter
+two are fitted to the data, with the documents of all queries: a leave-query-out error is the error
+given this fit, which the held-out query takes part in. `QueryMinMax` and `QueryRank` look at all documents of the query: a list
+of other candidates, such as a rescoring window of another depth than the training lists, changes
+their values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveFloat, model_validator
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
 
+Array = NDArray[np.float64]
 
-class QueryMinMax(BaseModel):
+
+class _Scaling(BaseModel):
+    """A scaling of the features of a block.
+
+    Attributes
+    ----------
+    of_query
+        Whether the values of a document depend on the other documents of its query.
+    keeps_zeros
+        Whether a value of 0 stays 0, so that sparse features stay sparse.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    of_query: ClassVar[bool] = False
+    keeps_zeros: ClassVar[bool] = False
+    kind: str
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features that the scaling is fitted to; None if it serves any features."""
+        return None
+
+    def check_sparse(self) -> None:
+        """Raise DataError unless the scaling keeps the zeros of sparse features."""
+        if not self.keeps_zeros:
+            raise DataError(
+                f"{self.kind} scaling would fill in the zeros of sparse features; "
+                "scale with 'standard' or 'log', or store the data dense."
+            )
+
+
+class QueryMinMax(_Scaling):
     """Scale each feature to [0, 1] within each query; a feature constant in a query becomes 0.
 
     This is LETOR's query-level normalisation. Sparse data is refused, since subtracting a minimum
     would fill in the zeros.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    of_query: ClassVar[bool] = True
     kind: Literal["query-minmax"] = "query-minmax"
 
     def restricted(self, columns: NDArray[np.intp]) -> QueryMinMax:
@@ -30,10 +71,7 @@ class QueryMinMax(BaseModel):
     def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """The scaled block: computed in float64, stored as float32 in the layout of `block`."""
         if block.is_sparse:
-            raise DataError(
-                "query-minmax scaling would fill in the zeros of sparse features; "
-                "scale with 'standard', or store the data dense."
-            )
+            self.check_sparse()
         scaled = np.empty_like(block.features)
         for start, end in zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True):
             values = block.features[start:end].astype(np.float64)
@@ -43,7 +81,51 @@ class QueryMinMax(BaseModel):
         return block.with_features(scaled)
 
 
-class Standard(BaseModel):
+class QueryRank(_Scaling):
+    """Replace each value by its rank within the query, scaled to (0, 1).
+
+    The value is the share of the query's documents with smaller values, plus half the share of
+    those with equal values (the document itself included): ``(rank - 1/2) / n`` for ranks from 1
+    to n, averaged over ties. A feature constant in a query becomes 1/2. Sparse data is refused.
+    """
+
+    of_query: ClassVar[bool] = True
+    kind: Literal["rank"] = "rank"
+
+    def restricted(self, columns: NDArray[np.intp]) -> QueryRank:
+        """The scaling restricted to some features, which is the same scaling."""
+        return self
+
+    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The ranks as float32, in the layout of `block`."""
+        if block.is_sparse:
+            self.check_sparse()
+        scaled = np.empty_like(block.features)
+        for start, end in zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True):
+            scaled[start:end] = _shares_below(block.features[start:end])
+        return block.with_features(scaled)
+
+
+class Log(_Scaling):
+    """Replace each value x by ``sign(x) log(1 + abs(x))``; sparse features stay sparse."""
+
+    keeps_zeros: ClassVar[bool] = True
+    kind: Literal["log"] = "log"
+
+    def restricted(self, columns: NDArray[np.intp]) -> Log:
+        """The scaling restricted to some features, which is the same scaling."""
+        return self
+
+    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The scaled block: computed in float64, stored as float32 in the layout of `block`."""
+        features = block.features.copy()
+        values = features.data if block.is_sparse else features
+        wide = values.astype(np.float64)
+        values[...] = np.copysign(np.log1p(np.abs(wide)), wide)
+        return block.with_features(features)
+
+
+class Standard(_Scaling):
     """Subtract each feature's mean, and divide by its standard deviation, over all documents.
 
     The mean of sparse data is not subtracted (`mean` is None). This does not change rankings within
@@ -55,10 +137,21 @@ class Standard(BaseModel):
         One number per feature of the data set, in its column order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    keeps_zeros: ClassVar[bool] = True
     kind: Literal["standard"] = "standard"
-    mean: tuple[float, ...] | None
-    scale: tuple[float, ...]
+    mean: tuple[FiniteFloat, ...] | None
+    scale: tuple[Annotated[PositiveFloat, FiniteFloat], ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Standard:
+        if self.mean is not None and len(self.mean) != len(self.scale):
+            raise ValueError(f"{len(self.scale)} scales, but {len(self.mean)} means")
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the scaling is fitted to."""
+        return len(self.scale)
 
     def restricted(self, columns: NDArray[np.intp]) -> Standard:
         """The scaling restricted to the features at `columns`, in that order."""
@@ -71,11 +164,7 @@ class Standard(BaseModel):
         """The scaled block; `columns` are the data set's features that the block holds."""
         take = slice(None) if columns is None else columns
         scale = np.asarray(self.scale)[take]
-        if len(scale) != block.n_features:
-            raise DataError(
-                f"the standard scaling was made for {len(scale)} features, "
-                f"the data has {block.n_features}; give data with the same features."
-            )
+        _check_width(self.kind, len(scale), block)
         if block.is_sparse:
             if self.mean is not None:
                 raise DataError(
@@ -91,7 +180,96 @@ class Standard(BaseModel):
         return block.with_features(scaled)
 
 
-Scaling: TypeAlias = QueryMinMax | Standard
+class Quantile(_Scaling):
+    """Replace each value by its place in the distribution of the feature, scaled to [0, 1].
+
+    The value is the share of the documents with smaller values plus half the share of those with
+    equal values, known at knots and linear between knots; it is 0 below all knots and 1 above. A
+    knot (value, low, high) stands in `values` twice, with both shares in `levels`. Sparse data is
+    refused.
+
+    Attributes
+    ----------
+    values
+        For each feature of the data set, the values of the knots, ascending.
+    levels
+        For each of these values, the share of the documents below it, and then the share of the
+        documents not above it.
+    rank_error
+        Bound of the error of any share of documents, from the sketch and between knots.
+    """
+
+    kind: Literal["quantile"] = "quantile"
+    values: tuple[tuple[FiniteFloat, ...], ...]
+    levels: tuple[tuple[FiniteFloat, ...], ...]
+    rank_error: float = Field(ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Quantile:
+        if [len(v) for v in self.values] != [len(v) for v in self.levels] or not all(self.values):
+            raise ValueError("every feature needs values, and as many levels")
+        for knots in (*self.values, *self.levels):
+            if any(a > b for a, b in pairwise(knots)):
+                raise ValueError("values and levels must ascend")
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the scaling is fitted to."""
+        return len(self.values)
+
+    def restricted(self, columns: NDArray[np.intp]) -> Quantile:
+        """The scaling restricted to the features at `columns`, in that order."""
+        return Quantile(
+            values=tuple(self.values[i] for i in columns),
+            levels=tuple(self.levels[i] for i in columns),
+            rank_error=self.rank_error,
+        )
+
+    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The scaled block; `columns` are the data set's features that the block holds."""
+        if block.is_sparse:
+            self.check_sparse()
+        features = range(len(self.values)) if columns is None else columns.tolist()
+        _check_width(self.kind, len(features), block)
+        scaled = np.empty_like(block.features)
+        for column, feature in enumerate(features):
+            x = block.features[:, column].astype(np.float64)
+            values, levels = np.array(self.values[feature]), np.array(self.levels[feature])
+            # At a knot, interpolation takes the last of equal values: once from each side.
+            above = np.interp(x, values, levels)
+            below = np.interp(-x, -values[::-1], levels[::-1])
+            scaled[:, column] = 0.5 * (above + below)
+        return block.with_features(scaled)
+
+
+def _check_width(kind: str, n_features: int, block: QueryBlock) -> None:
+    if n_features != block.n_features:
+        raise DataError(
+            f"the {kind} scaling was made for {n_features} features, "
+            f"the data has {block.n_features}; give data with the same features."
+        )
+
+
+def _shares_below(values: NDArray[np.float32]) -> Array:
+    """Share of the rows with a smaller value, plus half the share of those with an equal value.
+
+    ``(scipy.stats.rankdata(values, axis=0) - 1/2) / n``, without its import.
+    """
+    n = len(values)
+    order = np.argsort(values, axis=0)
+    ordered = np.take_along_axis(values, order, axis=0)
+    border = np.ones((n + 1, values.shape[1]), dtype=bool)
+    border[1:n] = ordered[1:] != ordered[:-1]
+    places = np.arange(n + 1)[:, None]
+    first = np.maximum.accumulate(np.where(border[:n], places[:n], 0), axis=0)
+    after = np.minimum.accumulate(np.where(border[1:], places[1:], n)[::-1], axis=0)[::-1]
+    shares = np.empty(values.shape)
+    np.put_along_axis(shares, order, (first + after) / (2.0 * n), axis=0)
+    return shares
+
+
+Scaling: TypeAlias = QueryMinMax | QueryRank | Log | Standard | Quantile
 
 Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
 """A scaling as a field of a pydantic model; in JSON, "kind" says which scaling it is."""

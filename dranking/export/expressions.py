@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from dranking.data.transforms import Log, Quantile
 from dranking.errors import UsageError
 from dranking.export.terms import Term
 
@@ -31,7 +32,12 @@ def vespa(terms: Sequence[Term], name: str) -> str:
             "a digit. Set the names of features in Vespa (rank features such as bm25(title), or "
             "attributes) with --feature-names, and the name of the profile with --name."
         )
-    score = _sum(terms, lambda name: name if "(" in name else f"attribute({name})", " " * 12)
+    score = _sum(
+        terms,
+        lambda name: name if "(" in name else f"attribute({name})",
+        " " * 12,
+        log=lambda x: f"(log(1 + max({x}, 0)) - log(1 + max(0 - {x}, 0)))",
+    )
     return (
         f"rank-profile {name} inherits default {{\n"
         f"    first-phase {{\n        expression {{\n            {score}\n        }}\n    }}\n}}\n"
@@ -45,25 +51,69 @@ def sql(terms: Sequence[Term], name: str) -> str:
     dialect. A NULL feature makes the score NULL.
     """
     comment = " ".join(name.split())
-    score = _sum(terms, _quoted, "", literal=_sql_literal)
+    score = _sum(
+        terms, _quoted, "", literal=_sql_literal, log=lambda x: f"(SIGN({x}) * LN(1e0 + ABS({x})))"
+    )
     return f"-- score of the ranking model {comment}\n{score}\n"
 
 
 def python(terms: Sequence[Term], name: str) -> str:
-    """Write a Python module without imports: a tuple of feature names and a function."""
+    """Write a Python module: a tuple of feature names and a function.
+
+    Only logarithms and quantiles of features need imports, from the standard library.
+    """
+    quantiles = any(isinstance(term.form, Quantile) for term in terms)
+    logs = any(isinstance(term.form, Log) for term in terms)
     lines = [
         f'"""Score of the ranking model {_in_docstring(name)}; higher ranks first."""',
         "",
+        *(["from bisect import bisect_left, bisect_right"] if quantiles else []),
+        *(["from math import copysign, log1p"] if logs else []),
+        *([""] if quantiles or logs else []),
         "FEATURES = (",
         *(f"    {term.name!r}," for term in terms),
         ")",
+        *(_quantile_lines(terms) if quantiles else []),
         "",
         "",
         "def score(features):",
         '    """Score of a document from a mapping of feature names to numbers."""',
-        "    return " + _sum(terms, lambda name: f"features[{name!r}]", " " * 8, wrap="()"),
+        "    return "
+        + _sum(
+            terms,
+            lambda name: f"features[{name!r}]",
+            " " * 8,
+            wrap="()",
+            log=lambda x: f"copysign(log1p(abs({x})), {x})",
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _quantile_lines(terms: Sequence[Term]) -> list[str]:
+    """Lines with the knots of all features, and a function that interpolates between knots."""
+    knots = {
+        place: (list(term.form.values[0]), list(term.form.levels[0]))
+        for place, term in enumerate(terms)
+        if isinstance(term.form, Quantile)
+    }
+    return [
+        "KNOTS = {",
+        *(f"    {place}: {pair!r}," for place, pair in knots.items()),
+        "}",
+        "",
+        "",
+        "def quantile(x, knots):",
+        '    """Share of documents below x, plus half the share of documents at x."""',
+        "    values, levels = knots",
+        "    first, after = bisect_left(values, x), bisect_right(values, x)",
+        "    if first < after:",
+        "        return (levels[first] + levels[after - 1]) / 2",
+        "    if first == 0 or first == len(values):",
+        "        return 0.0 if first == 0 else 1.0",
+        "    part = (x - values[first - 1]) / (values[first] - values[first - 1])",
+        "    return levels[first - 1] + part * (levels[first] - levels[first - 1])",
+    ]
 
 
 def _sum(
@@ -71,13 +121,18 @@ def _sum(
     reference: Callable[[str], str],
     indent: str,
     *,
+    log: Callable[[str], str],
     literal: Callable[[float], str] = repr,
     wrap: str = "",
 ) -> str:
     """Write the score as a sum, with a line for every term."""
     parts = []
-    for term in terms:
+    for place, term in enumerate(terms):
         value = reference(term.name)
+        if isinstance(term.form, Log):
+            value = log(value)
+        elif term.form is not None:
+            value = f"quantile({value}, KNOTS[{place}])"
         if term.is_scaled:
             value = f"({value} - {_signed(term.mean, literal)}) / {literal(term.scale)}"
         parts.append(f"{_signed(term.weight, literal)} * ({value})")

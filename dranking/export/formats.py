@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
+from dranking.data.transforms import Log, Quantile
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.export.elasticsearch import ElasticsearchModel, elasticsearch
 from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
-from dranking.export.terms import Term, check_float32, terms_of
+from dranking.export.terms import Term, check_float32, check_forms, terms_of
 from dranking.files.commit import AnyPath
 from dranking.files.json_files import read_json
 from dranking.rankers.linear.model import MAX_MODEL_BYTES, LinearModel
@@ -32,6 +33,13 @@ _WRITERS: dict[str, Callable[[Sequence[Term], str], str | bytes]] = {
     "python": python,
 }
 _IN_FLOAT32 = ("solr", "elasticsearch", "opensearch", "onnx")
+_FORMS: dict[str, tuple[type[Log | Quantile], ...]] = {
+    "vespa": (Log,),
+    "onnx": (Log,),
+    "sql": (Log,),
+    "python": (Log, Quantile),
+}
+"""Scalings that are not linear and that a format can express."""
 _READERS: dict[str, type[Any]] = {
     "solr": SolrModel,
     "elasticsearch": ElasticsearchModel,
@@ -65,7 +73,9 @@ def export_model(
     Parameters
     ----------
     model
-        A linear model on raw features, or on features scaled by their standard deviation.
+        A linear model on raw features, on features scaled by their standard deviation, or, for
+        ``"vespa"``, ``"onnx"``, ``"sql"`` and ``"python"``, on logarithms of features; for
+        ``"python"`` also on quantiles.
     form
         ``"solr"``, ``"elasticsearch"``, ``"opensearch"``, ``"vespa"``, ``"onnx"``, ``"sql"`` or
         ``"python"``.
@@ -96,6 +106,7 @@ def export_model(
             "first."
         )
     terms = terms_of(model, feature_names)
+    check_forms(terms, form, _FORMS.get(form, ()))
     if form in _IN_FLOAT32:
         check_float32(terms, form)
     return _WRITERS[form](terms, name)

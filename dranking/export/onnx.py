@@ -1,4 +1,4 @@
-"""ONNX: a graph of four operators, for onnxruntime and other readers of the format."""
+"""ONNX: a graph of four operators, and of ten for logarithms, for onnxruntime and other readers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,22 @@ def onnx(terms: Sequence[Term], name: str) -> bytes:
         "weights": np.array([term.weight for term in terms], dtype=np.float32)[:, None],
         "columns": np.array([1], dtype=np.int64),
     }
-    nodes = [
-        helper.make_node("Sub", ["features", "mean"], ["centred"]),
+    logged = np.array([term.form is not None for term in terms])
+    nodes = []
+    value = "features"
+    if logged.any():
+        constants |= {"one": np.array(1, dtype=np.float32), "logged": logged}
+        value = "forms"
+        nodes = [
+            helper.make_node("Abs", ["features"], ["size"]),
+            helper.make_node("Add", ["size", "one"], ["above_one"]),
+            helper.make_node("Log", ["above_one"], ["log"]),
+            helper.make_node("Sign", ["features"], ["sign"]),
+            helper.make_node("Mul", ["log", "sign"], ["signed_log"]),
+            helper.make_node("Where", ["logged", "signed_log", "features"], [value]),
+        ]
+    nodes += [
+        helper.make_node("Sub", [value, "mean"], ["centred"]),
         helper.make_node("Div", ["centred", "scale"], ["scaled"]),
         helper.make_node("MatMul", ["scaled", "weights"], ["column"]),
         helper.make_node("Squeeze", ["column", "columns"], ["scores"]),

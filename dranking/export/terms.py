@@ -1,4 +1,8 @@
-"""A linear model as a sum that any engine can compute: weight * (value - mean) / scale."""
+"""A linear model as a sum of terms: weight * (value - mean) / scale, which any engine can compute.
+
+Where the model was trained on logarithms or quantiles, the value is that form of the feature; not
+every engine can compute it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dranking.data.transforms import Standard
+from dranking.data.transforms import Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import UsageError
 from dranking.rankers.linear.model import LinearModel
 
 
 class Term(NamedTuple):
-    """The part of a score that comes from one feature: weight * (value - mean) / scale.
+    """The part of a score that comes from one feature: weight * (form(value) - mean) / scale.
 
     Attributes
     ----------
@@ -22,12 +26,15 @@ class Term(NamedTuple):
         Name of the feature in the engine.
     weight, mean, scale
         Finite numbers; the scale is positive.
+    form
+        A scaling of this feature that is not linear; None if there is none.
     """
 
     name: str
     weight: float
     mean: float
     scale: float
+    form: Log | Quantile | None = None
 
     @property
     def is_scaled(self) -> bool:
@@ -52,18 +59,42 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     """
     mean = [0.0] * len(model.weights)
     scale = [1.0] * len(model.weights)
-    for transform in model.transforms:
-        if not isinstance(transform, Standard):
+    forms: list[Log | Quantile | None] = [None] * len(model.weights)
+    for step, transform in enumerate(model.transforms):
+        if isinstance(transform, QueryMinMax | QueryRank):
             raise UsageError(
                 f"the model scales its features by {transform.kind}, over all documents of a "
-                "query, but an engine scores every document on its own. Train on raw or "
-                "standard-scaled features (ingest --normalize none or standard)."
+                "query, but an engine scores every document on its own. Train on features that are "
+                "scaled document by document (ingest --normalize none, standard, log or quantile)."
             )
+        if isinstance(transform, Log | Quantile):
+            if step:
+                raise UsageError(
+                    f"the model scales its features by {transform.kind} after another scaling, "
+                    "which cannot be exported; train on data with one scaling."
+                )
+            forms = [transform.restricted(np.array([i])) for i in range(len(forms))]
+            continue
         means = transform.mean or [0.0] * len(mean)
         mean = [m + s * more for m, s, more in zip(mean, scale, means, strict=True)]
         scale = [s * more for s, more in zip(scale, transform.scale, strict=True)]
     called = _engine_names(model, names or {})
-    return [Term(*term) for term in zip(called, model.weights, mean, scale, strict=True)]
+    columns = zip(called, model.weights, mean, scale, forms, strict=True)
+    return [Term(*term) for term in columns]
+
+
+def check_forms(
+    terms: Sequence[Term], engine: str, possible: tuple[type[Log | Quantile], ...]
+) -> None:
+    """Raise UsageError if an engine cannot compute the scaling of a feature."""
+    for term in terms:
+        if term.form is not None and not isinstance(term.form, possible):
+            raise UsageError(
+                f"{engine} cannot compute the {term.form.kind} scaling of feature {term.name}. "
+                "Export to python, which computes every scaling of single documents, let the "
+                "engine's feature hold the scaled value and train on such values, or train on raw "
+                "or standard-scaled features."
+            )
 
 
 def check_float32(terms: Sequence[Term], engine: str) -> None:
@@ -74,7 +105,7 @@ def check_float32(terms: Sequence[Term], engine: str) -> None:
     UsageError
         If a weight or mean becomes infinite, or a scale infinite or 0.
     """
-    numbers = np.array([term[1:] for term in terms]).reshape(-1, 3)
+    numbers = np.array([term[1:4] for term in terms]).reshape(-1, 3)
     with np.errstate(over="ignore", under="ignore"):
         held = numbers.astype(np.float32)
     wrong = ~np.isfinite(held).all(axis=1) | (held[:, 2] == 0)

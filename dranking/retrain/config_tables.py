@@ -15,7 +15,6 @@ from pydantic import (
 )
 
 from dranking.data.letor.text_source import NullPolicy
-from dranking.data.scaling import Normalize
 from dranking.export.formats import Format
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
@@ -56,6 +55,8 @@ Grid: TypeAlias = Annotated[
 Strengths: TypeAlias = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
 ]
+NightlyNormalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank"]
+"""Scalings of a run; quantiles would be those of a sketch of all parts, which runs do not keep."""
 Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -77,8 +78,8 @@ class DataConfig(BaseModel):
     null, n_features, sparse, regroup
         Options of `dranking ingest` for text.
     normalize
-        "query-minmax" scales every part when it is ingested. "standard" is the scaling of all
-        training data of the run; parts are not read again to compute it.
+        "query-minmax", "log" and "rank" scale every part when it is ingested. "standard" is the
+        scaling of all training data of the run; parts are not read again to compute it.
     text
         ``bilinear`` only: options of `TextVectorizer.fit`, such as ``{n_words = 5000}``.
     segments
@@ -96,7 +97,7 @@ class DataConfig(BaseModel):
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False
-    normalize: Normalize = "none"
+    normalize: NightlyNormalize = "none"
     text: dict[str, Any] = Field(default_factory=dict)
     segments: Path | None = None
     segment_column: str = "segment"

@@ -5,9 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from scipy import sparse
+from scipy import sparse, stats
+from sklearn.preprocessing import QuantileTransformer
 
-from dranking.data.scaling import fit_standard, scaled
+from dranking.data import quantile_sketch
+from dranking.data.quantile_sketch import QuantileSketch
+from dranking.data.scaling import fit_standard, quantile_of, scaled
+from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import QueryMinMax
 from dranking.errors import DataError
@@ -71,12 +75,84 @@ def test_blocks_left_empty_count_nothing():
     np.testing.assert_allclose(fitted.scale, kept.std(axis=0))
 
 
-@pytest.mark.parametrize("normalize", ["none", "standard", "query-minmax"])
+@given(VALUES, st.integers(1, 12))
+def test_quantiles_that_fit_are_those_of_scikit_learn(X, max_documents):
+    X[:, 2] = np.round(X[:, 2] / 5e5)
+    view = scaled(dataset_of(X, max_documents), "quantile")
+    places = QuantileTransformer(n_quantiles=12, subsample=None).fit_transform(X)
+    found = values_of(view)
+    for column, (mine, theirs) in enumerate(zip(found.T, places.T, strict=True)):
+        x = X[:, column]
+        inner = (x > x.min()) & (x < x.max())  # scikit-learn maps ties at the extremes to 0 and 1
+        np.testing.assert_allclose(mine[inner], (theirs[inner] * 11 + 0.5) / 12, atol=1e-6)
+        expected = [(np.sum(x < each) + np.sum(x == each) / 2) / 12 for each in x]
+        np.testing.assert_allclose(mine, expected, atol=1e-6)
+    assert view.transforms[0].rank_error == 0.0
+
+
+@pytest.mark.parametrize("capacity", [16, 100])
+def test_a_sketch_states_a_bound_that_holds(capacity):
+    rng = np.random.default_rng(capacity)
+    X = np.stack([rng.normal(size=9000), rng.integers(0, 40, 9000), np.sort(rng.random(9000))], 1)
+    X = X.astype(np.float32)
+    borders = np.sort(rng.choice(9000, 30, replace=False))
+    parts = [QuantileSketch.of(part, capacity) for part in np.split(X, borders)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.merged(part)
+    assert total.n == 9000
+    assert max(len(level) for level in total.levels) <= capacity
+    assert total.rank_error < 8 / capacity
+    weights = np.concatenate([np.full(len(v), 2**h) for h, v in enumerate(total.levels)])
+    assert weights.sum() == 9000
+    for column in range(3):
+        kept = np.concatenate([level[:, column] for level in total.levels])
+        for x in np.quantile(X[:, column], np.linspace(0, 1, 41)):
+            below = weights[kept < x].sum() - np.sum(X[:, column] < x)
+            assert abs(below) <= total.error
+    assert quantile_of(parts) == quantile_of(parts)
+
+
+def test_shares_of_a_sketch_are_within_the_stated_error(monkeypatch):
+    monkeypatch.setattr(quantile_sketch, "EXACT_VALUES", 0)
+    monkeypatch.setattr(quantile_sketch, "CAPACITY", 200)
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.lognormal(size=6000), rng.poisson(0.3, 6000)], 1).astype(np.float32)
+    data = from_arrays(X, np.zeros(6000), np.repeat(np.arange(600), 10), max_documents=500)
+    view = scaled(data, "quantile")
+    error = view.transforms[0].rank_error
+    assert 0.0 < error < 0.05
+    for mine, x in zip(values_of(view).T, X.T, strict=True):
+        expected = (stats.rankdata(x) - 0.5) / 6000
+        assert np.abs(mine - expected).max() <= error + 1e-6
+
+
+@pytest.mark.parametrize("normalize", ["query-minmax", "rank", "quantile"])
+def test_sparse_data_is_refused(normalize):
+    data = dataset_of(sparse.csr_array(np.eye(12, 3, dtype=np.float32)))
+    with pytest.raises(DataError, match=f"{normalize} scaling would fill in the zeros"):
+        scaled(data, normalize)
+
+
+NORMALIZE = ["none", "standard", "query-minmax", "log", "rank", "quantile"]
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE)
+def test_a_stored_data_set_has_the_values_of_the_view(normalize, tmp_path):
+    X = np.random.default_rng(1).normal(size=(12, 3)).astype(np.float32)
+    view = scaled(dataset_of(X), normalize)
+    blocks = (view.block(b) for b in range(view.n_blocks))
+    write_dataset(blocks, tmp_path / "stored", transforms=view.transforms)
+    stored = StoredDataset(tmp_path / "stored")
+    assert stored.transforms == view.transforms
+    np.testing.assert_array_equal(values_of(stored), values_of(view))
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE)
 def test_a_view_is_scaled_alike_whatever_is_read_of_it(normalize):
     X = np.random.default_rng(1).normal(size=(12, 5)).astype(np.float32)
     view = scaled(dataset_of(X), normalize)
-    kinds = {"none": [], "standard": ["standard"], "query-minmax": ["query-minmax"]}
-    assert [t.kind for t in view.transforms] == kinds[normalize]
+    assert [t.kind for t in view.transforms] == [normalize][normalize == "none" :]
     columns = np.array([3, 1])
     for b in range(view.n_blocks):
         np.testing.assert_array_equal(

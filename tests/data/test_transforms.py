@@ -1,20 +1,36 @@
 """Scalings of one block against plain loops, and their records in data and models."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from pydantic import TypeAdapter, ValidationError
-from scipy import sparse
+from scipy import sparse, stats
 
-from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
+from dranking.data.transforms import (
+    Log,
+    Quantile,
+    QueryMinMax,
+    QueryRank,
+    Standard,
+    Transform,
+    missing_transforms,
+)
 from dranking.errors import DataError
 from tests.data.store.blocks import simple_block
 
 SIZES = (3, 1, 4)
 VALUES = npst.arrays(np.float32, (8, 3), elements=st.floats(-1e6, 1e6, width=32))
 POSITIVE = st.floats(1e-3, 1e3)
+
+QUANTILES = Quantile(
+    values=((0, 0, 1, 1, 4, 4),) * 2 + ((0, 0),),
+    levels=((0, 0.5, 0.5, 0.75, 0.875, 1),) * 2 + ((0, 1),),
+    rank_error=0.0,
+)
 
 
 def block_of(features):
@@ -43,6 +59,57 @@ def test_query_minmax(X, order):
     assert block.features.dtype == np.float32
     assert block.features.flags[f"{order}_CONTIGUOUS"]
     np.testing.assert_array_equal(X, before)
+
+
+@given(VALUES, st.sampled_from("CF"))
+def test_ranks_equal_scipys(X, order):
+    X[:, 2] = np.round(X[:, 2] / 1e6)
+    block = QueryRank().apply(block_of(np.asarray(X, order=order)))
+    for start, end in ((0, 3), (3, 4), (4, 8)):
+        ranks = stats.rankdata(X[start:end], axis=0, method="average")
+        expected = ((ranks - 0.5) / (end - start)).astype(np.float32)
+        np.testing.assert_array_equal(block.features[start:end], expected)
+    assert block.features.flags[f"{order}_CONTIGUOUS"]
+
+
+@given(VALUES)
+def test_log_by_loops(X):
+    block = Log().apply(block_of(X))
+    for at, value in np.ndenumerate(X):
+        expected = math.log1p(abs(float(value))) * (1 if value > 0 else -1)
+        assert block.features[at] == pytest.approx(expected, rel=1e-7)
+    there = X > 0
+    found = Log().apply(block_of(sparse.csr_array(X * there)))
+    np.testing.assert_array_equal(found.features.toarray(), np.where(there, block.features, 0))
+
+
+@pytest.mark.parametrize("scaling", [QueryMinMax(), QueryRank(), QUANTILES])
+def test_scalings_that_fill_zeros_refuse_sparse_features(scaling):
+    with pytest.raises(DataError, match=f"{scaling.kind} scaling would fill in the zeros"):
+        scaling.apply(block_of(sparse.csr_array(np.ones((8, 3), dtype=np.float32))))
+
+
+def test_quantiles_jump_at_knots_and_are_linear_between_them():
+    X = np.array([[-1, 0, 0.5, 1, 2, 3, 9, 4]] * 3, dtype=np.float32).T
+    found = QUANTILES.apply(block_of(X)).features
+    # Knots 0 (shares 0 to .5), 1 (.5 to .75) and 4 (.875 to 1).
+    first = [0, 0.25, 0.5, 0.625, 0.75 + 0.125 / 3, 0.75 + 0.25 / 3, 1, 0.9375]
+    np.testing.assert_allclose(found[:, 0], first, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 2], [0, 0.5, 1, 1, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"levels": ((0.0,),)}, "as many levels"),
+        ({"values": ((),), "levels": ((),)}, "needs values"),
+        ({"values": ((2.0, 1.0),), "levels": ((0.0, 1.0),)}, "must ascend"),
+        ({"rank_error": -1.0}, "rank_error"),
+    ],
+)
+def test_wrong_quantiles_are_refused(change, message):
+    with pytest.raises(ValidationError, match=message):
+        Quantile(**{"values": ((1.0, 1.0),), "levels": ((0.0, 1.0),), "rank_error": 0.0, **change})
 
 
 @given(

@@ -1,6 +1,7 @@
 """Exports score as the model does; what an engine cannot express is refused."""
 
 import json
+import math
 import sqlite3
 import string
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dranking as dr
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.scaling import scaled
+from dranking.data.transforms import Log, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError, UsageError
 from dranking.export.formats import FORMATS, export_model, import_model
 from dranking.rankers.linear.model import LinearModel
@@ -20,7 +22,7 @@ SIMPLE = dr.LinearModel(feature_names=("title", "clicks"), weights=(0.5, -2.0))
 
 
 @st.composite
-def models(draw):
+def models(draw, logs=False):
     names = draw(
         st.lists(
             st.text(string.ascii_letters + "_", min_size=1, max_size=6),
@@ -31,7 +33,7 @@ def models(draw):
     )
     number = st.floats(-100, 100).map(lambda v: round(v, 4))
     weights = [draw(number) for _ in names]
-    transforms = []
+    transforms = [Log()] if draw(st.booleans()) and logs else []
     for _ in range(draw(st.integers(0, 2))):
         scale = tuple(draw(st.floats(0.5, 50)) for _ in names)
         mean = tuple(draw(st.floats(-5, 5)) for _ in names) if draw(st.booleans()) else None
@@ -53,6 +55,8 @@ def sql_scores(text, rows):
     names = list(rows[0])
     columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     connection.execute(f"CREATE TABLE documents ({columns})")
+    connection.create_function("LN", 1, math.log)
+    connection.create_function("SIGN", 1, np.sign)
     marks = ", ".join("?" * len(names))
     connection.executemany(
         f"INSERT INTO documents VALUES ({marks})", [tuple(row.values()) for row in rows]
@@ -62,7 +66,8 @@ def sql_scores(text, rows):
 
 
 def python_scores(text, rows):
-    namespace = {"__builtins__": {"__build_class__": None}}
+    imports = {"__import__": __import__, "abs": abs, "len": len} if "import" in text else {}
+    namespace = {"__builtins__": {"__build_class__": None, **imports}}
     exec(text, namespace)
     assert namespace["FEATURES"] == tuple(rows[0])
     return np.array([namespace["score"](row) for row in rows])
@@ -87,8 +92,9 @@ READERS = {
 
 
 @pytest.mark.parametrize("form", READERS)
-@given(model=models(), seed=st.integers(0, 1000))
-def test_scores_are_those_of_the_model(form, model, seed):
+@given(draw=st.data(), seed=st.integers(0, 1000))
+def test_scores_are_those_of_the_model(form, draw, seed):
+    model = draw.draw(models(logs=form in ("vespa", "sql", "python")))
     data, rows = documents(model, seed)
     expected = model.predict(data)
     found = READERS[form](export_model(model, form), rows)
@@ -99,7 +105,7 @@ def test_scores_are_those_of_the_model(form, model, seed):
     assert (np.sign(found[:, None] - found) == np.sign(expected[:, None] - expected))[gaps].all()
 
 
-@given(model=models(), seed=st.integers(0, 1000))
+@given(model=models(logs=True), seed=st.integers(0, 1000))
 def test_onnx_scores_are_those_of_the_model(model, seed):
     pytest.importorskip("onnx")
     data, rows = documents(model, seed)
@@ -188,9 +194,37 @@ def test_wrong_names_are_refused(names, message):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_scaling_within_queries_is_refused_with_the_reason(form):
-    model = SIMPLE.model_copy(update={"transforms": (QueryMinMax(),)})
-    with pytest.raises(UsageError, match="query-minmax, over all documents of a query"):
-        export_model(model, form)
+    for scaling in (QueryMinMax(), QueryRank()):
+        model = SIMPLE.model_copy(update={"transforms": (scaling,)})
+        with pytest.raises(UsageError, match=f"{scaling.kind}, over all documents of a query"):
+            export_model(model, form)
+
+
+def test_quantiles_in_python_score_as_the_model():
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.poisson(1.0, 300), rng.normal(size=300)], 1).astype(np.float32)
+    qid = np.repeat(np.arange(30), 10)
+    fitted = scaled(dr.from_arrays(X, None, qid, feature_names=["a", "b"]), "quantile").transforms
+    model = dr.LinearModel(feature_names=("a", "b"), weights=(1.5, -2.0), transforms=fitted)
+    other = np.stack([rng.integers(-2, 9, 50), rng.normal(0, 2, 50)], 1).astype(np.float32)
+    data = dr.from_arrays(other, None, np.zeros(50, int), feature_names=["a", "b"])
+    rows = [dict(zip("ab", row.tolist(), strict=True)) for row in other]
+    found = python_scores(export_model(model, "python"), rows)
+    np.testing.assert_allclose(found, model.predict(data), atol=1e-6)
+    for form in set(FORMATS) - {"python"}:
+        with pytest.raises(UsageError, match=f"{form} cannot compute the quantile scaling of.* a"):
+            export_model(model, form)
+
+
+def test_logs_are_refused_where_they_cannot_be_computed():
+    for form in ("solr", "elasticsearch", "opensearch"):
+        model = SIMPLE.model_copy(update={"transforms": (Log(),)})
+        with pytest.raises(UsageError, match=f"{form} cannot compute the log scaling of.* title"):
+            export_model(model, form)
+    scaling = Standard(mean=None, scale=(1.0, 2.0))
+    model = SIMPLE.model_copy(update={"transforms": (scaling, Log())})
+    with pytest.raises(UsageError, match="by log after another scaling"):
+        export_model(model, "sql")
 
 
 def test_unknown_formats_and_names_are_refused():

@@ -50,13 +50,15 @@ def elasticsearch_scores(text, rows):
 
 
 def vespa_scores(text, rows):
-    """The first phase of a rank profile: sums of products of constants and rank features."""
+    """The first phase of a rank profile: sums of constants times rank features or their logs."""
     expression = " ".join(text.split("expression {")[1].split("}")[0].split())
     expression = re.sub(r"(attribute|bm25)\((\w+)\)", r"\1('\2')", expression)
     scores = []
     for row in rows:
         engine = {
             "attribute": lambda name, row=row: row[name],
+            "log": np.log,
+            "max": max,
             "bm25": lambda name, row=row: row[f"bm25({name})"],
         }
         scores.append(eval(expression, {"__builtins__": {}}, engine))

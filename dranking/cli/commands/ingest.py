@@ -26,8 +26,12 @@ def ingest(
         typer.Option(help="Meaning of the value NULL: an error, 0, or the minimum of the feature."),
     ] = "error",
     normalize: Annotated[
-        Literal["none", "query-minmax", "standard"],
-        typer.Option(help="Scaling of the features, which is recorded with the data."),
+        Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
+        typer.Option(
+            help="Scaling of the features, which is recorded with the data. query-minmax and rank: "
+            "within the query; log: of 1 + |x|, with the sign; standard and quantile: over all "
+            "documents."
+        ),
     ] = "none",
     regroup: Annotated[
         bool, typer.Option("--regroup", help="Bring the rows of every query together.")

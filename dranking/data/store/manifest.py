@@ -20,7 +20,7 @@ from dranking.data.blocks import BlockInfo
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.zarr_arrays import chunk_name, n_chunks
 from dranking.data.tables.feature_names import check_feature_names
-from dranking.data.transforms import Standard, Transform
+from dranking.data.transforms import Transform
 from dranking.files.checksums import Checksum
 from dranking.files.manifests import DirectoryKind
 
@@ -126,8 +126,11 @@ class DatasetManifest(BaseModel):
         if self.null_fill is not None and len(self.null_fill) != n_features:
             raise ValueError(f"null_fill has {len(self.null_fill)} values, not {n_features}")
         for transform in self.transforms:
-            if isinstance(transform, Standard) and len(transform.scale) != n_features:
-                raise ValueError(f"transforms: {len(transform.scale)} scales, not {n_features}")
+            if transform.n_features not in (None, n_features):
+                raise ValueError(
+                    f"transforms: {transform.kind} is for {transform.n_features} features, "
+                    f"not {n_features}"
+                )
         for index, entry in enumerate(self.blocks):
             if entry.n_features > n_features:
                 raise ValueError(f"blocks.{index}.n_features: {entry.n_features} > {n_features}")

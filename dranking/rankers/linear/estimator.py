@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 import dranking
 from dranking.data.dataset import Dataset
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.model import LinearModel, table_scores
 
@@ -123,7 +123,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         self.coef_ = coef
         self.n_features_in_ = dataset.n_features
         self.feature_names_ = dataset.feature_names
-        self._transforms: tuple[QueryMinMax | Standard, ...] = dataset.transforms
+        self._transforms: tuple[Scaling, ...] = dataset.transforms
         self._data_facts = dataset.facts
         return self
 

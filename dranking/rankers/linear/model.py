@@ -17,7 +17,7 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
-from dranking.data.transforms import QueryMinMax, Standard, Transform, missing_transforms
+from dranking.data.transforms import Scaling, Transform, missing_transforms
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -25,7 +25,7 @@ from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import atomic_write
 from dranking.files.json_files import read_json
 
-Transforms: TypeAlias = tuple[QueryMinMax | Standard, ...]
+Transforms: TypeAlias = tuple[Scaling, ...]
 
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 256 * 2**20
@@ -63,8 +63,10 @@ class LinearModel(BaseModel):
         if len(set(self.feature_names)) != n:
             raise ValueError("feature_names has a name twice")
         for transform in self.transforms:
-            if isinstance(transform, Standard):
-                _check_standard(transform, n)
+            if transform.n_features not in (None, n):
+                raise ValueError(
+                    f"transforms: {transform.kind} is for {transform.n_features} features, not {n}"
+                )
         return self
 
     def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> NDArray[np.float64]:
@@ -267,21 +269,9 @@ def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDAr
 
 
 def score_block(
-    block: QueryBlock, weights: NDArray[np.float64], transforms: tuple[QueryMinMax | Standard, ...]
+    block: QueryBlock, weights: NDArray[np.float64], transforms: Transforms
 ) -> tuple[QueryBlock, NDArray[np.float64]]:
     """Apply the scalings that a block still needs, and score its documents."""
     for transform in transforms:
         block = transform.apply(block)
     return block, linear_scores(block.features, weights)
-
-
-def _check_standard(transform: Standard, n_features: int) -> None:
-    scale = np.array(transform.scale)
-    mean = np.zeros(n_features) if transform.mean is None else np.array(transform.mean)
-    if len(scale) != n_features or len(mean) != n_features:
-        raise ValueError(
-            f"transforms: standard has {len(scale)} scales and {len(mean)} means for "
-            f"{n_features} features"
-        )
-    if not (np.isfinite(scale).all() and (scale > 0).all() and np.isfinite(mean).all()):
-        raise ValueError("transforms: standard needs finite means and finite scales above 0")

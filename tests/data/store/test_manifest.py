@@ -64,7 +64,7 @@ def test_damaged_manifests(tmp_path, text, message):
         (lambda m: m.update(transforms=[{"kind": "magic"}]), r"transforms\.0"),
         (
             lambda m: m.update(transforms=[{"kind": "standard", "mean": None, "scale": [1]}]),
-            "transforms: 1 scales, not 70",
+            "transforms: standard is for 1 features, not 70",
         ),
         (lambda m: m.update(features_per_chunk=0), "features_per_chunk"),
     ],

@@ -114,22 +114,26 @@ WRONG_FILES = {
     "infinite weight": (changed(weights=[1, float("inf")]), r"weights\.1"),
     "a word for a weight": (changed(weights=[1, "two"]), r"weights\.1"),
     "a name twice": (changed(feature_names=["a", "a"]), "a name twice"),
-    "unknown scaling": (changed(transforms=[{"kind": "log"}]), "transforms"),
+    "unknown scaling": (changed(transforms=[{"kind": "cube"}]), "transforms"),
     "a scale short": (
         changed(transforms=[{"kind": "standard", "mean": [0, 0], "scale": [1]}]),
-        "1 scales and 2 means for 2 features",
+        "1 scales, but 2 means",
     ),
     "a mean short": (
         changed(transforms=[{"kind": "standard", "mean": [0], "scale": [1, 1]}]),
-        "2 scales and 1 means for 2 features",
+        "2 scales, but 1 means",
     ),
     "scale 0": (
         changed(transforms=[{"kind": "standard", "mean": None, "scale": [1, 0]}]),
-        "scales above 0",
+        r"scale\.1: .* greater than 0",
     ),
     "NaN mean": (
         changed(transforms=[{"kind": "standard", "mean": [0, float("nan")], "scale": [1, 1]}]),
-        "finite means",
+        r"mean\.1: .* finite number",
+    ),
+    "a scale more": (
+        changed(transforms=[{"kind": "standard", "mean": None, "scale": [1, 1, 1]}]),
+        "transforms: standard is for 3 features, not 2",
     ),
 }
 
