@@ -192,9 +192,9 @@ def table_scores(
     used = np.flatnonzero(weights)
     X, present = _used_columns(X, names, used, model)
     missing = missing_transforms(tuple(t.restricted(used) for t in transforms), present)
-    if qid is None and any(isinstance(each, QueryMinMax) for each in missing):
+    if qid is None and any(each.of_query for each in missing):
         raise UsageError(
-            f"{model} scales the features of each query by their minima and maxima: pass qid=, the "
+            f"{model} scales the features of each query by its documents: pass qid=, the "
             "query id of each row, or a data set (dranking.from_arrays makes one)."
         )
     n_rows = X.shape[0] if sparse.issparse(X) else len(X)
