@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeInt,
     PositiveInt,
 )
 
@@ -86,6 +87,14 @@ class DataConfig(BaseModel):
         Parquet file with a column ``qid`` and a column with the segment of the query.
     segment_column
         Name of the column with the segment.
+    max_set_aside
+        Largest number of wrong training parts that are set aside while the run goes on without
+        them; every report names them until they are replaced or removed. 0 lets the run fail.
+    withdrawn
+        What happens when the champion was trained on a part that is no longer there: "retrain"
+        measures the champion against a model of what is there; "rollback" first goes back to the
+        newest accepted version that was trained on none of the withdrawn parts. A part that is too
+        old for `window` is not withdrawn.
     """
 
     model_config = STRICT
@@ -101,6 +110,8 @@ class DataConfig(BaseModel):
     text: dict[str, Any] = Field(default_factory=dict)
     segments: Path | None = None
     segment_column: str = "segment"
+    max_set_aside: NonNegativeInt = 0
+    withdrawn: Literal["retrain", "rollback"] = "retrain"
 
 
 class ModelConfig(BaseModel):
@@ -179,9 +190,12 @@ class GateConfig(BaseModel):
     min_segment_queries
         Smallest number of queries of a segment that is judged.
     max_drift
-        Largest population stability index of any feature between the champion's training data and
-        a part that the champion was not trained on. 0.25 is commonly called a large shift. Chance
-        alone makes the index about 9 divided by the number of documents of the part.
+        Largest population stability index of any feature that is tolerated between the champion's
+        training data and a part that the champion was not trained on. 0.25 is commonly called a
+        large shift. An index that chance explains is accepted, too: see `drift_level`.
+    drift_level
+        Probability that a part without any shift is rejected. From this level, permutations of
+        whole queries find the limit of every feature; parts of few queries have high limits.
     minimum_score
         Smallest mean of the metric, with or without a champion; for a measure of error the largest
         mean.
@@ -199,6 +213,7 @@ class GateConfig(BaseModel):
     max_segment_loss: Annotated[float, Field(ge=0)] | None = None
     min_segment_queries: PositiveInt = 20
     max_drift: Annotated[float, Field(gt=0)] | None = 0.25
+    drift_level: Fraction = 0.05
     minimum_score: float | None = None
 
 

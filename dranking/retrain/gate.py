@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+=======
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+>>>>>>> a4de52b (Retraining: parts by content, parts set aside, withdrawn parts, a drift gate that permutes whole queries)
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +63,42 @@ class Verdict:
     reasons: tuple[Reason, ...]
 
 
+@dataclass(frozen=True)
+class FeatureDrift:
+    """Shift of a feature.
+
+    Attributes
+    ----------
+    index
+        Population stability index.
+    limit
+        The index that chance exceeds in no feature, but with the probability ``gate.drift_level``.
+    """
+
+    index: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class PartDrift:
+    """Shifts of the features of a part since the champion's training data.
+
+    Attributes
+    ----------
+    part
+        Name of the part.
+    n_before, n_after
+        Numbers of queries of the champion's training data and of the part that were compared.
+    features
+        Shift of every feature, by name.
+    """
+
+    part: str
+    n_before: int
+    n_after: int
+    features: dict[str, FeatureDrift]
+
+
 def judge(
     rules: GateConfig,
     challenger: PerQuery,
@@ -65,7 +106,7 @@ def judge(
     *,
     n_features: int,
     segments: pa.Array | None = None,
-    drift: Mapping[str, float] | None = None,
+    drift: Sequence[PartDrift] = (),
 ) -> Verdict:
     """Judge a challenger by its measures on the queries held out.
 
@@ -84,7 +125,7 @@ def judge(
     segments
         (n_queries,) segment of every query, null for queries without segment.
     drift
-        Population stability index of every feature, compared with the champion's training data.
+        Shifts of the features of every new part since the champion's training data.
 
     Raises
     ------
@@ -110,9 +151,7 @@ def judge(
             _at_most("max_features", n_features, rules.max_features, f"{n_features} features")
         )
     if rules.max_drift is not None and drift:
-        name = max(drift, key=lambda feature: drift[feature])
-        text = f"population stability index {drift[name]:.3f} of feature {name}"
-        reasons.append(_at_most("max_drift", drift[name], rules.max_drift, text))
+        reasons.append(_drift(drift, rules.max_drift))
     return Verdict(all(reason.passed for reason in reasons), tuple(reasons))
 
 
@@ -165,6 +204,34 @@ def _by_segment(
         text = f"segment {segment}: change of {rules.metric} over {rows.sum()} queries"
         reasons.append(_at_least("max_segment_loss", change, -limit, text))
     return reasons
+
+
+def _drift(parts: Sequence[PartDrift], tolerated: float) -> Reason:
+    """Rule about the feature whose shift is farthest beyond chance and what is tolerated."""
+    shifts = ((part, name, shift) for part in parts for name, shift in part.features.items())
+    part, name, shift = max(shifts, key=lambda each: each[2].index / max(each[2].limit, tolerated))
+    text = (
+        f"population stability index {shift.index:.3f} of feature {name} in {part.part} "
+        f"({part.n_after} queries against {part.n_before}; by chance up to {shift.limit:.3f})"
+    )
+    if (needed := _queries_needed(part, tolerated)) is not None:
+        text += f"; too few queries to see a shift of {tolerated:g}: {needed}"
+    return _at_most("max_drift", shift.index, max(shift.limit, tolerated), text)
+
+
+def _queries_needed(part: PartDrift, tolerated: float) -> str | None:
+    """How many queries show a tolerated shift of a typical feature; None if there are enough.
+
+    The limit is taken to be proportional to 1 / n_before + 1 / n_after, as the index by chance is.
+    """
+    limit = float(np.median([shift.limit for shift in part.features.values()]))
+    if limit <= tolerated:
+        return None
+    noise = 1 / part.n_before + 1 / part.n_after
+    left = noise * tolerated / limit - 1 / part.n_before
+    if left <= 0:
+        return f"the champion's training data needs more than {part.n_before}"
+    return f"about {int(np.ceil(1 / left))} are needed"
 
 
 def _absolute(metric: str, mean: float, limit: float, sign: float) -> Reason:

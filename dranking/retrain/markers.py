@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -77,12 +77,15 @@ def read_marker(folder: Path, stage: str, kind: type[T]) -> Marker[T]:
     return _parsed(adapter, marker_file(folder, stage))
 
 
+_Key: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
+
+
 class _Unfinished(BaseModel):
     """The note of an unfinished run. Keys and run_id become paths, so their form is checked."""
 
     run_id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
     configuration: str
-    sources: dict[str, list[tuple[str, Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]]]]
+    sources: dict[str, list[tuple[str, _Key, str]]]
 
 
 def note_unfinished(run: Run) -> None:

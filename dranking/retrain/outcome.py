@@ -23,6 +23,8 @@ class Outcome:
         Cost of every stage when it ran, by name.
     aliases
         Version of every alias of the registry after the run.
+    notes
+        What is to be said of the data: parts that are set aside, repeated or withdrawn.
     done, skipped
         Names of the stages that this run has run, and of the stages that an earlier run had
         finished.
@@ -32,6 +34,7 @@ class Outcome:
     results: Results
     costs: dict[str, Cost]
     aliases: dict[str, str | None]
+    notes: tuple[str, ...]
     done: tuple[str, ...]
     skipped: tuple[str, ...]
 
@@ -58,4 +61,5 @@ class Outcome:
             "stages": {stage: asdict(cost) for stage, cost in self.costs.items()},
             "done": list(self.done),
             "skipped": list(self.skipped),
+            "notes": list(self.notes),
         }

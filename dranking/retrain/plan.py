@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import dranking
-from dranking.errors import UsageError
+from dranking.errors import DataError, UsageError
 from dranking.retrain.config import RetrainConfig, config_text
+from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
+from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Evaluated
-from dranking.retrain.sources import Source, find_sources, state_of
+from dranking.retrain.sources import Source, find_sources, unique
+from dranking.retrain.withdrawal import Withdrawal, find_withdrawal
 from dranking.retrain.workflow import rival_of, run_folder
+
+
+@dataclass(frozen=True)
+class Found:
+    """The sources of a run, and what is to be said of them.
+
+    Attributes
+    ----------
+    sources
+        The sources, by use: train (the sources in the window), holdout and, if given, validation.
+    there
+        All training sources that are there, whether or not they are used.
+    repeated
+        Names of sources that are left out, each with the name of the source of the same content.
+    set_aside
+        Notes about the training sources that are set aside.
+    """
+
+    sources: Mapping[str, Sequence[Source]]
+    there: Sequence[Source]
+    repeated: tuple[tuple[str, str], ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,20 +51,43 @@ class Plan:
     ----------
     run_id
         Digest of configuration, data and version of the code.
-    sources
-        The sources, by use: train (the sources in the window), holdout and, if given, validation.
+    found
+        The sources.
     stages
         Names of the stages that would run; all other stages are done.
+    withdrawal
+        What the champion was trained on and is withdrawn; None if there is nothing.
     """
 
     run_id: str
-    sources: Mapping[str, Sequence[Source]]
+    found: Found
     stages: tuple[str, ...]
+    withdrawal: Withdrawal | None = None
+
+    @property
+    def sources(self) -> Mapping[str, Sequence[Source]]:
+        """The sources, by use."""
+        return self.found.sources
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the data, in sentences."""
+        repeated = (
+            f"{name} is left out: it has the content of {first}"
+            for name, first in self.found.repeated
+        )
+        withdrawn = () if self.withdrawal is None else (self.withdrawal.text,)
+        return (*(note.text for note in self.found.set_aside), *repeated, *withdrawn)
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists, for JSON."""
         sources = {use: [source.name for source in found] for use, found in self.sources.items()}
-        return {"run_id": self.run_id, "sources": sources, "stages": list(self.stages)}
+        return {
+            "run_id": self.run_id,
+            "sources": sources,
+            "stages": list(self.stages),
+            "notes": list(self.notes),
+        }
 
 
 def plan_run(
@@ -48,53 +96,91 @@ def plan_run(
     resume: bool = False,
     force: bool = False,
     from_stage: str | None = None,
+    digests: ContentDigests | None = None,
 ) -> Plan:
     """Plan what `dranking.retrain.runner.retrain` would do; write nothing.
 
-    Parameters and errors are as in `retrain`.
+    Parameters and errors are as in `retrain`; `digests` are the digests of contents, None for those
+    of the working directory.
     """
     if from_stage is not None and from_stage not in STAGES:
         raise UsageError(f"there is no stage {from_stage!r}; there are {', '.join(STAGES)}.")
     if resume:
         run_id, sources = read_unfinished(config)
+        found = Found(sources, sources["train"])
     else:
-        sources = _sources(config)
-        run_id = _run_id(config, sources)
+        found = _without_set_aside(config, _find(config, digests or digests_of(config)))
+        run_id = _run_id(config, found.sources)
     folder = run_folder(config, run_id)
+    registry = Registry(config.registry.location)
+    withdrawal = find_withdrawal(config.data, registry, found.there)
     forced = {from_stage, *(STAGES if force else ())}
     to_run = (s in forced or not marker_file(folder, s).is_file() for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
     measured = STAGES.index("evaluate")
-    if measured < first < len(STAGES) and _champion_changed(config, run_id):
+    # A run that is done stays so whoever is champion now, unless the champion must be replaced.
+    is_open = first < len(STAGES) or withdrawal is not None
+    if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
         first = measured
-    return Plan(run_id, sources, STAGES[first:])
+    return Plan(run_id, found, STAGES[first:], withdrawal)
 
 
-def _champion_changed(config: RetrainConfig, run_id: str) -> bool:
+def digests_of(config: RetrainConfig) -> ContentDigests:
+    """Digests of contents that the working directory keeps."""
+    return ContentDigests(config.run.work / DIGESTS_NAME)
+
+
+def _rival_changed(
+    folder: Path, run_id: str, registry: Registry, withdrawal: Withdrawal | None
+) -> bool:
     """Whether the version that a run was measured against is no longer the rival."""
-    evaluated = read_marker(run_folder(config, run_id), "evaluate", Evaluated).result
-    return evaluated.against != rival_of(Registry(config.registry.location), run_id)
+    against = read_marker(folder, "evaluate", Evaluated).result.against
+    back_to = None if withdrawal is None else withdrawal.back_to
+    if back_to is None:
+        return against != rival_of(registry, run_id)
+    return against != back_to and registry.manifest(back_to).run_id != run_id
 
 
-def _sources(config: RetrainConfig) -> dict[str, list[Source]]:
-    """The sources that are there now, by use."""
+def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
+    """The sources that are there now."""
     data = config.data
-    train = find_sources(data.train, data)
-    judged = {"holdout": find_sources(data.holdout, data)}
+    train, again = unique(find_sources(data.train, data, digests))
+    judged = {"holdout": data.holdout}
     if data.validation is not None:
-        judged["validation"] = find_sources(data.validation, data)
-    paths = {Path(source.name).resolve() for found in judged.values() for source in found}
-    both = [source.name for source in train if Path(source.name).resolve() in paths]
-    if both:
-        raise UsageError(
-            f"{both[0]} is trained on and judged on; remove this source from data.train, or the "
-            "figures mean nothing."
+        judged["validation"] = data.validation
+    sources: dict[str, list[Source]] = {"train": train}
+    for use, patterns in judged.items():
+        sources[use], more = unique(find_sources(patterns, data, digests))
+        again += more
+        contents = {source.content: source.name for source in sources[use]}
+        for source in train:
+            if source.content in contents:
+                raise UsageError(
+                    f"{source.name} is trained on and judged on (as {contents[source.content]}, "
+                    f"data.{use}); remove this source from data.train, or the figures mean nothing."
+                )
+    return Found(sources, train, tuple(again))
+
+
+def _without_set_aside(config: RetrainConfig, found: Found) -> Found:
+    """The sources without those that are set aside; the window is filled with others."""
+    train = found.there
+    notes = Quarantine(config.run.work / QUARANTINE_NAME).notes(train)
+    if len(notes) > config.data.max_set_aside:
+        notes = {}  # the rule has changed: these parts are tried again, and fail
+    left = [source for source in train if source.key not in notes]
+    if not left:
+        raise DataError(
+            "every training part is set aside: " + "; ".join(note.text for note in notes.values())
         )
-    return {"train": train[-data.window :] if data.window else train, **judged}
+    window = config.data.window
+    kept = left[-window:] if window else left
+    return replace(found, sources={**found.sources, "train": kept}, set_aside=tuple(notes.values()))
 
 
 def _run_id(config: RetrainConfig, sources: Mapping[str, Sequence[Source]]) -> str:
-    content = [config_text(config), repr(sorted(sources.items())), dranking.__version__]
+    keys = sorted((use, [source.key for source in found]) for use, found in sources.items())
+    content = [config_text(config), repr(keys), dranking.__version__]
     if config.data.segments is not None:
-        content.append(repr(state_of(config.data.segments)))
+        content.append(digests_of(config).of(config.data.segments))
     return hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from dranking.retrain.gate import Verdict
+from dranking.retrain.gate import PartDrift, Verdict
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Evaluated:
         Mean of every measure for ``challenger`` and, if there was one, ``champion``; a mean is None
         if no query counts for the measure.
     drift
-        Population stability index of every feature; empty without anything to compare with.
+        Shifts of the features of every new part; empty without anything to compare with.
     """
 
     against: str | None
     convention: str
     n_queries: int
     metrics: dict[str, dict[str, float | None]]
-    drift: dict[str, float]
+    drift: tuple[PartDrift, ...]
 
 
 @dataclass(frozen=True)

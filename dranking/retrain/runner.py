@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.files.local_output import remove_leftovers
@@ -15,11 +17,13 @@ from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
 from dranking.retrain.monitoring.prometheus import check_gauges, write_gauges
 from dranking.retrain.outcome import Outcome
-from dranking.retrain.plan import Plan, plan_run
+from dranking.retrain.plan import Plan, digests_of, plan_run
+from dranking.retrain.quarantine import QUARANTINE_NAME, PartSetAsideError, Quarantine
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.registry.storage import locked_file
 from dranking.retrain.results import STAGES, Results
 from dranking.retrain.stage_runner import StageRunner, only_warned
+from dranking.retrain.withdrawal import Withdrawal
 from dranking.retrain.workflow import Run
 
 
@@ -64,35 +68,55 @@ def retrain(
         costs: dict[str, Cost] = {}
         try:
             check_tracking(config.mlflow)
-            plan = plan_run(config, resume=resume, force=force, from_stage=from_stage)
             with open_executor(
                 config.cluster.scheduler,
                 config.cluster.options,
                 memory_limit=config.run.memory_limit,
             ) as executor:
-                registry = Registry(config.registry.location)
-                run = Run(config, plan.run_id, plan.sources, registry, executor)
-                with registry.running():
-                    return _run(run, plan, costs)
+                while True:
+                    plan = _plan(config, resume=resume, force=force, from_stage=from_stage)
+                    registry = Registry(config.registry.location)
+                    run = Run(config, plan.run_id, plan.sources, registry, executor, plan.notes)
+                    with suppress(PartSetAsideError), registry.running():
+                        return _run(run, plan, costs)
+                    resume = False
         except BaseException:
             with only_warned("the failure could not be noted"):
                 write_gauges(config, costs, None)
             raise
 
 
+def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
+    """The plan of `plan_run`; what it has learned of contents is kept for the next run."""
+    digests = digests_of(config)
+    plan = plan_run(config, **wanted, digests=digests)
+    digests.save()
+    Quarantine(config.run.work / QUARANTINE_NAME).release_others(plan.found.there)
+    return plan
+
+
+def _roll_back(run: Run, withdrawal: Withdrawal | None) -> None:
+    """Go back to an earlier version if the champion was trained on withdrawn parts, by rule."""
+    if withdrawal is not None and withdrawal.back_to is not None:
+        with run.registry.locked():
+            run.registry.promote(withdrawal.back_to)
+
+
 def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
     """Run the stages of a plan; costs of the stages are added as they are done."""
     _remove_leftovers(run)
+    _roll_back(run, plan.withdrawal)
     log = EventLog(run.folder / "log.jsonl", run.run_id)
     for stage in plan.stages:
         marker_file(run.folder, stage).unlink(missing_ok=True)
     if plan.stages:
         note_unfinished(run)
-    log.write(None, "start", stages=plan.stages, configuration=config_text(run.config))
+    configuration = config_text(run.config)
+    log.write(None, "start", stages=plan.stages, configuration=configuration, notes=plan.notes)
     results = _run_stages(run, StageRunner(run, plan, log, costs))
     aliases = run.registry.aliases.model_dump()
     skipped = tuple(stage for stage in STAGES if stage not in plan.stages)
-    outcome = Outcome(run.run_id, results, costs, aliases, plan.stages, skipped)
+    outcome = Outcome(run.run_id, results, costs, aliases, plan.notes, plan.stages, skipped)
     _finish(run, outcome, log)
     return outcome
 
@@ -123,7 +147,8 @@ def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
     with only_warned("folders of old runs could not be deleted"):
         _delete_old_runs(run)
     with only_warned("figures for Prometheus could not be written"):
-        write_gauges(run.config, outcome.costs, outcome.results)
+        n_set_aside = len(Quarantine(run.work / QUARANTINE_NAME))
+        write_gauges(run.config, outcome.costs, outcome.results, n_set_aside=n_set_aside)
     if outcome.done:
         with only_warned("the run could not be logged to MLflow"):
             track(run, outcome)

@@ -1,7 +1,7 @@
 """The sources of a run: files, dataset directories or folders to ingest.
 
-Path, size and modification time identify the content of a source, so that a run recognises what
-earlier runs have ingested without reading it.
+The content of a source identifies it, so that a run recognises what earlier runs have ingested
+under whatever name, and a file that was replaced in place with size and time of the earlier one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from dranking.data.scaling import Normalize
 from dranking.errors import DataError, TryAgainError
-from dranking.files.commit import MANIFEST_NAME
+from dranking.files.places import as_place
 from dranking.retrain.config_tables import DataConfig
+from dranking.retrain.content_digests import ContentDigests
 
 DIGITS = ("digits:train", "digits:test")
 """Sources that ship with scikit-learn, for trying things out."""
@@ -28,42 +29,63 @@ class Source(NamedTuple):
     Attributes
     ----------
     name
-        Path, or one of `DIGITS`.
+        Path or URL, or one of `DIGITS`.
     key
-        Digest of the name, the state of the files, and the options of ingest.
+        Digest of the content and the options of ingest.
+    content
+        Digest of the content.
     """
 
     name: str
     key: str
+    content: str
 
 
-def find_sources(patterns: Iterable[str], data: DataConfig) -> list[Source]:
-    """Find the sources that match some patterns, each source once.
+def find_sources(
+    patterns: Iterable[str], data: DataConfig, digests: ContentDigests
+) -> list[Source]:
+    """Find the sources that match some patterns, each name once.
 
     Parameters
     ----------
     patterns
-        Paths, glob patterns, or members of `DIGITS`. The sources of each pattern are sorted by
-        name.
+        Paths, URLs, glob patterns, or members of `DIGITS`. The sources of each pattern are sorted
+        by name.
     data
         Options of ingest.
+    digests
+        Digests of contents.
 
     Raises
     ------
     DataError
-        If nothing matches a pattern.
+        If nothing matches a pattern, or a source cannot be read.
     """
     found: list[str] = []
     for pattern in patterns:
-        is_name = pattern in DIGITS or Path(pattern).exists()  # a name may have brackets
-        names = [pattern] if is_name else sorted(glob.glob(pattern, recursive=True))
+        names = _names(pattern)
         if not names:
             raise DataError(f"{pattern}: nothing is there; name files, directories or a pattern.")
         found += names
-    return [Source(name, _key(name, data)) for name in dict.fromkeys(found)]
+    return [_source(name, data, digests) for name in dict.fromkeys(found)]
 
 
-def check_unchanged(source: Source, data: DataConfig, stored: Path) -> None:
+def unique(sources: Iterable[Source]) -> tuple[list[Source], list[tuple[str, str]]]:
+    """The first source with each content, and the name of every other one with that of the first.
+
+    A part that was delivered again under another name would count twice.
+    """
+    first: dict[str, Source] = {}
+    again: list[tuple[str, str]] = []
+    for source in sources:
+        if first.setdefault(source.content, source) is not source:
+            again.append((source.name, first[source.content].name))
+    return list(first.values()), again
+
+
+def check_unchanged(
+    source: Source, data: DataConfig, digests: ContentDigests, stored: Path
+) -> None:
     """Check that a source has not changed since the run began.
 
     Raises
@@ -71,7 +93,7 @@ def check_unchanged(source: Source, data: DataConfig, stored: Path) -> None:
     TryAgainError
         If the source has changed. The stored copy of the source is deleted first.
     """
-    if _key(source.name, data) == source.key:
+    if _source(source.name, data, digests) == source:
         return
     delete(stored)
     raise TryAgainError(
@@ -105,31 +127,21 @@ def ingested_scaling(data: DataConfig) -> Normalize:
     return "none" if data.normalize == "standard" else data.normalize
 
 
-def state_of(path: Path) -> list[tuple[str, int, int]]:
-    """Path, size and modification time (ns) of a file, or of the files in a folder.
-
-    In a folder with a manifest, only the manifest is looked at.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read.
-    """
-    files = [path]
-    if path.is_dir():
-        manifest = path / MANIFEST_NAME
-        files = [manifest] if manifest.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
-    try:
-        found = [(file.absolute(), file.stat()) for file in files]
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-    return [(str(file), status.st_size, status.st_mtime_ns) for file, status in found]
+def _names(pattern: str) -> list[str]:
+    """Sorted names that a pattern matches."""
+    if pattern in DIGITS:
+        return [pattern]
+    place = as_place(pattern)
+    if isinstance(place, Path):
+        # A name may have brackets, and it is shown as it was given.
+        return [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
+    if place.exists():
+        return [pattern]
+    return sorted(map(place.fs.unstrip_protocol, place.fs.glob(place.path)))
 
 
-def _key(name: str, data: DataConfig) -> str:
-    """Digest that identifies the content of a source and the options of ingest."""
+def _source(name: str, data: DataConfig, digests: ContentDigests) -> Source:
+    content = name if name in DIGITS else digests.of(as_place(name))
     how = data.model_dump(include={"null", "n_features", "sparse", "regroup"})
-    facts: list[object] = [name, sorted(how.items()), ingested_scaling(data)]
-    if name not in DIGITS:
-        facts += state_of(Path(name))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+    facts = [content, sorted(how.items()), ingested_scaling(data)]
+    return Source(name, hashlib.sha256(repr(facts).encode()).hexdigest()[:24], content)

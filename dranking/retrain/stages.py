@@ -223,7 +223,7 @@ def _report(
         content,
         verdict=asdict(verdict),
         segments=_segments(run, content.challenger),
-        drift=evaluated.drift,
+        drift=_largest_shifts(evaluated),
         max_drift=config.gate.max_drift,
         resampling=resampling_of(config.gate),
         facts={
@@ -231,10 +231,20 @@ def _report(
             "run": run.run_id,
             "champion": rival or "none yet",
             "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
+            **({"data": "; ".join(run.notes)} if run.notes else {}),
         },
         command=f"dranking retrain {config.source}",
     )
     return render(page_of(content, f"Retraining run {run.run_id}"))
+
+
+def _largest_shifts(evaluated: Evaluated) -> dict[str, float]:
+    """Largest population stability index of every feature over the new parts."""
+    largest: dict[str, float] = {}
+    for part in evaluated.drift:
+        for name, shift in part.features.items():
+            largest[name] = max(shift.index, largest.get(name, 0.0))
+    return largest
 
 
 def _lineage(
@@ -245,6 +255,7 @@ def _lineage(
         "data": {use: asdict(facts) for use, facts in ingested.data.items()},
         "sources": run.source_names,
         "parts": [source.key for source in run.sources["train"]],
+        "contents": [source.content for source in run.sources["train"]],
         "configuration": config_digest(run.config),
         "model": run.config.model.model_dump(mode="json"),
         "chosen": tuned.chosen,

@@ -11,11 +11,12 @@ from dranking.engine.executor import Executor
 from dranking.metrics.per_query import PerQuery
 from dranking.report.content import Content
 from dranking.retrain.config import RetrainConfig
+from dranking.retrain.gate import PartDrift
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, Tuned
 from dranking.retrain.sources import Source
 
-PROFILE_NAME = "profile.json"
+PROFILE_NAME = "profile.npz"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Run:
         Registry that the challenger is added to.
     executor
         Executor of all computations on data.
+    notes
+        What every report says of the data: parts that are set aside, repeated or withdrawn.
     """
 
     config: RetrainConfig
@@ -41,6 +44,7 @@ class Run:
     sources: Mapping[str, Sequence[Source]]
     registry: Registry
     executor: Executor
+    notes: tuple[str, ...] = ()
 
     @property
     def work(self) -> Path:
@@ -130,8 +134,8 @@ class Workflow(Protocol):
         """Measure a model on the queries held out, under the gate's convention."""
         ...
 
-    def drift(self) -> dict[str, float]:
-        """Shift of every feature since the champion's training data; empty if not known."""
+    def drift(self) -> tuple[PartDrift, ...]:
+        """Shifts of the features of new parts since the champion's training data, if known."""
         ...
 
     def exports(self) -> dict[str, str | bytes]:

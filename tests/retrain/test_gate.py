@@ -9,7 +9,7 @@ import pytest
 from dranking.errors import DataError
 from dranking.metrics.per_query import PerQuery
 from dranking.retrain.config_tables import GateConfig
-from dranking.retrain.gate import judge
+from dranking.retrain.gate import FeatureDrift, PartDrift, judge
 
 
 def scores(values, metric="map"):
@@ -19,7 +19,7 @@ def scores(values, metric="map"):
     )
 
 
-def verdict(challenger, champion, metric="map", segments=None, drift=None, n_features=3, **rules):
+def verdict(challenger, champion, metric="map", segments=None, drift=(), n_features=3, **rules):
     gate = GateConfig(
         metric=metric, resamples=2000, max_drift=rules.pop("max_drift", None), **rules
     )
@@ -84,14 +84,27 @@ def test_segments_are_guarded_one_by_one():
     assert failed(lenient) == []
 
 
-def test_features_and_drift():
+def test_features():
     assert failed(verdict([0.5], None, n_features=4, max_features=3)) == ["max_features"]
     assert failed(verdict([0.5], None, n_features=3, max_features=3)) == []
-    drift = {"x": 0.1, "y": 0.3}
+
+
+def test_drift_is_beyond_chance_and_beyond_what_is_tolerated():
+    shifts = {"x": FeatureDrift(0.1, 0.05), "y": FeatureDrift(0.3, 0.2)}
+    drift = [PartDrift("new.txt", 100, 50, shifts)]
     found = verdict([0.5], None, drift=drift, max_drift=0.25)
     assert failed(found) == ["max_drift"]
-    assert "of feature y" in found.reasons[0].text
+    assert "0.300 of feature y in new.txt (50 queries against 100" in found.reasons[0].text
     assert failed(verdict([0.5], None, drift=drift, max_drift=0.3)) == []
+    assert failed(verdict([0.5], None, drift=drift, max_drift=0.01)) == ["max_drift"]
+    chance = [PartDrift("few.txt", 100, 8, {"x": FeatureDrift(0.6, 0.7)})]
+    found = verdict([0.5], None, drift=chance, max_drift=0.25)
+    assert failed(found) == []
+    # limits fall as 1 / 100 + 1 / n does: from .7 at n = 8 to .25 at 1 / n = .135 / 2.8 - .01
+    assert "too few queries to see a shift of 0.25: about 27 are needed" in found.reasons[0].text
+    hopeless = [PartDrift("few.txt", 5, 8, {"x": FeatureDrift(0.6, 0.7)})]
+    [reason] = verdict([0.5], None, drift=hopeless, max_drift=0.25).reasons
+    assert "training data needs more than 5" in reason.text
 
 
 def test_few_queries_are_no_ground_for_a_decision():

@@ -17,10 +17,12 @@ from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.linear.model import load_model
 from dranking.retrain import stages
 from dranking.retrain.config import load_config
+from dranking.retrain.content_digests import ContentDigests
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
+from dranking.retrain.sources import find_sources
 from dranking.tuning.families import ModelName
 from tests.retrain.stream import Stream
 
@@ -56,7 +58,7 @@ def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
     assert registry.aliases.champion == "000001"
     assert set(registry.manifest("000001").checksums) == {
         "model.json",
-        "profile.json",
+        "profile.npz",
         "per_query.parquet",
         "gate.json",
         "exports/solr.json",
@@ -85,10 +87,12 @@ def test_new_data_or_another_configuration_makes_another_run(stream):
 
 
 def forget_old_features(stream):
-    """Delete the blocks of all ingested parts, so that reading old features fails."""
-    for blocks in (stream.folder / "work" / "parts").glob("*/blocks"):
-        shutil.rmtree(blocks)
-    os.utime(stream.folder / "holdout.txt")  # the holdout data is ingested again from the text
+    """Delete the blocks of all ingested training parts, so that reading old features fails."""
+    config = load_config(stream.config(), (), {})
+    digests = ContentDigests(stream.folder / "digests.json")
+    for source in find_sources(config.data.train, config.data, digests):
+        for blocks in config.run.work.glob(f"parts/{source.key}/blocks"):
+            shutil.rmtree(blocks)
 
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])
@@ -372,7 +376,8 @@ def test_drift_is_from_the_champion_measured_against(stream, monkeypatch):
     registry.promote("1")
     far = run(stream, *settings, "gate.lower_bound=1", from_stage="gate").results.evaluate
     assert (near.against, far.against) == ("000002", "000001")
-    assert max(near.drift.values()) < max(far.drift.values())
+    shifts = [max(s.index for s in found.drift[0].features.values()) for found in (near, far)]
+    assert shifts[0] < shifts[1]
 
 
 def test_a_part_that_has_drifted_is_seen_on_later_nights_too(stream):

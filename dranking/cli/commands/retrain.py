@@ -79,6 +79,7 @@ def _print_plan(plan: dict[str, Any]) -> None:
     rows = [("stages", ", ".join(plan["stages"]) or "none")]
     for use, sources in plan["sources"].items():
         rows += [("" if n else use, source) for n, source in enumerate(sources)]
+    rows += [("" if n else "notes", text) for n, text in enumerate(plan["notes"])]
     print_table(title, ["", ""], rows)
 
 
@@ -95,5 +96,7 @@ def _print(outcome: dict[str, Any]) -> None:
     ] or [("none", "passed", "there is no champion to beat yet")]
     title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
     print_table(title, ["rule", "", "found"], reasons)
+    for text in outcome["notes"]:
+        note(f"note: {text}")
     for name, metrics in outcome["metrics"].items():
         note(f"{name}: " + ", ".join(f"{m} {format_value(v)}" for m, v in metrics.items()))

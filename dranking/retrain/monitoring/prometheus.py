@@ -39,7 +39,13 @@ def check_gauges(path: Path | None) -> None:
         ) from error
 
 
-def write_gauges(config: RetrainConfig, costs: Mapping[str, Cost], results: Results | None) -> None:
+def write_gauges(
+    config: RetrainConfig,
+    costs: Mapping[str, Cost],
+    results: Results | None,
+    *,
+    n_set_aside: int = 0,
+) -> None:
     """Write the figures of a run to the configured file, if there is one.
 
     Parameters
@@ -51,6 +57,8 @@ def write_gauges(config: RetrainConfig, costs: Mapping[str, Cost], results: Resu
     results
         Results of all stages; None if the run has failed. Verdict and metrics are written only for
         a run that has not failed.
+    n_set_aside
+        Number of training parts that are set aside.
     """
     path = config.run.prometheus
     if path is None:
@@ -63,6 +71,7 @@ def write_gauges(config: RetrainConfig, costs: Mapping[str, Cost], results: Resu
     }
     if results is not None:
         gauges["accepted"] = [({}, float(results.gate.accepted))]
+        gauges["parts_set_aside"] = [({}, float(n_set_aside))]
         gauges["features"] = [({}, float(results.fit.n_features))]
         for name, value in results.evaluate.metrics["challenger"].items():
             if value is not None:

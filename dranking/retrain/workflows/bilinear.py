@@ -28,6 +28,8 @@ from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
+from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, TextFacts, Tuned
 from dranking.retrain.sources import Source, check_unchanged, delete_others
@@ -105,9 +107,9 @@ class BilinearWorkflow:
         )
         return found.per_query
 
-    def drift(self) -> dict[str, float]:
+    def drift(self) -> tuple[PartDrift, ...]:
         """Return nothing: texts have no features that all runs share."""
-        return {}
+        return ()
 
     def exports(self) -> dict[str, str | bytes]:
         """Return nothing: all formats hold linear models, and the configuration has none."""
@@ -201,7 +203,8 @@ class BilinearWorkflow:
                 shutil.copyfile(source.name, temporary)
         except OSError as error:
             raise DataError(f"{source.name}: cannot be read ({error.strerror}).") from error
-        check_unchanged(source, self._run.config.data, target)
+        digests = ContentDigests(self._run.work / DIGESTS_NAME)
+        check_unchanged(source, self._run.config.data, digests, target)
 
 
 def label_preferences(documents: Collection) -> SameClass:

@@ -1,39 +1,65 @@
-"""Distributions of features, and how far they have shifted.
+"""Distributions of features, how far they have shifted, and how far chance alone shifts them.
 
 A profile counts, for every feature, the documents between fixed edges, which are the deciles of the
-part that was profiled first. Counts of parts add up, so the profile of all training parts is
-computed without reading old parts again.
+part that was profiled first; and it keeps these counts for every query of a random sample of
+queries. Profiles of parts add up, so the profile of all training parts is computed without reading
+old parts again.
+
+The documents of a query are alike, so that a part of few queries differs from any other data far
+more than as many independent documents would. The limit of a shift therefore comes from permuting
+whole queries between the two sides.
 """
 
 from __future__ import annotations
 
+import io
+import zipfile
+import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from operator import add
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
-from dranking.engine.tiles import Tiles
-from dranking.errors import DataError, problems_in
+from dranking.engine.map_blocks import map_blocks
+from dranking.errors import DataError
+from dranking.retrain.gate import FeatureDrift
+from dranking.retrain.workflows.query_content import Words, query_ranks
 
-N_BINS = 10
-SAMPLE = 100_000
+N_BINS: Final = 10
+SAMPLE: Final = 100_000
 """Largest number of documents that the deciles are computed from."""
 
-FLOOR = 1e-4
+QUERIES: Final = 1_000
+"""Largest number of queries whose counts are kept."""
+
+SAMPLE_COUNTS: Final = 2**25
+"""Largest number of counts that are kept, unless these are of fewer than `LEAST_QUERIES`."""
+
+LEAST_QUERIES: Final = 64
+
+FLOOR: Final = 1e-4
 """Share of documents assumed for an empty bin, so that the logarithm is finite."""
 
-Array = NDArray[np.float64]
-Edges: TypeAlias = tuple[tuple[float, ...], ...]
+N_PERMUTATIONS: Final = 1_999
+FEATURES_AT_ONCE: Final = 64
+
+Array: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.integer]
+
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
 
 
-class Profile(BaseModel):
+@dataclass(frozen=True, eq=False)
+class Profile:
     """Distributions of features.
 
     Attributes
@@ -41,51 +67,101 @@ class Profile(BaseModel):
     feature_names
         Names of the features.
     edges
-        (n_features, n_edges), ascending for every feature. An edge belongs to the bin below it.
+        (n_features, n_edges) float64, ascending for every feature. An edge belongs to the bin below
+        it.
     counts
-        (n_features, n_edges + 1) number of documents in every bin.
+        (n_features, n_edges + 1) int64 number of documents in every bin.
+    n_queries
+        Number of queries of the data.
+    ranks
+        (n_sample,) uint64, ascending: `query_ranks` of the sampled queries, the smallest of all.
+    sample
+        (n_sample, n_features, n_edges + 1) uint16 number of documents of each sampled query in
+        every bin; at most 65,535.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    format: Literal["dranking-profile"] = "dranking-profile"
     feature_names: tuple[str, ...]
-    edges: Edges
-    counts: tuple[tuple[NonNegativeInt, ...], ...]
-
-    @model_validator(mode="after")
-    def _check(self) -> Profile:
-        if not len(self.feature_names) == len(self.edges) == len(self.counts):
-            raise ValueError("every feature needs edges and counts")
-        for edges, counts in zip(self.edges, self.counts, strict=True):
-            if len(counts) != len(edges) + 1 or list(edges) != sorted(edges):
-                raise ValueError("n ascending edges need n + 1 counts")
-        return self
+    edges: Array
+    counts: NDArray[np.int64]
+    n_queries: int
+    ranks: Words
+    sample: NDArray[np.uint16]
 
     def __add__(self, other: Profile) -> Profile:
         """The profile of the data of both profiles; features and edges must be equal."""
-        if (self.feature_names, self.edges) != (other.feature_names, other.edges):
+        if not self.is_like(other):
             raise ValueError("profiles with different features or edges do not add up")
-        counts = np.array(self.counts) + np.array(other.counts)
-        return self.model_copy(update={"counts": tuple(map(tuple, counts.tolist()))})
+        ranks = np.concatenate([self.ranks, other.ranks])
+        first = np.argsort(ranks, kind="stable")[: _sample_size(self.counts.size)]
+        return replace(
+            self,
+            counts=self.counts + other.counts,
+            n_queries=self.n_queries + other.n_queries,
+            ranks=ranks[first],
+            sample=np.concatenate([self.sample, other.sample])[first],
+        )
+
+    def is_like(self, other: Profile) -> bool:
+        """Whether features and edges are those of another profile."""
+        same_names = self.feature_names == other.feature_names
+        return same_names and np.array_equal(self.edges, other.edges)
+
+    def to_bytes(self) -> bytes:
+        """The profile as an NPZ file."""
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            feature_names=np.array(self.feature_names),
+            edges=self.edges,
+            counts=self.counts,
+            n_queries=self.n_queries,
+            ranks=self.ranks,
+            sample=self.sample,
+        )
+        return buffer.getvalue()
 
 
 def parse_profile(content: bytes, source: str) -> Profile:
     """Parse a stored profile; raise DataError with the source if the profile is damaged."""
     try:
-        return Profile.model_validate_json(content)
-    except ValidationError as error:
-        raise DataError(
-            f"{source}: not a profile of features: {problems_in(error, 'profile')}. "
-            "Restore the file from a copy, or delete it."
-        ) from error
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            profile = Profile(
+                feature_names=tuple(map(str, stored["feature_names"])),
+                n_queries=int(stored["n_queries"]),
+                **{name: stored[name] for name in ("edges", "counts", "ranks", "sample")},
+            )
+    except _DAMAGE as error:
+        raise _damaged(source, str(error)) from error
+    n_features, n_edges = len(profile.feature_names), N_BINS - 1
+    shapes = {
+        "edges": (n_features, n_edges),
+        "counts": (n_features, n_edges + 1),
+        "ranks": (len(profile.sample),),
+        "sample": (len(profile.sample), n_features, n_edges + 1),
+    }
+    for name, shape in shapes.items():
+        found = getattr(profile, name)
+        if found.shape != shape or (name != "edges" and (found < 0).any()):
+            raise _damaged(source, f"{name} of shape {found.shape}, not {shape}")
+    return profile
 
 
-def profile_edges(dataset: Dataset) -> Edges:
+def _damaged(source: str, why: str) -> DataError:
+    return DataError(
+        f"{source}: not a profile of features ({why}). Restore the file from a copy, or delete it."
+    )
+
+
+def profile_edges(dataset: Dataset) -> Array:
     """Deciles of every feature, from at most SAMPLE documents at equal distances.
 
     If the smallest value alone fills two bins, the first edge is just below that value. Later
     values below all known values, such as zeros of a feature that was constant before, then fall
     into a bin of their own.
+
+    Returns
+    -------
+    (n_features, N_BINS - 1) float64.
     """
     step = max(1, -(-dataset.n_documents // SAMPLE))
     rows: list[FeatureMatrix] = []
@@ -95,68 +171,169 @@ def profile_edges(dataset: Dataset) -> Edges:
         rows.append(block.features[(-start) % step :: step])
         start += block.n_documents
     levels = np.arange(1, N_BINS) / N_BINS
-    sample = sparse.vstack(rows, format="csc") if dataset.is_sparse else np.concatenate(rows)
+    stacked = sparse.vstack(rows, format="csc") if dataset.is_sparse else np.concatenate(rows)
+    n_rows = stacked.shape[0]
     columns = (
-        np.append(values, np.zeros(n_zeros)).astype(np.float64)
-        for values, n_zeros in _columns(sample)
+        np.append(values, np.zeros(n_rows - len(values))).astype(np.float64)
+        for values, _ in _columns(stacked)
     )
-    return tuple(tuple(_edges(values, levels).tolist()) for values in columns)
+    return np.array([_edges(values, levels) for values in columns])
 
 
 def _edges(values: Array, levels: Array) -> Array:
+    values = values[~np.isnan(values)]  # missing values are counted behind the last edge
+    if not len(values):
+        return np.zeros(len(levels))
     edges: Array = np.quantile(values, levels, method="inverted_cdf")
     if values.min() == edges[0] == edges[1]:
         edges[0] = np.nextafter(edges[0], -np.inf)
     return edges
 
 
-def profile_of(dataset: Dataset, edges: Edges, executor: Executor) -> Profile:
+def profile_of(dataset: Dataset, edges: Array, executor: Executor) -> Profile:
     """Count the documents between edges, in one pass over the data."""
-    tiles = Tiles(dataset, executor, resident=False)
-    counts = tiles.sum_blocks(_counts, np.array(edges), name="profile")
-    return Profile(
-        feature_names=dataset.feature_names,
-        edges=edges,
-        counts=tuple(map(tuple, counts.astype(int).tolist())),
+    blocks = map_blocks(
+        _profile_of_block, dataset, executor, edges, dataset.feature_names, name="profile"
     )
+    profile: Profile = reduce(add, blocks)
+    return profile
 
 
-def _counts(block: QueryBlock, edges: Array) -> NDArray[np.int64]:
-    """(n_features, n_edges + 1) number of documents of a block in every bin."""
-    n_bins = edges.shape[1] + 1
+def _profile_of_block(block: QueryBlock, edges: Array, names: tuple[str, ...]) -> Profile:
+    n_bins, n_queries = edges.shape[1] + 1, block.n_queries
+    ranks = query_ranks(block)
+    first = np.argsort(ranks, kind="stable")[: _sample_size(len(edges) * n_bins)]
+    sizes = np.diff(block.query_ptr)
+    query_of = np.repeat(np.arange(n_queries), sizes)
     counts = np.empty((len(edges), n_bins), dtype=np.int64)
-    for j, (values, n_zeros) in enumerate(_columns(block.features)):
-        counts[j] = np.bincount(np.searchsorted(edges[j], values), minlength=n_bins)
-        counts[j, np.searchsorted(edges[j], 0.0)] += n_zeros
-    return counts
+    sample = np.empty((len(first), len(edges), n_bins), dtype=np.uint16)
+    for j, (values, rows) in enumerate(_columns(block.features)):
+        bins = np.searchsorted(edges[j], values)
+        cells = query_of[rows] * n_bins + bins
+        of_query = np.bincount(cells, minlength=n_queries * n_bins).reshape(n_queries, n_bins)
+        of_query[:, np.searchsorted(edges[j], 0.0)] += sizes - of_query.sum(axis=1)
+        counts[j] = of_query.sum(axis=0)
+        sample[:, j] = np.minimum(of_query[first], np.iinfo(np.uint16).max)
+    return Profile(names, edges, counts, n_queries, ranks[first], sample)
 
 
-def _columns(features: FeatureMatrix) -> Iterator[tuple[NDArray[np.float32], int]]:
-    """For every feature the stored values, and the number of zeros that are not stored."""
+def _sample_size(n_counts: int) -> int:
+    """Number of queries to keep if each has `n_counts` counts."""
+    return min(QUERIES, max(LEAST_QUERIES, SAMPLE_COUNTS // max(1, n_counts)))
+
+
+def _columns(
+    features: FeatureMatrix,
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.integer] | slice]]:
+    """For every feature the stored values and their rows; all other rows are zero."""
     if not sparse.issparse(features):
-        yield from ((column, 0) for column in features.T)
+        yield from ((column, slice(None)) for column in features.T)
         return
     by_column = features.tocsc()
     for start, end in pairwise(by_column.indptr):
-        yield by_column.data[start:end], features.shape[0] - (end - start)
+        yield by_column.data[start:end], by_column.indices[start:end]
 
 
-def population_stability(before: Profile, after: Profile) -> dict[str, float]:
-    """Population stability index of every feature: sum of (p - q) log (p / q) over bins.
+def drift_between(
+    before: Profile,
+    after: Profile,
+    *,
+    level: float,
+    n_permutations: int = N_PERMUTATIONS,
+    seed: int = 0,
+) -> dict[str, FeatureDrift]:
+    """Shift of every feature, and the limit that chance alone exceeds in any feature.
+
+    The shift is the population stability index of the sampled queries. If the queries of both sides
+    come from one population, in any order, some index exceeds its limit with probability at most
+    `level`: whole queries are permuted between the sides (a permutation test, exact for
+    exchangeable queries at any number of queries), and the largest standardised root of an index
+    over all features is compared with its permutation distribution (Westfall and Young, single
+    step), which keeps the dependence between features. The edges come from data of the first side;
+    their effect vanishes as that side grows, and is below the simulation's error in
+    ``pipelines/reproduce/drift.py``.
+
+    Parameters
+    ----------
+    before, after
+        Profiles with equal features and edges.
+    level
+        Probability of any index above its limit without a shift.
+    n_permutations
+        Permutations beside the data as they are; `level` is at least 1 / (n_permutations + 1).
+    seed
+        Seed of the permutations.
+
+    References
+    ----------
+    Westfall and Young, Resampling-based multiple testing, 1993, section 2.3. Romano and Wolf,
+    Exact and approximate stepdown methods for multiple hypothesis testing, JASA 2005.
+    """
+    if not before.is_like(after):
+        raise ValueError("profiles with different features or edges cannot be compared")
+    sides = np.concatenate([before.sample, after.sample])
+    is_after = _permuted_sides(len(before.sample), len(after.sample), n_permutations, seed)
+    n_features = len(before.feature_names)
+    found = [
+        _standardised(sides[:, start : start + FEATURES_AT_ONCE], is_after)
+        for start in range(0, n_features, FEATURES_AT_ONCE)
+    ]
+    index, mean, deviation = (np.concatenate([each[i] for each in found]) for i in range(3))
+    largest = np.sort(np.max([each[3] for each in found], axis=0))
+    critical = largest[int(np.ceil((1 - level) * len(largest))) - 1]
+    limits = np.maximum(0.0, mean + critical * deviation) ** 2
+    return {
+        name: FeatureDrift(float(i), float(limit))
+        for name, i, limit in zip(before.feature_names, index, limits, strict=True)
+    }
+
+
+def _permuted_sides(n_before: int, n_after: int, n: int, seed: int) -> NDArray[np.float32]:
+    """(n + 1, n_before + n_after) 1 for queries of the second side; the first row as it is."""
+    rng = np.random.default_rng(seed)
+    sides = np.zeros((n + 1, n_before + n_after), dtype=np.float32)
+    sides[:, n_before:] = 1
+    sides[1:] = rng.permuted(sides[1:], axis=1)
+    return sides
+
+
+def _standardised(
+    sample: NDArray[np.uint16], is_after: NDArray[np.float32]
+) -> tuple[Array, Array, Array, Array]:
+    """Index of some features, mean and deviation of its root, largest standardised root.
+
+    The first three are of each feature, the last of each permutation.
+    """
+    n_queries, n_features, n_bins = sample.shape
+    flat = sample.reshape(n_queries, -1).astype(np.float32)
+    after = (is_after @ flat).reshape(-1, n_features, n_bins)
+    index = population_stability(flat.sum(axis=0).reshape(n_features, n_bins) - after, after)
+    root = np.sqrt(index)
+    mean, deviation = root.mean(axis=0), root.std(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        standardised = (root - mean) / deviation
+    standardised[:, deviation <= 1e-12] = -np.inf  # a constant feature
+    return index[0], mean, deviation, standardised.max(axis=1)
+
+
+def population_stability(before: NDArray[np.floating], after: NDArray[np.floating]) -> Array:
+    """Population stability index of counts: sum of (p - q) log (p / q) over bins.
 
     The index is 0 without any shift; 0.1 is commonly called a small shift, 0.25 a large shift. Bins
     with equal edges count as one bin.
+
+    Parameters
+    ----------
+    before, after
+        (..., n_bins) numbers of documents.
+
+    Returns
+    -------
+    (...,) float64.
     """
-    if (before.feature_names, before.edges) != (after.feature_names, after.edges):
-        raise ValueError("profiles with different features or edges cannot be compared")
-    indices = {}
-    for j, name in enumerate(before.feature_names):
-        p, q = (np.maximum(_shares(profile, j), FLOOR) for profile in (after, before))
-        indices[name] = float(((p - q) * np.log(p / q)).sum())
-    return indices
-
-
-def _shares(profile: Profile, feature: int) -> Array:
-    counts = np.array(profile.counts[feature], dtype=np.float64)
-    shares: Array = counts / counts.sum()
-    return shares
+    p, q = (
+        np.maximum(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1.0), FLOOR)
+        for counts in (after.astype(np.float64), before.astype(np.float64))
+    )
+    index: Array = ((p - q) * np.log(p / q)).sum(axis=-1)
+    return index

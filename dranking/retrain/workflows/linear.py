@@ -16,11 +16,13 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe
 from dranking.retrain.config import RetrainConfig
+from dranking.retrain.gate import PartDrift
+from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
 from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdate, Tuned
 from dranking.retrain.sources import delete_others
 from dranking.retrain.workflow import PROFILE_NAME, Run
-from dranking.retrain.workflows.drift import Profile, parse_profile, population_stability
+from dranking.retrain.workflows.drift import Profile, drift_between, parse_profile
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined
 from dranking.tuning.evaluation import evaluate
@@ -51,15 +53,29 @@ class LinearWorkflow:
         Raises
         ------
         DataError
-            If the data of some use has no labelled document.
+            If a source is wrong, the data of some use has no labelled document, or queries are both
+            trained on and judged on.
+        PartSetAsideError
+            If a training source is wrong and was set aside, as the configuration allows.
         """
-        new = tuple(s.name for s in self._run.all_sources if s not in self._parts)
+        run = self._run
+        new = tuple(s.name for s in run.all_sources if s not in self._parts)
+        judged = {use: found for use, found in run.sources.items() if use != "train"}
+        for sources in judged.values():
+            self._parts.open(sources)
+        first = run.sources["holdout"][0]
+        for source in run.sources["train"]:
+            with set_aside_if_wrong(run, source):
+                self._parts.open([source])
+                self._parts.check_features(source, first)
         found = {}
-        for use in self._run.sources:
+        for use in run.sources:
             data = self._data(use)
             if data.n_unlabelled == data.n_documents:
                 raise DataError(f"the {use} data has no labelled document.")
             found[use] = RowFacts(**data.facts)
+        for sources in judged.values():
+            self._parts.check_apart(run.sources["train"], sources)
         return Ingested(new, dict(found))
 
     def update_statistics(self) -> StatisticsUpdate:
@@ -77,7 +93,7 @@ class LinearWorkflow:
         for source in others:
             total += self._parts.profile(source, total, run.executor)
         profile = run.version_folder / PROFILE_NAME
-        atomic_write(profile, total.model_dump_json(), overwrite=True)
+        atomic_write(profile, total.to_bytes(), overwrite=True)
         self._parts.scaled(joined(self._parts.open(sources)), sources)
         return update
 
@@ -141,28 +157,31 @@ class LinearWorkflow:
         )
         return found.per_query
 
-    def drift(self) -> dict[str, float]:
-        """Largest population stability index of every feature over the new parts.
+    def drift(self) -> tuple[PartDrift, ...]:
+        """Shifts of the features of every new part since the champion's training data.
 
         A part is new if the rival was not trained on it: a shifted part is reported until a
-        champion has been trained on it. If no part is new, the newest part is compared. The result
-        is empty without a rival, or if the features differ.
+        champion has been trained on it. If no part is new, the newest part is compared. The
+        probability ``gate.drift_level`` is shared among the parts (Bonferroni). The result is empty
+        without a rival, or if the features differ.
         """
         run, champion = self._run, self._champion_profile()
         rival = run.rival
         if champion is None or rival is None:
-            return {}
+            return ()
         known = run.registry.manifest(rival).lineage.get("parts", ())
         train = run.sources["train"]
         new = [source for source in train if source.key not in known] or train[-1:]
-        indices: dict[str, float] = {}
+        found = []
         for source in new:
             profile = self._parts.profile(source, champion, run.executor)
             if champion.feature_names != profile.feature_names:
-                return {}
-            for name, index in population_stability(champion, profile).items():
-                indices[name] = max(index, indices.get(name, 0.0))
-        return indices
+                return ()
+            level = run.config.gate.drift_level / len(new)
+            shifts = drift_between(champion, profile, level=level)
+            sizes = len(champion.sample), len(profile.sample)
+            found.append(PartDrift(source.name, *sizes, shifts))
+        return tuple(found)
 
     def exports(self) -> dict[str, str | bytes]:
         """Export the challenger in the configured formats: file names to contents."""

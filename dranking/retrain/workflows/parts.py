@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
@@ -19,16 +21,21 @@ from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
 from dranking.errors import DataError
-from dranking.files.commit import MANIFEST_NAME, atomic_write
+from dranking.files.commit import MANIFEST_NAME
 from dranking.retrain.config_tables import DataConfig
+from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.side_files import read_side_file, write_side_file
 from dranking.retrain.sources import DIGITS, Source, check_unchanged, ingested_scaling
 from dranking.retrain.workflows.drift import (
-    Edges,
+    Array,
     Profile,
     parse_profile,
     profile_edges,
     profile_of,
 )
+from dranking.retrain.workflows.query_content import Words, query_digests
+
+COMPRESSED = (".gz", ".xz", ".zst")
 
 
 class Parts:
@@ -65,15 +72,48 @@ class Parts:
         for source in sources:
             if source not in self:
                 self._ingest(source)
-            part = StoredDataset(self.path(source))
-            if parts and part.feature_names != parts[0].feature_names:
-                raise DataError(
-                    f"{source.name}: has {part.n_features} features, {sources[0].name} has "
-                    f"{parts[0].n_features}, or the names differ; all parts need the same features "
-                    "(data.n_features sets their number for text)."
-                )
-            parts.append(part)
+            parts.append(StoredDataset(self.path(source)))
+            self.check_features(source, sources[0])
         return parts
+
+    def check_features(self, source: Source, first: Source) -> None:
+        """Raise DataError unless two parts have the same features in the same order."""
+        ours, theirs = (StoredDataset(self.path(each)).feature_names for each in (source, first))
+        if ours == theirs:
+            return
+        more, fewer = (sorted(set(a) - set(b)) for a, b in ((ours, theirs), (theirs, ours)))
+        differences = [
+            f"{what} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
+            for what, names in (("has also", more), ("lacks", fewer))
+            if names
+        ]
+        raise DataError(
+            f"{source.name}: has {len(ours)} features, {first.name} has {len(theirs)}: "
+            f"{source.name} {' and '.join(differences) or 'has them in another order'}; all parts "
+            "need the same features (data.n_features sets their number for text)."
+        )
+
+    def check_apart(self, train: Sequence[Source], judged: Sequence[Source]) -> None:
+        """Check that no judged query is trained on, under whatever id and in whatever file.
+
+        Queries are equal if their documents have the same features and grades.
+
+        Raises
+        ------
+        DataError
+            If a query of `judged` is in a part of `train`.
+        """
+        wanted = np.concatenate([self._query_digests(source) for source in judged])
+        wanted = wanted[wanted > 0]
+        for source in train:
+            found = np.isin(self._query_digests(source), wanted)
+            if found.any():
+                ids = self._query_ids(source, np.flatnonzero(found)[:5])
+                raise DataError(
+                    f"{source.name}: {found.sum()} of its queries are judged on as well (the same "
+                    f"documents and grades): query {', '.join(ids)}; remove these queries from "
+                    "data.train or from the judged data, or the figures mean nothing."
+                )
 
     def scaled(self, data: Dataset, sources: Sequence[Source]) -> Dataset:
         """Apply standard scaling, if configured, computed from all of the sources together.
@@ -107,35 +147,61 @@ class Parts:
         executor
             Executor of the pass over the part, unless the profile is stored already.
         """
-        wanted = None if edges is None else edges.edges
-        file = self._profile_file(source, wanted)
-        if file.is_file():
-            return parse_profile(file.read_bytes(), str(file))
         part = StoredDataset(self.path(source))
-        same = edges is not None and edges.feature_names == part.feature_names
-        own = edges.edges if edges is not None and same else profile_edges(part)
-        found = profile_of(part, own, executor)
+        wanted = edges.edges if edges and edges.feature_names == part.feature_names else None
+        file = self._profile_file(source, wanted)
+        stored = read_side_file(file)
+        if stored is not None:
+            return parse_profile(stored, str(file))
+        found = profile_of(part, profile_edges(part) if wanted is None else wanted, executor)
         # The next run asks for the edges of the champion, which may be this part's own edges.
         for each in (found.edges, wanted):
-            text = found.model_dump_json()
-            atomic_write(self._profile_file(source, each), text, overwrite=True)
+            write_side_file(self._profile_file(source, each), found.to_bytes())
         return found
 
-    def _profile_file(self, source: Source, edges: Edges | None) -> Path:
-        name = hashlib.sha256(repr(edges).encode()).hexdigest()[:12]
-        return self.root / f"{source.key}.profile-{name}.json"
+    def _profile_file(self, source: Source, edges: Array | None) -> Path:
+        own = b"own" if edges is None else np.ascontiguousarray(edges).tobytes()
+        return self.root / f"{source.key}.profile-{hashlib.sha256(own).hexdigest()[:12]}.npz"
+
+    def _query_digests(self, source: Source) -> Words:
+        """(n_queries,) digests of the content of the queries of a part."""
+
+        def compute() -> Words:
+            part = StoredDataset(self.path(source))
+            return np.concatenate([query_digests(part.block(b)) for b in range(part.n_blocks)])
+
+        return np.asarray(self._array_beside(source, "queries", compute), dtype=np.uint64)
+
+    def _query_ids(self, source: Source, numbers: NDArray[np.intp]) -> list[str]:
+        """Ids of some queries of a part, in words for users."""
+        part = StoredDataset(self.path(source))
+        ids = [i for b in range(part.n_blocks) for i in part.block(b).query_ids.to_pylist()]
+        return [str(ids[number]) for number in numbers]
 
     def _moments(self, source: Source) -> list[FeatureMoments]:
-        """Moments of every block of a part, from the file beside the part."""
-        file = self.root / f"{source.key}.moments.npy"
-        if not file.is_file():
+        """Moments of every block of a part."""
+
+        def compute() -> NDArray[np.float64]:
             part = StoredDataset(self.path(source))
             found = [feature_moments(part.block(block)) for block in range(part.n_blocks)]
-            buffer = io.BytesIO()
-            np.save(buffer, np.array(found, dtype=np.float64), allow_pickle=False)
-            atomic_write(file, buffer.getvalue(), overwrite=True)
-        stored = np.load(file, allow_pickle=False)
+            return np.array(found, dtype=np.float64)
+
+        stored = self._array_beside(source, "moments", compute)
         return [FeatureMoments(*rows) for rows in stored]
+
+    def _array_beside(
+        self, source: Source, name: str, compute: Callable[[], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """An array from the file beside a part; computed if the file is missing or damaged."""
+        file = self.root / f"{source.key}.{name}.npy"
+        stored = read_side_file(file)
+        if stored is None:
+            buffer = io.BytesIO()
+            np.save(buffer, compute(), allow_pickle=False)
+            stored = buffer.getvalue()
+            write_side_file(file, stored)
+        found: NDArray[Any] = np.load(io.BytesIO(stored), allow_pickle=False)
+        return found
 
     def _ingest(self, source: Source) -> None:
         target = self.path(source)
@@ -148,9 +214,24 @@ class Parts:
             return
         paths = [Path(source.name)]
         text = self._data.model_dump(include={"null", "n_features", "sparse", "regroup"})
-        options = text if data_form(paths) == "text" else {}
-        ingest(paths, target, normalize=normalize, **options)
-        check_unchanged(source, self._data, target)
+        is_text = data_form(paths) == "text"
+        if is_text:
+            _check_whole(paths[0])
+        ingest(paths, target, normalize=normalize, **(text if is_text else {}))
+        digests = ContentDigests(self.root.parent / DIGESTS_NAME)
+        check_unchanged(source, self._data, digests, target)
+
+
+def _check_whole(text: Path) -> None:
+    """Raise DataError if a text ends amid a line, as a copy that is under way or broken does."""
+    if text.suffix in COMPRESSED:  # a cut compressed file is found when it is read
+        return
+    with text.open("rb") as file:
+        if file.seek(0, 2) and file.seek(-1, 2) is not None and file.read(1) != b"\n":
+            raise DataError(
+                f"{text}: the last line has no end, so the text may be cut; deliver the file whole "
+                "(write it under another name and rename it), with a newline at its end."
+            )
 
 
 def joined(parts: Sequence[Dataset]) -> Dataset:

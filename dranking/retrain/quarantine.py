@@ -1,0 +1,118 @@
+"""Parts that are set aside because they are wrong, until they are replaced or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dranking.errors import DataError
+from dranking.files.commit import atomic_write
+from dranking.files.redaction import redacted
+from dranking.retrain.sources import Source
+from dranking.retrain.workflow import Run
+
+QUARANTINE_NAME = "quarantine"
+
+
+class SetAside(BaseModel):
+    """The note about a part that was set aside.
+
+    Attributes
+    ----------
+    name
+        Name of the part.
+    since
+        Time when the part was set aside, UTC.
+    reason
+        What is wrong with the part.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    since: datetime
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The note in words."""
+        return f"{self.name} is set aside since {self.since:%Y-%m-%d}: {self.reason}"
+
+
+class PartSetAsideError(DataError):
+    """A part was set aside; the run begins again without the part."""
+
+
+class Quarantine:
+    """The notes about parts that are set aside: one file for each part, named by its key.
+
+    The parts themselves stay where they were delivered.
+
+    Parameters
+    ----------
+    folder
+        Folder of the notes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def notes(self, sources: Iterable[Source]) -> dict[str, SetAside]:
+        """The notes about some sources, by key."""
+        found = {}
+        for source in sources:
+            file = self._file(source.key)
+            try:
+                if file.is_file():
+                    found[source.key] = SetAside.model_validate_json(file.read_bytes())
+            except ValidationError:
+                file.unlink()  # the part is tried again
+        return found
+
+    def __len__(self) -> int:
+        return len(list(self._folder.glob("*.json")))
+
+    def set_aside(self, source: Source, error: DataError) -> None:
+        """Note what is wrong with a part."""
+        note = SetAside(name=source.name, since=datetime.now(UTC), reason=redacted(str(error)))
+        atomic_write(self._file(source.key), note.model_dump_json(), overwrite=True)
+
+    def release_others(self, sources: Sequence[Source]) -> None:
+        """Delete the notes about parts that are not among some sources: these are solved."""
+        kept = {self._file(source.key) for source in sources}
+        for file in self._folder.glob("*.json"):
+            if file not in kept:
+                file.unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+@contextmanager
+def set_aside_if_wrong(run: Run, source: Source) -> Iterator[None]:
+    """Set a training part aside if the block finds it wrong, as far as the configuration allows.
+
+    Raises
+    ------
+    PartSetAsideError
+        If the part was set aside.
+    DataError
+        If the part is wrong, and no further part may be set aside.
+    """
+    try:
+        yield
+    except DataError as error:
+        quarantine = Quarantine(run.work / QUARANTINE_NAME)
+        most = run.config.data.max_set_aside
+        if len(quarantine) < most:
+            quarantine.set_aside(source, error)
+            raise PartSetAsideError(str(error)) from error
+        if most:
+            raise DataError(
+                f"{error} {len(quarantine)} parts are set aside already, the most that "
+                "data.max_set_aside allows."
+            ) from error
+        raise

@@ -1,0 +1,69 @@
+"""Digests of the content of queries, whatever their ids and wherever they are stored."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import FeatureMatrix, QueryBlock
+
+Words = NDArray[np.uint64]
+
+
+def query_digests(block: QueryBlock) -> Words:
+    """Digest of grades and features of every query of a block.
+
+    The order of the documents, the ids, and dense or sparse storage do not matter.
+
+    Returns
+    -------
+    (n_queries,) uint64; 0 for a query whose documents are all alike, or have one grade: such
+    queries are equal by chance, and a ranker learns nothing from them.
+    """
+    grades = np.nan_to_num(block.relevance, nan=-1.0)
+    documents = _mixed(_row_words(block.features) ^ _mixed(grades.view(np.uint64)))
+    starts = block.query_ptr[:-1]
+    alike = np.maximum.reduceat(documents, starts) == np.minimum.reduceat(documents, starts)
+    level = np.maximum.reduceat(grades, starts) == np.minimum.reduceat(grades, starts)
+    found: Words = _mixed(np.add.reduceat(documents, starts))
+    found[alike | level] = 0
+    return found
+
+
+def query_ranks(block: QueryBlock) -> Words:
+    """A number for every query that is as good as random and always the same.
+
+    The queries with the smallest numbers are a random sample, and the sample of several data sets
+    together is found among their samples.
+
+    Returns
+    -------
+    (n_queries,) uint64.
+    """
+    ids = np.array([zlib.crc32(str(i).encode()) for i in block.query_ids.to_pylist()], np.uint64)
+    rows = np.add.reduceat(_mixed(_row_words(block.features)), block.query_ptr[:-1])
+    return _mixed(rows ^ _mixed(ids))
+
+
+def _row_words(features: FeatureMatrix) -> Words:
+    """(n_documents,) sums of the bits of a row's float32 values, times a random odd number each."""
+    factors = np.random.default_rng(0).integers(2**63, size=features.shape[1], dtype=np.uint64)
+    factors = 2 * factors + np.uint64(1)
+    if isinstance(features, np.ndarray):
+        bits = (features + np.float32(0)).view(np.uint32)  # -0.0 becomes 0.0
+        sums: Words = (bits * factors).sum(axis=1, dtype=np.uint64)
+        return sums
+    bits = (features.data + np.float32(0)).view(np.uint32)
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits * factors[features.indices])])
+    rows: Words = running[features.indptr[1:]] - running[features.indptr[:-1]]
+    return rows
+
+
+def _mixed(words: Words) -> Words:
+    """Mix the bits of words (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014)."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
