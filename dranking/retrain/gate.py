@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-=======
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
->>>>>>> a4de52b (Retraining: parts by content, parts set aside, withdrawn parts, a drift gate that permutes whole queries)
 
 import numpy as np
 import pyarrow as pa
