@@ -22,12 +22,14 @@ from dranking.engine.cluster.scheduler_address import address_in_file
 from dranking.errors import DataError, DrankingError, UsageError
 from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
+from dranking.files.json_files import sealed_json
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain as run_retrain
 from dranking.retrain.workflows.drift import parse_profile, profile_edges, profile_of
+from tests.data.store.blocks import edit_index
 from tests.retrain.stream import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -58,8 +60,8 @@ def places(document, place=()):
         yield from places(value, (*place, key))
 
 
-def changed(document, without=()):
-    """Copies of a document with one entry changed, removed or added."""
+def changed(document, without=(), text=lambda document: json.dumps(document).encode()):
+    """Copies of a document with one entry changed, removed or added, as `text`."""
     for place in places(document):
         if place[0] in without:
             continue
@@ -72,9 +74,9 @@ def changed(document, without=()):
                 del within[place[-1]]
             else:
                 within[place[-1]] = value
-            yield json.dumps(copied).encode()
+            yield text(copied)
         if isinstance(place[-1], str):
-            yield json.dumps(document | {f"{place[-1]}!": 1}).encode()
+            yield text(document | {f"{place[-1]}!": 1})
 
 
 def refused(use):
@@ -86,7 +88,7 @@ def refused(use):
     return False
 
 
-def check(file, use, empty=False):
+def check(file, use, empty=False, **options):
     """Use a JSON file after every change; `empty` says whether the file may be an empty object."""
     good = file.read_bytes()
     use()
@@ -96,7 +98,7 @@ def check(file, use, empty=False):
             file.write_bytes(content)
             assert refused(use) or (empty and content == b"{}"), content[:80]
         n_refused = 0
-        for content in changed(document):
+        for content in changed(document, **options):
             file.write_bytes(content)
             try:
                 n_refused += refused(use)
@@ -339,18 +341,18 @@ def test_manifests_of_data_sets(kind, request):
         read.query_ids()
 
     check(path / "manifest.json", use)
+    check(path / "manifest.json", use, without=("digest",), text=sealed_json)
 
 
-def test_a_manifest_may_not_ask_for_more_than_memory_holds(sparse_data):
-    file = sparse_data.path / "manifest.json"
-    manifest = json.loads(file.read_text())
-    for entry in ({"n_values": 10**15}, {"n_documents": 10**15}):
-        for whole in ({}, {"values_per_chunk": 10**16}):
-            bad = copy.deepcopy(manifest) | whole
-            bad["blocks"][0] |= entry
-            file.write_text(json.dumps(bad))
-            with pytest.raises(DataError, match=r"blocks\.0\.checksums|chunks of more than"):
-                StoredDataset(sparse_data.path)
+def test_an_index_may_not_ask_for_more_than_memory_holds(sparse_data, dense):
+    for data, entries in (
+        (sparse_data, [{"n_values": [10**15]}]),
+        (dense, [{"n_features": 10**15, "n_values": [60 * 10**15]}, {"chunks_bytes": 10**15}]),
+    ):
+        for entry in entries:
+            edit_index(data.path, lambda rows, entry=entry: rows[0].update(entry))
+            with pytest.raises(DataError, match=r"contradicts|other chunks"):
+                StoredDataset(data.path).block(0)
 
 
 def test_manifests_of_statistics(tmp_path, dense):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections import OrderedDict
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from dranking.data.blocks import BlockInfo
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.commit import AnyPath, restore_interrupted
+from dranking.files.commit import restore_interrupted
 from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.places import AnyPlace, Place, as_place, is_local
 
 
 class _Manifest(Protocol):
@@ -22,25 +22,27 @@ class _Manifest(Protocol):
     @property
     def transforms(self) -> tuple[Scaling, ...]: ...
 
-    @property
-    def blocks(self) -> Sequence[Any]: ...
-
-    def info(self, entry: Any) -> BlockInfo: ...
-
 
 ManifestT = TypeVar("ManifestT", bound=_Manifest)
+
+N_KEPT_OPEN = 8
+"""Data sets that a process keeps open for tasks."""
+
+_open_lock = threading.RLock()
+_kept_open: OrderedDict[tuple[object, ...], DirectoryDataset[Any]] = OrderedDict()
 
 
 class DirectoryDataset(Dataset, Generic[ManifestT]):
     """Blocks in a directory, described by its manifest.
 
-    A data set is pickled as its path. The copy opens the directory again on first use, and raises
-    DataError if the directory was changed in between.
+    A data set is pickled as its place and the digest of its manifest. The copy opens the directory
+    again on first use, and raises DataError if the directory was changed in between. All copies in
+    one process are the same object, so that many tasks open the data once.
 
     Parameters
     ----------
     path
-        The directory.
+        The directory: a path, a URL or a place.
 
     Raises
     ------
@@ -51,13 +53,14 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
     _model: type[Any]
     _kind: DirectoryKind
 
-    def __init__(self, path: AnyPath) -> None:
-        self.path = Path(path).absolute()
-        restore_interrupted(self.path)
+    def __init__(self, path: AnyPlace) -> None:
+        self.path: Place = as_place(path)
+        if is_local(self.path):
+            restore_interrupted(self.path)
         self.manifest, self._manifest_digest = self._read_manifest()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_manifest_digest": self._manifest_digest}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.path, self._manifest_digest)
 
     @cached_property
     def manifest(self) -> ManifestT:
@@ -77,16 +80,24 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
         """One unique name per feature."""
         return self.manifest.feature_names
 
-    @cached_property
-    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of each block."""
-        return tuple(self.manifest.info(entry) for entry in self.manifest.blocks)
-
     @property
     def transforms(self) -> tuple[Scaling, ...]:  # type: ignore[override]
         """Scalings already applied to the values."""
         return self.manifest.transforms
 
-    def block_digests(self) -> Iterator[str]:
-        """Hex digest of the content of each block, in order."""
-        return (entry.digest for entry in self.manifest.blocks)
+
+def _unpickled(
+    kind: type[DirectoryDataset[Any]], path: Place, manifest_digest: str
+) -> DirectoryDataset[Any]:
+    """The copy of a data set in this process, not opened yet if it is the first."""
+    options = {} if is_local(path) else path.storage_options
+    key = (kind, str(path), repr(sorted(options.items())), manifest_digest)
+    with _open_lock:
+        if key not in _kept_open:
+            dataset = kind.__new__(kind)
+            dataset.path, dataset._manifest_digest = path, manifest_digest
+            _kept_open[key] = dataset
+            if len(_kept_open) > N_KEPT_OPEN:
+                _kept_open.popitem(last=False)
+        _kept_open.move_to_end(key)
+        return _kept_open[key]

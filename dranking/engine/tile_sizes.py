@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.data.store.manifest import FEATURES_PER_CHUNK
+from dranking.data.store.segment_layout import FEATURES_PER_CHUNK
 
 MAX_TILE_BYTES = 512 * 2**20
 TILES_PER_SLOT = 2

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from upath import UPath
 
@@ -208,6 +208,7 @@ class DirectoryCommit:
         if not is_local(place):
             self._before = object_store.version(place / MANIFEST_NAME)
         elif append:
+            self._begun.enter_context(explained(place))
             self._before = read_bytes(place / MANIFEST_NAME).decode()
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
@@ -216,8 +217,10 @@ class DirectoryCommit:
     def __enter__(self) -> DirectoryCommit:
         return self
 
-    def __exit__(self, *problem: object) -> None:
+    def __exit__(self, *problem: Any) -> None:
+        begun = self._begun.pop_all()
         self.discard()
+        begun.__exit__(*problem)  # explains a full disk
 
     def name(self, part: str) -> str:
         """Name of a part relative to the directory: ``segments/17`` is ``segments/<token>-17``."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+import json
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, problems_in
 from dranking.files.commit import MANIFEST_NAME
-from dranking.files.json_files import MAX_JSON_BYTES, parse_json
+from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
+from dranking.files.places import Place, is_local
+from dranking.files.reading import exists, file_size, read_bytes
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 
@@ -30,16 +32,19 @@ class DirectoryKind(NamedTuple):
         Entries that the manifest must have; any other format or version is refused.
     remedy
         How to make such a directory again; follows "Restore it from a copy, or" in errors.
+    sealed
+        Whether the manifest has a seal, which is compared (`dranking.files.json_files`).
     """
 
     name: str
     format: str
     schema_version: int
     remedy: str
+    sealed: bool = False
 
 
 def read_manifest(
-    directory: Path, model: type[Manifest], kind: DirectoryKind
+    directory: Place, model: type[Manifest], kind: DirectoryKind
 ) -> tuple[Manifest, str]:
     """Read and validate the manifest of a directory.
 
@@ -92,28 +97,32 @@ def read_manifest(
             f"({kind.schema_version}); {kind.remedy}."
         )
     try:
-        manifest = model.model_validate_json(text)
+        entries = json.dumps(unsealed(content)) if kind.sealed else text
+        manifest = model.model_validate_json(entries)
     except ValidationError as error:
         raise DataError(f"{file}: {problems_in(error, 'manifest')}.") from error
+    except ValueError as error:
+        raise DataError(
+            f"{file}: damaged, {error}. Restore it from a copy, or {kind.remedy}."
+        ) from error
     return manifest, hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
-def _read_text(directory: Path, file: Path, kind: DirectoryKind) -> bytes:
+def _read_text(directory: Place, file: Place, kind: DirectoryKind) -> bytes:
+    if is_local(directory) and directory.is_file():
+        raise DataError(f"{directory}: not a directory, so not a {kind.name} directory.")
     try:
-        if file.stat().st_size > MAX_JSON_BYTES:
+        size = file_size(file)
+        if size > MAX_JSON_BYTES:
             raise DataError(
                 f"{file}: larger than {MAX_JSON_BYTES:,} bytes, so not a manifest of dranking."
             )
-        return file.read_bytes()
+        return read_bytes(file, 0, size)
     except FileNotFoundError as error:
-        if not directory.exists():
+        if not exists(directory):
             raise DataError(f"{directory}: does not exist.") from error
         remedy = kind.remedy[0].upper() + kind.remedy[1:]
         raise DataError(
             f"{directory}: no {MANIFEST_NAME}: not a {kind.name}, or an interrupted write. "
             f"{remedy}."
         ) from error
-    except NotADirectoryError as error:
-        raise DataError(f"{directory}: not a directory, so not a {kind.name} directory.") from error
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from error

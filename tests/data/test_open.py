@@ -13,7 +13,7 @@ from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, UsageError
-from dranking.files import commit as atomic
+from dranking.files import local_output
 from tests.data.tables.flat_tables import frame_of, written
 
 TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"
@@ -108,7 +108,7 @@ def test_a_directory_whose_replacement_was_killed_between_its_renames(text, tmp_
     dr.ingest(text, tmp_path / "d.zarr")
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{atomic._HOST}-{dead.pid}-00c0ffee")
+    (tmp_path / "d.zarr").rename(tmp_path / f".d.zarr.old-{local_output.HOST}-{dead.pid}-00c0ffee")
     assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 3
 
 

@@ -18,11 +18,11 @@ from dranking.data.statistics.manifest import (
     STATISTICS_FILE,
     StatisticsEntry,
     StatisticsManifest,
+    block_path,
 )
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES
 from dranking.data.statistics.row_files import RowFile, write_rows
-from dranking.data.store.manifest import block_path
 from dranking.files.checksums import DamagedFileError, checksum
 from dranking.files.verified_folder import VerifiedFolder
 from dranking.kernels.machine.compile import frozen

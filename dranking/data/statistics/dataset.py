@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.data.blocks import BlockInfo
 from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.statistics.block_folder import read_block
@@ -28,8 +30,18 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
     See `DirectoryDataset` for parameters and errors.
     """
 
+    path: Path
     _model, _kind = StatisticsManifest, KIND
     has_documents = False
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block."""
+        return tuple(self.manifest.info(entry) for entry in self.manifest.blocks)
+
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
+        return (entry.digest for entry in self.manifest.blocks)
 
     def block(  # type: ignore[override] # rankers that take statistics check `has_documents`
         self, index: int, columns: NDArray[np.intp] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
@@ -124,3 +125,16 @@ class StatisticsManifest(BaseModel):
         """Bytes of the uncompressed features that the statistics were made of: float32, or CSR."""
         size = VALUE_BYTES["sparse" if self.sparse else "dense"]
         return size * sum(entry.n_values for entry in self.blocks)
+
+
+def manifest_json(manifest: StatisticsManifest) -> str:
+    """Text of ``manifest.json`` with one line per entry and one line per block."""
+    content = manifest.model_dump(mode="json")
+    blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
+    entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
+    return "{\n" + ",\n".join([*entries, f' "blocks": [\n{blocks}\n ]']) + "\n}\n"
+
+
+def block_path(index: int) -> str:
+    """Folder of a block inside the store."""
+    return f"blocks/{index:06d}"

@@ -117,7 +117,7 @@ class RowFile:
         if len(content) == _NUMBER * prod(self._shape):
             return np.frombuffer(content, "<f8").reshape(self._shape)
         values = np.empty(self._shape)
-        decode_chunk(np.frombuffer(content, np.uint8), values, len(values))
+        decode_chunk(np.frombuffer(content, np.uint8), values)
         return values
 
     def _read_index(self, source: BinaryIO) -> _Index:

@@ -22,10 +22,13 @@ from numpy.typing import NDArray
 
 from dranking.data.statistics.block_folder import write_block
 from dranking.data.statistics.dataset import StatisticsDataset
-from dranking.data.statistics.manifest import StatisticsEntry, StatisticsManifest
+from dranking.data.statistics.manifest import (
+    StatisticsEntry,
+    StatisticsManifest,
+    manifest_json,
+)
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
-from dranking.data.store.manifest import manifest_json
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files.commit import (

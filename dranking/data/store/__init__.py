@@ -1,24 +1,41 @@
-"""The data set directory: query blocks on disk, readable block by block and feature by feature.
+"""The data set directory, version 2: query blocks on disk or in an object store, in segments.
 
-On disk
--------
-A directory, by convention ``*.zarr``::
+On storage
+----------
+A directory, by convention ``*.zarr``, at a local path or behind a URL::
 
-    manifest.json              schema 1: names, scalings, types of ids, an entry for every block
-    blocks/000000/             one block of whole queries, at most 8,192 documents (or one query)
+    manifest.json              schema 2: names, scalings, types of ids, totals; sealed by a digest
+    <token>-index.parquet      a row per segment: name, sizes and digests of its blocks, and the
+                               digest of its table of chunks
+    zarr.json                  a Zarr v3 group, as segments/ and every segment are
+    segments/<token>-000017/   whole blocks: at most 8 blocks and 65,536 documents (or one query)
+        features/              dense: (n_features, n_documents) float32
+        indptr/ indices/ data/ sparse instead: CSR arrays int64, int32, float32
         documents.parquet      a row per document: relevance; optionally doc_id, comment
         queries.parquet        a row per query: query_id, n_documents; optionally weight
-        features/              dense: (n_features, n_documents) float32, 32 features per chunk
-        indptr/ indices/ data/ sparse instead: CSR arrays int64, int32, float32
+        chunks.parquet         offset, length and CRC-32C of every chunk and file above
 
-Arrays are in the Zarr v3 format (blosc lz4 with bitshuffle, then crc32c). The manifest holds the
-CRC-32C of every file and a digest of every block. The commit protocol of `dranking.files.commit`
-writes a directory whole or not at all.
+A *block* is at most 8,192 documents of whole queries, or one query. The parquet files of a segment
+have a row group for every block, and these are the borders of the blocks.
 
-Modules: `manifest`, `zarr_arrays`, `block_writer`, `block_reader`, and `dataset`, which holds the
-public `write_dataset` and `StoredDataset`.
+Every array is one object: a shard (Zarr's sharding codec) of chunks of 32 features x 4,096
+documents, or of 262,144 values of sparse data, each compressed (blosc lz4 with bitshuffle) and
+ended by its CRC-32C. The chunks of the same documents lie side by side, so that neighbouring blocks
+are one range of bytes, and single blocks and features are read without the rest.
+`zarr.open_group`, xarray and `dask.array.from_zarr` read the arrays; they warn of the parquet files
+among them, and list segments of killed writers too, which the index does not name.
 
-Limits: every file is compared with its checksum when it is read, and content that would lead a
-kernel out of its arrays is refused even if its checksum is right. A chunk has at most 2 GiB; sparse
-data has fewer than 2**31 features. The manifest grows with the number of blocks.
+Writing: `write_segment` runs in a task on any worker; `commit_dataset` puts the index and then the
+manifest, which makes everything visible at once; `write_dataset` does both for a stream of blocks.
+The commit protocol is `dranking.files.commit`: the token is a name that nobody has, so that tasks
+write under final names. Appending adds segments, and a new index of all.
+
+Reading: the manifest names the digest of the index, the index the digest of each table of chunks,
+and that table the checksum of every chunk. Sizes are compared with each other before memory is
+taken. What is missing or altered is a `DataError`; a chunk that is wrong is fetched once more before
+that. The ``zarr.json`` files, and the index at the end of each shard, are for other readers only.
+
+Modules: `manifest` (with the index), `zarr_arrays`, `segment_layout`, `segment_writer`,
+`segment_files`, `segment_reader`, and `dataset`, which holds the public functions and
+`StoredDataset`.
 """

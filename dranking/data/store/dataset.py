@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.roles import DEFAULT_ROLES, Roles
-from dranking.data.store.block_reader import read_block, read_query_ids
-from dranking.data.store.block_writer import WrittenBlock, write_block
 from dranking.data.store.manifest import (
     KIND,
-    BlockEntry,
     DatasetManifest,
     IdType,
+    IndexFile,
+    SegmentIndex,
+    WrittenSegment,
+    index_of,
+    index_parquet,
     manifest_json,
+    read_index,
 )
+from dranking.data.store.segment_reader import SegmentReader, read_ahead
+from dranking.data.store.segment_writer import check_alike, write_segment
+from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.commit import MANIFEST_NAME, AnyPath, new_directory
+from dranking.files.checksums import DamagedFileError
+from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.object_store import put
+from dranking.files.places import AnyPlace, is_local
+from dranking.files.reading import read_bytes
+
+SEGMENT_BLOCKS = 8
+SEGMENT_DOCUMENTS = 65_536
+"""A segment has at most so many blocks and documents, unless a single block is larger."""
+
+SEGMENTS_KEPT_OPEN = 8
+"""Open segments that a data set keeps: their tables of chunks, documents and queries."""
+
+FETCHING_THREADS = 16
 
 
 class StoredDataset(DirectoryDataset[DatasetManifest]):
     """A data set directory; see `DirectoryDataset` for parameters and errors."""
 
     _model, _kind = DatasetManifest, KIND
+
+    def __init__(self, path: AnyPlace) -> None:
+        super().__init__(path)
+        _ = self.index
+
+    @cached_property
+    def index(self) -> SegmentIndex:
+        """The entries of all segments."""
+        file = self.path / self.manifest.index.name
+        try:
+            content = read_bytes(file, 0, self.manifest.index.n_bytes)
+            return read_index(content, self.manifest)
+        except (FileNotFoundError, DamagedFileError, DataError) as error:
+            missing = isinstance(error, FileNotFoundError)
+            why = "is missing" if missing else str(error).rstrip(".")
+            raise DataError(f"{file}: {why}. Restore it from a copy, or {KIND.remedy}.") from error
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
@@ -43,37 +83,96 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         """Names of the columns of ids, grades and weights in the table that the data comes from."""
         return self.manifest.roles
 
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block."""
+        return self.index.infos(self.manifest)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.manifest.n_blocks
+
+    def block_digests(self) -> Iterator[str]:
+        """Hex digest of the content of each block, in order."""
+        return iter(self.index.digests.to_pylist())
+
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block; dense features are F-ordered. All arrays are read-only.
 
         Raises
         ------
         DataError
-            If a file is missing or damaged; the message names the block, the file and the remedy.
+            If a file is missing or damaged; the message names the segment, the file and the remedy.
         """
-        return read_block(self.path, self.manifest, index, columns)
+        if not 0 <= index < self.n_blocks:
+            raise IndexError(f"block {index} of {self.n_blocks}")
+        return next(self.read_blocks(index, index + 1, columns))
+
+    def read_blocks(
+        self, start: int, end: int, columns: NDArray[np.intp] | None = None
+    ) -> Iterator[QueryBlock]:
+        """Read neighbouring blocks in order; every chunk is fetched and decoded once.
+
+        From an object store, chunks are fetched ahead, also those of the next segment.
+        """
+        pool = None if is_local(self.path) else _fetching_pool()
+
+        def begin(run: tuple[int, int, int]) -> Iterator[QueryBlock]:
+            segment, first, last = run
+            return self._segment(segment).blocks(first, last, columns, pool)
+
+        for blocks in read_ahead(begin, self.index.runs(start, end), pool, 1):
+            yield from blocks
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order; reads no features."""
         return pa.concat_arrays(
-            [read_query_ids(self.path, self.manifest, b) for b in range(self.n_blocks)]
+            [self._segment(number).query_ids() for number in range(self.index.n_segments)]
         )
+
+    def _segment(self, number: int) -> SegmentReader:
+        """An open segment; some stay open."""
+        with self._lock:
+            if number in self._open:
+                self._open.move_to_end(number)
+                return self._open[number]
+        segment = SegmentReader(self.path, self.manifest, self.index.entry(number))
+        with self._lock:
+            self._open[number] = segment
+            if len(self._open) > SEGMENTS_KEPT_OPEN:
+                self._open.popitem(last=False)
+        return segment
+
+    @cached_property
+    def _open(self) -> OrderedDict[int, SegmentReader]:
+        return OrderedDict()
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
+
+
+@cache
+def _fetching_pool() -> Executor:
+    return ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="dranking-fetch")
 
 
 def write_dataset(
     blocks: Iterable[QueryBlock],
-    path: AnyPath,
+    path: AnyPlace,
     *,
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
     roles: Roles = DEFAULT_ROLES,
     fill: Callable[[], ArrayLike] | None = None,
     overwrite: bool = False,
+    append: bool = False,
 ) -> StoredDataset:
     """Write a data set directory, whole or not at all.
 
-    Blocks are used one at a time; a block is compressed while the next one is made. Blocks without
-    documents are left out.
+    Blocks are used one segment at a time; a segment is compressed while the next one is made.
+    Blocks without documents are left out.
 
     Parameters
     ----------
@@ -81,7 +180,7 @@ def write_dataset(
         Blocks, all dense or all sparse. A block may have fewer features than the data set; the
         missing last features read as zeros. The arrays of a block must not change afterwards.
     path
-        Directory to write; missing parent directories are made.
+        Directory to write: a path, a URL or a place; missing parent directories are made.
     feature_names
         One unique name per feature; ``f1``, ``f2``, ... for the widest block if None.
     transforms
@@ -93,88 +192,260 @@ def write_dataset(
         values (NaN in the blocks) when blocks are read. Without `fill`, NaN is an error.
     overwrite
         Replace a data set that exists.
+    append
+        Add the blocks to a data set that exists; see `commit_dataset`.
 
     Raises
     ------
     UsageError
-        If the path exists and `overwrite` is false, if the directory there is not the project's,
-        or if the disk is full.
+        If the path exists and neither `overwrite` nor `append` is true, if the directory there is
+        not the project's, or if the disk is full.
     DataError
         If there are no documents, a name is empty or repeated, a block has more features than
         there are names, some blocks are sparse and others dense, or a value is not finite.
+    TryAgainError
+        If another process changed the data set meanwhile.
     ValueError
         If `fill` returns another number of values, or values that are not finite.
     """
     names = None if feature_names is None else check_feature_names(feature_names)
-    with new_directory(path, overwrite=overwrite) as temporary:
-        written, is_sparse = _write_blocks(blocks, temporary, names, fill is not None)
-        entries = [block.entry for block in written]
-        widest = max(entry.n_features for entry in entries)
-        names = default_feature_names(widest) if names is None else names
-        manifest = DatasetManifest(
+    with begin_directory(path, overwrite=overwrite, append=append) as commit:
+        segments = list(_write_segments(blocks, commit, names, fill is not None))
+        return commit_dataset(
+            commit,
+            segments,
             feature_names=names,
-            sparse=is_sparse,
-            transforms=tuple(transforms),
+            transforms=transforms,
             roles=roles,
-            null_fill=None if fill is None else _checked_fill(fill(), len(names)),
-            query_id_type=_common_type({block.query_id_type for block in written}) or "string",
-            doc_id_type=_common_type({block.doc_id_type for block in written}),
-            blocks=tuple(entries),
+            null_fill=None if fill is None else fill(),
+            append=append,
         )
-        manifest = _with_digests_as_read(temporary, manifest)
-        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
-    return StoredDataset(path)
 
 
-def _write_blocks(
-    blocks: Iterable[QueryBlock], root: Path, names: tuple[str, ...] | None, allow_null: bool
-) -> tuple[list[WrittenBlock], bool]:
-    """Write the blocks that have documents, and find whether they are sparse."""
-    written: list[WrittenBlock] = []
-    pending: Future[WrittenBlock] | None = None
-    is_sparse: bool | None = None
+def commit_dataset(
+    commit: DirectoryCommit,
+    segments: Sequence[WrittenSegment],
+    *,
+    feature_names: Sequence[str] | None = None,
+    transforms: Sequence[Scaling] = (),
+    roles: Roles = DEFAULT_ROLES,
+    null_fill: ArrayLike | None = None,
+    append: bool = False,
+) -> StoredDataset:
+    """Make the segments that tasks wrote a data set, all at once.
+
+    Parameters
+    ----------
+    commit
+        What `begin_directory` returned for the data set.
+    segments
+        What `write_segment` returned, in the order of the data.
+    feature_names
+        One unique name per feature; ``f1``, ``f2``, ... for the widest segment if None, or the
+        names of the data set to which segments are appended.
+    transforms
+        Scalings already applied to the values.
+    roles
+        Names of the columns of ids, grades and weights in the table that the data comes from.
+    null_fill
+        (n_features,) finite values that replace missing values when blocks are read.
+    append
+        Put the segments behind those of the data set that is there. The first new segment begins a
+        new block, so that the borders of blocks, and with them the last bits of results, are not
+        those of data that is written in one go.
+
+    Raises
+    ------
+    UsageError
+        If something appeared at the place meanwhile, or the disk is full.
+    DataError
+        If there are no segments, a segment has more features than there are names, some segments
+        are sparse and others dense, or, to append, names, scalings or replacements of missing
+        values are other than those of the data set.
+    TryAgainError
+        If another process changed the data set meanwhile; nothing was changed then.
+    ValueError
+        If `null_fill` has another number of values, or values that are not finite.
+    """
+    if not segments:
+        raise DataError("there are no documents to write: the input is empty.")
+    before = StoredDataset(commit.place) if append else None
+    if feature_names is None:
+        widest = max(segment.entry.n_features for segment in segments)
+        feature_names = default_feature_names(widest) if before is None else before.feature_names
+    names = check_feature_names(feature_names)
+    check_alike(segment.sparse for segment in segments)
+    entries = [segment.entry for segment in segments]
+    for entry in entries:
+        _check_width(entry.n_features, names, f"segment {entry.name} has")
+    facts = {
+        "feature_names": names,
+        "sparse": segments[0].sparse,
+        "transforms": tuple(transforms),
+        "null_fill": None if null_fill is None else _checked_fill(null_fill, len(names)),
+    }
+    id_types = {
+        "query_id_type": _common_type(segment.query_id_type for segment in segments) or "string",
+        "doc_id_type": _common_type(segment.doc_id_type for segment in segments),
+    }
+    index = index_of(entries)
+    writers: tuple[str, ...] = (commit.token,)
+    manifest = _manifest(index, commit, writers, roles=roles, **facts, **id_types)
+    index = _with_digests_as_read(commit, manifest, index)
+    if before is not None:
+        _check_same_facts(before, manifest)
+        index = before.index.joined(index)
+        writers = (*before.manifest.writers, commit.token)
+        for name, kind in id_types.items():
+            id_types[name] = _common_type([kind, getattr(before.manifest, name)])
+        roles = before.roles
+    manifest = _manifest(index, commit, writers, roles=roles, **facts, **id_types)
+    _write_beside(commit, manifest, index)
+    commit.finish(manifest_json(manifest))
+    return StoredDataset(commit.place)
+
+
+def segments_of(blocks: Iterable[QueryBlock]) -> Iterator[list[QueryBlock]]:
+    """Group neighbouring blocks into segments; see `segment_borders`."""
+    found: list[QueryBlock] = []
+    for block in blocks:
+        sizes = [other.n_documents for other in (*found, block)]
+        if len(segment_borders(sizes)) > 2:
+            yield found
+            found = []
+        found.append(block)
+    if found:
+        yield found
+
+
+def segment_borders(block_sizes: Sequence[int]) -> list[int]:
+    """Cut a sequence of blocks into segments.
+
+    Parameters
+    ----------
+    block_sizes
+        Documents of each block.
+
+    Returns
+    -------
+    (n_segments + 1,) numbers of the first block of each segment, then the number of blocks.
+    Segments have at most `SEGMENT_BLOCKS` blocks and `SEGMENT_DOCUMENTS` documents, unless a single
+    block is larger.
+    """
+    borders, n_documents = [0], 0
+    for block, size in enumerate(block_sizes):
+        full = block - borders[-1] == SEGMENT_BLOCKS or n_documents + size > SEGMENT_DOCUMENTS
+        if full and block > borders[-1]:
+            borders.append(block)
+            n_documents = 0
+        n_documents += size
+    return [*borders, len(block_sizes)]
+
+
+def _write_segments(
+    blocks: Iterable[QueryBlock],
+    commit: DirectoryCommit,
+    names: tuple[str, ...] | None,
+    allow_null: bool,
+) -> Iterator[WrittenSegment]:
+    """Write the blocks that have documents, a segment while the next one is made."""
+    checked = _checked_blocks(blocks, names)
+    pending: Future[WrittenSegment] | None = None
     with ThreadPoolExecutor(1, thread_name_prefix="dranking-write") as pool:
-        for block in blocks:
-            if not block.n_documents:
-                continue
-            if names is not None and block.n_features > len(names):
-                raise DataError(
-                    f"query {block.query_ids[0]} and the queries after it have {block.n_features} "
-                    f"features, but {len(names)} feature names are given."
-                )
-            if is_sparse is not None and block.is_sparse != is_sparse:
-                raise DataError(
-                    "some blocks are sparse and some dense; make all blocks sparse or all dense."
-                )
-            is_sparse = block.is_sparse
+        for number, segment in enumerate(segments_of(checked)):
             if pending is not None:
-                written.append(pending.result())
-            index = len(written)
-            pending = pool.submit(write_block, root, index, block, allow_null)
-        if pending is None or is_sparse is None:
-            raise DataError("there are no documents to write: the input is empty.")
-        written.append(pending.result())
-    return written, is_sparse
+                yield pending.result()
+            name = commit.name(f"segments/{number:06d}")
+            write = partial(write_segment, commit.root, name, segment, allow_null=allow_null)
+            pending = pool.submit(write)
+        if pending is not None:
+            yield pending.result()
 
 
-def _with_digests_as_read(root: Path, manifest: DatasetManifest) -> DatasetManifest:
-    """The manifest with the digests of blocks as they are read.
+def _checked_blocks(
+    blocks: Iterable[QueryBlock], names: tuple[str, ...] | None
+) -> Iterator[QueryBlock]:
+    is_sparse: bool | None = None
+    for block in blocks:
+        if not block.n_documents:
+            continue
+        if names is not None:
+            what = f"query {block.query_ids[0]} and the queries after it have"
+            _check_width(block.n_features, names, what)
+        is_sparse = block.is_sparse if is_sparse is None else is_sparse
+        check_alike([is_sparse, block.is_sparse])
+        yield block
 
-    Columns of zeros for narrow blocks and replacements of missing values are known only after the
+
+def _check_width(n_features: int, names: Sequence[str], what: str) -> None:
+    if n_features > len(names):
+        raise DataError(f"{what} {n_features} features, but {len(names)} feature names are given.")
+
+
+def _manifest(
+    index: SegmentIndex, commit: DirectoryCommit, writers: tuple[str, ...], **facts: Any
+) -> DatasetManifest:
+    """The manifest of the segments of an index."""
+    content = index_parquet(index)
+    return DatasetManifest(
+        **facts,
+        n_documents=int(index.n_documents.sum()),
+        n_queries=int(index.n_queries.sum()),
+        n_unlabelled=int(index.n_unlabelled.sum()),
+        n_blocks=index.n_blocks,
+        n_segments=index.n_segments,
+        writers=writers,
+        index=IndexFile(
+            name=commit.name("index.parquet"),
+            n_bytes=len(content),
+            digest=hashlib.blake2b(content, digest_size=16).hexdigest(),
+        ),
+    )
+
+
+def _with_digests_as_read(
+    commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex
+) -> SegmentIndex:
+    """The index with the digests of blocks as they are read.
+
+    Columns of zeros for narrow segments and replacements of missing values are known only after the
     last block. With new digests for such blocks, equal data has equal digests however it was
     streamed.
     """
-    n_features = len(manifest.feature_names)
+    digests = index.digests.to_pylist()
+    for number in range(index.n_segments):
+        entry, places = index.entry(number), index.blocks_of(number)
+        narrow = entry.n_features < len(manifest.feature_names) and not manifest.sparse
+        if narrow or any(block.n_null for block in entry.blocks):
+            blocks = SegmentReader(commit.root, manifest, entry).blocks(0, len(entry.blocks))
+            digests[places] = [block.digest() for block in blocks]
+    return replace(index, digests=pa.array(digests, pa.string()))
 
-    def as_read(index: int, entry: BlockEntry) -> BlockEntry:
-        narrow = entry.n_features < n_features and not manifest.sparse
-        if not narrow and not entry.n_null:
-            return entry
-        digest = read_block(root, manifest, index).digest()
-        return entry.model_copy(update={"digest": digest})
 
-    entries = tuple(as_read(index, entry) for index, entry in enumerate(manifest.blocks))
-    return manifest.model_copy(update={"blocks": entries})
+def _check_same_facts(before: StoredDataset, manifest: DatasetManifest) -> None:
+    """Raise DataError unless new segments are like those to which they are appended."""
+    for name in ("feature_names", "sparse", "transforms", "null_fill"):
+        if getattr(manifest, name) != getattr(before.manifest, name):
+            raise DataError(
+                f"{before.path}: cannot be appended to, its {name} differ from those of the new "
+                "data. Ingest all of the data anew."
+            )
+
+
+def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: SegmentIndex) -> None:
+    """Write the index, and the groups that show the segments to other readers of Zarr."""
+    group = zarr_metadata({})["zarr.json"]
+    files = {
+        manifest.index.name: index_parquet(index),
+        "zarr.json": group,
+        "segments/zarr.json": group,
+    }
+    for name, content in files.items():
+        place = commit.root / name
+        if is_local(place):
+            place.write_bytes(content)
+        else:
+            put(place, content)
 
 
 def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
@@ -187,9 +458,9 @@ def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
     return tuple(fill.tolist())
 
 
-def _common_type(types: set[IdType | None]) -> IdType | None:
-    """Type in which the ids of all blocks are read: string, unless all blocks have integers."""
-    found = types - {None}
+def _common_type(types: Iterable[IdType | None]) -> IdType | None:
+    """Type in which the ids of all segments are read: string, unless all have integers."""
+    found = set(types) - {None}
     if not found:
         return None
     return "int64" if found == {"int64"} else "string"

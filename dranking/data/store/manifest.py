@@ -1,11 +1,23 @@
-"""The manifest of a data set directory: content, and the files that every block needs."""
+"""The manifest of a data set directory, and the index of its segments.
+
+``manifest.json`` says what all segments have in common and how much there is. A line for every
+segment would take long to parse where there are many, so that the entries of segments are a parquet
+file beside them, which the manifest names by its digest: columns of numbers, checked at once.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+import hashlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -18,64 +30,90 @@ from pydantic import (
 
 from dranking.data.blocks import BlockInfo
 from dranking.data.roles import DEFAULT_ROLES, Roles
-from dranking.data.store.zarr_arrays import chunk_name, n_chunks
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Transform
-from dranking.files.checksums import Checksum
+from dranking.files.checksums import DamagedFileError
+from dranking.files.json_files import sealed_json
 from dranking.files.manifests import DirectoryKind
 
 FORMAT: Final = "dranking-dataset"
-SCHEMA_VERSION: Final = 1
-KIND: Final = DirectoryKind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew")
+SCHEMA_VERSION: Final = 2
+KIND: Final = DirectoryKind("data set", FORMAT, SCHEMA_VERSION, "ingest the data anew", sealed=True)
 
-FEATURES = "features"
-SPARSE_ARRAYS = ("indptr", "indices", "data")
-DOCUMENTS_FILE = "documents.parquet"
-QUERIES_FILE = "queries.parquet"
-
-FEATURES_PER_CHUNK = 32
-VALUES_PER_CHUNK = 262_144
-
-MAX_CHUNK_BYTES = 2**31 - 1
-"""Largest chunk that the compressor takes; a manifest with larger chunks is refused."""
+MAX_FILE_BYTES = 2**31 - 1
+"""Size of the largest parquet file of a data set; a larger one is refused before it is read."""
 
 IdType: TypeAlias = Literal["int64", "string"]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+_SEGMENT_NAME = re.compile(r"segments/[0-9a-f]{16}-[0-9]{6,}")
+_INDEX_NAME = r"^[0-9a-f]{16}-index\.parquet$"
 
 
-class BlockEntry(BaseModel):
-    """The manifest's entry of one block.
+@dataclass(frozen=True)
+class BlockEntry:
+    """What the index says of one block.
 
     Attributes
     ----------
-    path
-        The block's folder inside the data set.
     n_documents, n_queries, n_unlabelled
         Documents, queries, documents without relevance.
-    n_features
-        Number of stored features. Further features of the data set are read as zeros. (Blocks of
-        text are stored while later text may still have larger feature indices.)
     n_values
         Number of stored feature values.
     n_null
         Number of stored values that are NaN and read as the data set's `null_fill`.
     digest
         `QueryBlock.digest()` of the block as it is read.
-    checksums
-        CRC-32C of every file that reading the block needs, by the file's name in the folder.
     """
 
+    n_documents: int
+    n_queries: int
+    n_unlabelled: int
+    n_values: int
+    n_null: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """What the index says of one segment.
+
+    Attributes
+    ----------
+    name
+        The segment's folder inside the data set.
+    n_features
+        Number of stored features. Further features of the data set are read as zeros. (Blocks of
+        text are stored while later text may still have larger feature indices.)
+    chunks_bytes, chunks_digest
+        Size and BLAKE2b digest, 32 hex digits, of the segment's table of chunks.
+    blocks
+        The blocks, in order.
+    """
+
+    name: str
+    n_features: int
+    chunks_bytes: int
+    chunks_digest: str
+    blocks: tuple[BlockEntry, ...]
+
+
+class WrittenSegment(NamedTuple):
+    """A segment that is written; `doc_id_type` is None without document ids."""
+
+    entry: SegmentEntry
+    sparse: bool
+    query_id_type: IdType
+    doc_id_type: IdType | None
+
+
+class IndexFile(BaseModel):
+    """The file of the index, and the BLAKE2b digest of its content, 32 hex digits."""
+
     model_config = _STRICT
-    path: str = Field(pattern=r"^blocks/[0-9]{6,}$")
-    n_documents: PositiveInt
-    n_queries: PositiveInt
-    n_features: NonNegativeInt
-    n_values: NonNegativeInt
-    n_unlabelled: NonNegativeInt
-    n_null: NonNegativeInt
+    name: str = Field(pattern=_INDEX_NAME)
+    n_bytes: int = Field(ge=1, le=MAX_FILE_BYTES)
     digest: str = Field(pattern=r"^[0-9a-f]{32}$")
-    checksums: dict[str, Checksum]
 
 
 class DatasetManifest(BaseModel):
@@ -97,17 +135,19 @@ class DatasetManifest(BaseModel):
         Values, one per feature, that replace missing (NULL) values when blocks are read; None if
         no value is missing.
     query_id_type, doc_id_type
-        Type of the ids when they are read; integers of one block read as strings if another block
-        has strings. None if no document has an id.
-    features_per_chunk, values_per_chunk
-        Features per chunk of a dense block; entries per chunk of a sparse block's arrays.
-    blocks
-        One entry per block, in order.
+        Type of the ids when they are read; integers of one segment read as strings if another
+        segment has strings. None if no document has an id.
+    n_documents, n_queries, n_unlabelled, n_blocks, n_segments
+        Totals.
+    writers
+        The tokens in the names of segments: one for the first write, and one for every append.
+    index
+        The index of the segments.
     """
 
     model_config = _STRICT
     format: Literal["dranking-dataset"] = FORMAT
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     feature_names: tuple[str, ...]
     sparse: bool
     transforms: tuple[Transform, ...] = ()
@@ -115,9 +155,13 @@ class DatasetManifest(BaseModel):
     null_fill: tuple[FiniteFloat, ...] | None = None
     query_id_type: IdType
     doc_id_type: IdType | None
-    features_per_chunk: PositiveInt = FEATURES_PER_CHUNK
-    values_per_chunk: PositiveInt = VALUES_PER_CHUNK
-    blocks: tuple[BlockEntry, ...] = Field(min_length=1)
+    n_documents: PositiveInt
+    n_queries: PositiveInt
+    n_unlabelled: NonNegativeInt
+    n_blocks: PositiveInt
+    n_segments: PositiveInt
+    writers: tuple[str, ...] = Field(min_length=1)
+    index: IndexFile
 
     @model_validator(mode="after")
     def _check(self) -> DatasetManifest:
@@ -131,66 +175,224 @@ class DatasetManifest(BaseModel):
                     f"transforms: {transform.kind} is for {transform.n_features} features, "
                     f"not {n_features}"
                 )
-        for index, entry in enumerate(self.blocks):
-            if entry.n_features > n_features:
-                raise ValueError(f"blocks.{index}.n_features: {entry.n_features} > {n_features}")
-            if not self.sparse and entry.n_values != entry.n_documents * entry.n_features:
-                raise ValueError(f"blocks.{index}.n_values: not documents times features")
-            if entry.n_null and self.null_fill is None:
-                raise ValueError(f"blocks.{index}.n_null: missing values, but no null_fill")
-            if self._chunk_bytes(entry) > MAX_CHUNK_BYTES:
-                raise ValueError(f"blocks.{index}: chunks of more than {MAX_CHUNK_BYTES:,} bytes")
-            # Names are counted before they are listed: a manifest of a few bytes could ask for more
-            # names than memory holds.
-            n_files = len(entry.checksums)
-            if n_files != self._n_files(entry) or set(entry.checksums) != set(self.files(entry)):
-                raise ValueError(f"blocks.{index}.checksums: other files than the block needs")
         return self
 
-    def info(self, entry: BlockEntry) -> BlockInfo:
-        """Sizes of a block as it is read."""
-        dense = entry.n_documents * len(self.feature_names)
-        return BlockInfo(
-            n_documents=entry.n_documents,
-            n_queries=entry.n_queries,
-            n_values=entry.n_values if self.sparse else dense,
-            n_unlabelled=entry.n_unlabelled,
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentIndex:
+    """The entries of all segments as columns.
+
+    Attributes
+    ----------
+    names, chunks_digests
+        (n_segments,) strings.
+    n_features, chunks_bytes
+        (n_segments,) of each segment.
+    first_block
+        (n_segments + 1,) number of the first block of each segment, then the number of blocks.
+    n_documents, n_queries, n_unlabelled, n_values, n_null
+        (n_blocks,) of each block.
+    digests
+        (n_blocks,) strings.
+    """
+
+    names: pa.Array
+    n_features: Numbers
+    chunks_bytes: Numbers
+    chunks_digests: pa.Array
+    first_block: Numbers
+    n_documents: Numbers
+    n_queries: Numbers
+    n_unlabelled: Numbers
+    n_values: Numbers
+    n_null: Numbers
+    digests: pa.Array
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments."""
+        return len(self.names)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.first_block[-1])
+
+    def segment_of(self, block: int) -> int:
+        """Number of the segment that holds a block."""
+        return int(np.searchsorted(self.first_block, block, side="right")) - 1
+
+    def blocks_of(self, segment: int) -> slice:
+        """The blocks of a segment."""
+        return slice(*self.first_block[segment : segment + 2].tolist())
+
+    def runs(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Segments that hold blocks `start` to before `end`, and their first and end block there.
+
+        The latter are counted from the first block of the segment.
+        """
+        if start >= end:
+            return []
+        found = []
+        for segment in range(self.segment_of(start), self.segment_of(end - 1) + 1):
+            there = self.blocks_of(segment)
+            first, last = max(start, there.start), min(end, there.stop)
+            found.append((segment, first - there.start, last - there.start))
+        return found
+
+    def entry(self, segment: int) -> SegmentEntry:
+        """The entry of one segment."""
+        blocks = self.blocks_of(segment)
+        columns = [getattr(self, name)[blocks].tolist() for name in _OF_BLOCKS]
+        return SegmentEntry(
+            name=self.names[segment].as_py(),
+            n_features=int(self.n_features[segment]),
+            chunks_bytes=int(self.chunks_bytes[segment]),
+            chunks_digest=self.chunks_digests[segment].as_py(),
+            blocks=tuple(map(BlockEntry, *columns, self.digests[blocks].to_pylist())),
         )
 
-    def _n_files(self, entry: BlockEntry) -> int:
-        """Number of names that `files` yields."""
-        if self.sparse:
-            pointers = n_chunks(entry.n_documents + 1, self.values_per_chunk)
-            return 2 + pointers + 2 * n_chunks(entry.n_values, self.values_per_chunk)
-        return 2 + n_chunks(entry.n_features, self.features_per_chunk)
+    def infos(self, manifest: DatasetManifest) -> tuple[BlockInfo, ...]:
+        """Sizes of each block as it is read."""
+        n_values = self.n_values
+        if not manifest.sparse:
+            n_values = self.n_documents * len(manifest.feature_names)
+        columns = (self.n_documents, self.n_queries, n_values, self.n_unlabelled)
+        return tuple(map(BlockInfo, *(column.tolist() for column in columns)))
 
-    def _chunk_bytes(self, entry: BlockEntry) -> int:
-        """Bytes of the largest chunk of a block, uncompressed."""
-        if self.sparse:
-            return 8 * min(self.values_per_chunk, max(entry.n_documents + 1, entry.n_values))
-        return 4 * min(self.features_per_chunk, entry.n_features) * entry.n_documents
-
-    def files(self, entry: BlockEntry) -> Iterator[str]:
-        """Names of the files that reading a block needs, inside the block's folder."""
-        yield from (DOCUMENTS_FILE, QUERIES_FILE)
-        if self.sparse:
-            lengths = (entry.n_documents + 1, entry.n_values, entry.n_values)
-            for array, length in zip(SPARSE_ARRAYS, lengths, strict=True):
-                for index in range(n_chunks(length, self.values_per_chunk)):
-                    yield f"{array}/{chunk_name(index, 1)}"
-        else:
-            for index in range(n_chunks(entry.n_features, self.features_per_chunk)):
-                yield f"{FEATURES}/{chunk_name(index, 2)}"
+    def joined(self, other: SegmentIndex) -> SegmentIndex:
+        """The segments of this index, then those of another."""
+        both: dict[str, Any] = {}
+        for field in fields(self):
+            mine, its = getattr(self, field.name), getattr(other, field.name)
+            if field.name == "first_block":
+                both[field.name] = np.concatenate((mine, its[1:] + mine[-1]))
+            elif isinstance(mine, pa.Array):
+                both[field.name] = pa.concat_arrays([mine, its])
+            else:
+                both[field.name] = np.concatenate((mine, its))
+        return SegmentIndex(**both)
 
 
-def block_path(index: int) -> str:
-    """Folder of a block inside the data set."""
-    return f"blocks/{index:06d}"
+_OF_BLOCKS = ("n_documents", "n_queries", "n_unlabelled", "n_values", "n_null")
 
 
-def manifest_json(manifest: BaseModel) -> str:
-    """Text of ``manifest.json`` with one line per entry and one line per block."""
-    content = manifest.model_dump(mode="json")
-    blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
-    entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
-    return "{\n" + ",\n".join([*entries, f' "blocks": [\n{blocks}\n ]']) + "\n}\n"
+def index_of(entries: Sequence[SegmentEntry]) -> SegmentIndex:
+    """The index of some segments."""
+    blocks = [block for entry in entries for block in entry.blocks]
+    counts = [len(entry.blocks) for entry in entries]
+    return SegmentIndex(
+        names=pa.array([entry.name for entry in entries], pa.string()),
+        n_features=np.array([entry.n_features for entry in entries], np.int64),
+        chunks_bytes=np.array([entry.chunks_bytes for entry in entries], np.int64),
+        chunks_digests=pa.array([entry.chunks_digest for entry in entries], pa.string()),
+        first_block=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        digests=pa.array([block.digest for block in blocks], pa.string()),
+        **{
+            name: np.array([getattr(block, name) for block in blocks], np.int64)
+            for name in _OF_BLOCKS
+        },
+    )
+
+
+def index_parquet(index: SegmentIndex) -> bytes:
+    """The content of the file of an index: a row per segment, with lists over its blocks."""
+    borders = pa.array(index.first_block, pa.int32())
+    of_blocks = {name: pa.array(getattr(index, name)) for name in _OF_BLOCKS}
+    of_blocks["digest"] = index.digests
+    table = pa.table(
+        {
+            "name": index.names,
+            "n_features": index.n_features,
+            "chunks_bytes": index.chunks_bytes,
+            "chunks_digest": index.chunks_digests,
+            **{k: pa.ListArray.from_arrays(borders, v) for k, v in of_blocks.items()},
+        }
+    )
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="lz4", write_statistics=False)
+    return sink.getvalue()
+
+
+def read_index(content: bytes, manifest: DatasetManifest) -> SegmentIndex:
+    """Parse and check the file of an index.
+
+    Raises
+    ------
+    DamagedFileError
+        If the content is not what the manifest says, or contradicts it.
+    """
+    if hashlib.blake2b(content, digest_size=16).hexdigest() != manifest.index.digest:
+        raise DamagedFileError("is not what was written, its digest is wrong")
+    try:
+        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        index = _index_in(table)
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFileError(f"is no index of segments ({error})") from error
+    for flaw, wrong in _flaws(index, manifest).items():
+        if wrong:
+            raise DamagedFileError(f"contradicts itself or the manifest: {flaw}")
+    return index
+
+
+def _index_in(table: pa.Table) -> SegmentIndex:
+    lists = {name: table[name].combine_chunks() for name in (*_OF_BLOCKS, "digest")}
+    first = lists["n_documents"].offsets
+    if any(not column.offsets.equals(first) or column.null_count for column in lists.values()):
+        raise ValueError("lists of other lengths")
+    return SegmentIndex(
+        names=table["name"].combine_chunks().cast(pa.string()),
+        chunks_digests=table["chunks_digest"].combine_chunks().cast(pa.string()),
+        n_features=_integers(table["n_features"].combine_chunks()),
+        chunks_bytes=_integers(table["chunks_bytes"].combine_chunks()),
+        first_block=_integers(first),
+        digests=lists["digest"].values.cast(pa.string()),
+        **{name: _integers(lists[name].values) for name in _OF_BLOCKS},
+    )
+
+
+def _integers(values: pa.Array) -> Numbers:
+    if values.null_count or not pa.types.is_integer(values.type):
+        raise ValueError("a column of numbers has other values")
+    return np.asarray(values, np.int64)
+
+
+def _flaws(index: SegmentIndex, manifest: DatasetManifest) -> dict[str, bool]:
+    """What is wrong, by its words; sizes are honest if nothing is."""
+    names = index.names.to_pylist()
+    sizes = np.diff(index.first_block)
+    n_features = np.repeat(index.n_features, sizes)
+    dense = not manifest.sparse
+    totals = ("n_documents", "n_queries", "n_unlabelled")
+    return {
+        "names": len(set(names)) < len(names)
+        or not all(_SEGMENT_NAME.fullmatch(str(name)) for name in names),
+        "a segment without blocks": bool((sizes < 1).any()) or index.first_block[0] != 0,
+        "numbers below 0": any((getattr(index, name) < 0).any() for name in _OF_BLOCKS)
+        or bool((index.chunks_bytes < 1).any()),
+        "files that are too large": bool((index.chunks_bytes > MAX_FILE_BYTES).any()),
+        "blocks without queries or documents": bool(
+            (index.n_queries < 1).any() or (index.n_queries > index.n_documents).any()
+        ),
+        "unlabelled documents": bool((index.n_unlabelled > index.n_documents).any()),
+        "features": bool(
+            (index.n_features < 0).any() or (index.n_features > len(manifest.feature_names)).any()
+        ),
+        "values that are not documents times features": dense
+        and bool((index.n_values != index.n_documents * n_features).any()),
+        "missing values, but no null_fill": manifest.null_fill is None and bool(index.n_null.any()),
+        "digests": index.digests.null_count > 0 or index.chunks_digests.null_count > 0,
+        "totals": any(
+            sum(getattr(index, name).tolist()) != getattr(manifest, name) for name in totals
+        )
+        or (index.n_blocks, index.n_segments) != (manifest.n_blocks, manifest.n_segments)
+        or {str(name)[9:25] for name in names} != set(manifest.writers),
+    }
+
+
+def manifest_json(manifest: DatasetManifest) -> bytes:
+    """Text of ``manifest.json``, with its seal."""
+    return sealed_json(manifest.model_dump(mode="json"), indent=1)

@@ -27,5 +27,5 @@ def test_rows_that_compress_are_decoded_others_are_as_they_are(tmp_path):
         with pytest.raises(DamagedFileError, match=f"checksum of row {row} is wrong"):
             list(stored.read([0, 1, 2]))
     file.write_bytes(content)
-    with pytest.raises(DamagedFileError, match="another size than the manifest says"):
+    with pytest.raises(DamagedFileError, match="another size than it should have"):
         list(RowFile(file, 3, (40, 29), index_checksum).read([1]))

@@ -1,10 +1,12 @@
 """Query blocks and data sets for tests of storage, drawn by Hypothesis or simple."""
 
+import hashlib
 import json
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import sparse
@@ -12,6 +14,7 @@ from scipy import sparse
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.store.dataset import StoredDataset
+from dranking.files.json_files import sealed_json
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -126,7 +129,32 @@ def edit_manifest(path, change):
     file = path / "manifest.json"
     content = json.loads(file.read_text())
     change(content)
-    file.write_text(json.dumps(content))
+    file.write_bytes(sealed_json(content))
+
+
+def edit_index(path, change):
+    """Apply `change` to the rows of the index of a data set, and to the digests that follow it."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    file = path / manifest["index"]["name"]
+    table = pq.read_table(file)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), file)
+    content = file.read_bytes()
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    edit_manifest(path, lambda m: m["index"].update(n_bytes=len(content), digest=digest))
+
+
+def edit_chunks(path, change):
+    """Apply `change` to the table of chunks of the first segment, and to what follows from it."""
+    (file, *_) = sorted(path.glob("segments/*-000000/chunks.parquet"))
+    table = pq.read_table(file)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), file)
+    content = file.read_bytes()
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    edit_index(path, lambda r: r[0].update(chunks_bytes=len(content), chunks_digest=digest))
 
 
 def replayed_fingerprint(dataset):
