@@ -32,8 +32,8 @@ write under final names. Appending adds segments, and a new index of all.
 
 Reading: the manifest names the digest of the index, the index the digest of each table of chunks,
 and that table the checksum of every chunk. Sizes are compared with each other before memory is
-taken. What is missing or altered is a `DataError`; a chunk that is wrong is fetched once more before
-that. The ``zarr.json`` files, and the index at the end of each shard, are for other readers only.
+taken. What is missing or altered is a `DataError`; a chunk that is wrong is fetched once more
+before. The ``zarr.json`` files, and the index at the end of each shard, are for other readers only.
 
 Modules: `manifest` (with the index), `zarr_arrays`, `segment_layout`, `segment_writer`,
 `segment_files`, `segment_reader`, and `dataset`, which holds the public functions and
