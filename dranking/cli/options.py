@@ -29,6 +29,14 @@ Queries: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),
 ]
+Forms: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Forms in which each feature is offered, computed as the data is read: raw, log, "
+        "query-minmax, rank, standard, quantile. Default: raw.",
+        metavar="FORM,...",
+    ),
+]
 Regularization: TypeAlias = Annotated[
     float,
     typer.Option(

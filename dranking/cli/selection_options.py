@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dranking.cli.cost_files import read_costs
-from dranking.cli.options import names_in
+from dranking.cli.options import Forms, names_in
 from dranking.errors import UsageError
 
 
@@ -45,6 +45,11 @@ class Candidates:
     seed: Annotated[int | None, typer.Option(help="Random seed of --candidates. Default: 0.")] = (
         None
     )
+    forms: Forms = ""
+    forms_per_feature: Annotated[
+        int | None,
+        typer.Option(help="Largest number of forms of a feature in the model. Default: 1."),
+    ] = None
 
     def parameters(self) -> dict[str, Any]:
         """Parameters of `GreedyRankRLS`."""
@@ -53,6 +58,8 @@ class Candidates:
             "forbidden": features_in(self.forbid),
             "candidates": self.candidates,
             "random_state": self.seed,
+            "forms": names_in(self.forms) if self.forms else None,
+            "forms_per_feature": self.forms_per_feature,
         }
 
 

@@ -152,7 +152,7 @@ class Dataset(ABC):
         return TransformedDataset(self, tuple(transforms)) if transforms else self
 
 
-class _View(Dataset):
+class View(Dataset):
     """A data set whose blocks are made from the blocks of another data set."""
 
     def __init__(self, source: Dataset) -> None:
@@ -165,7 +165,7 @@ class _View(Dataset):
         self.has_documents = source.has_documents
 
 
-class QuerySubset(_View):
+class QuerySubset(View):
     """The queries of another data set that a mask selects; blocks may become empty."""
 
     def __init__(self, source: Dataset, keep: NDArray[np.bool_]) -> None:
@@ -196,7 +196,7 @@ class QuerySubset(_View):
         return self._source.block(index, columns).take_queries(self._keep[index])
 
 
-class TransformedDataset(_View):
+class TransformedDataset(View):
     """Another data set with further scalings."""
 
     def __init__(self, source: Dataset, added: tuple[Scaling, ...]) -> None:

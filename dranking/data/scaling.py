@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
-from dranking.data.transforms import Log, Quantile, QueryMinMax, QueryRank, Scaling, Standard
+from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError
 
 Normalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank", "quantile"]
@@ -64,7 +64,7 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
 
 def fit_scaling(
     dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = blocks_here
-) -> Scaling:
+) -> Form:
     """The scaling of a name for a data set, with the parameters and errors of `scaled`."""
     if normalize == "standard":
         return standard_of(map_blocks(feature_moments, dataset), sparse=dataset.is_sparse)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.scaling import MapBlocks
 from dranking.engine.executor import Executor, Task
 
 
@@ -51,6 +52,15 @@ def map_blocks(
             yield executor.gather([running.popleft()])[0]
     finally:  # also after an error, and when the caller closes the iterator
         executor.cancel(running)
+
+
+def blocks_on(executor: Executor) -> MapBlocks:
+    """`map_blocks` on an executor, in the form in which scalings are fitted."""
+
+    def run(function: Callable[[QueryBlock], Any], dataset: Dataset) -> Iterator[Any]:
+        return map_blocks(function, dataset, executor, name="fit scaling")
+
+    return run
 
 
 def _read_and_run(

@@ -71,7 +71,7 @@ def python(terms: Sequence[Term], name: str) -> str:
         *(["from math import copysign, log1p"] if logs else []),
         *([""] if quantiles or logs else []),
         "FEATURES = (",
-        *(f"    {term.name!r}," for term in terms),
+        *(f"    {name!r}," for name in dict.fromkeys(term.name for term in terms)),
         ")",
         *(_quantile_lines(terms) if quantiles else []),
         "",

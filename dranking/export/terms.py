@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dranking.data.transforms import Log, Quantile, QueryMinMax, QueryRank
+from dranking.data.transforms import (
+    ColumnForms,
+    Form,
+    Log,
+    Quantile,
+    QueryMinMax,
+    QueryRank,
+    Scaling,
+    source_names,
+)
 from dranking.errors import UsageError
 from dranking.rankers.linear.model import LinearModel
 
@@ -57,36 +66,50 @@ def terms_of(model: LinearModel, names: Mapping[str, str] | None = None) -> list
     UsageError
         If the scaling needs the whole query, or a name belongs to no feature or is used twice.
     """
-    mean = [0.0] * len(model.weights)
-    scale = [1.0] * len(model.weights)
-    forms: list[Log | Quantile | None] = [None] * len(model.weights)
-    for step, transform in enumerate(model.transforms):
-        if isinstance(transform, QueryMinMax | QueryRank):
+    names_there = _engine_names(model, names or {})
+    return [
+        _term(name, weight, [_form_of(step, column) for step in model.transforms])
+        for column, (name, weight) in enumerate(zip(names_there, model.weights, strict=True))
+    ]
+
+
+def _form_of(transform: Scaling, column: int) -> Form | None:
+    """The scaling of one feature; None if the feature is raw."""
+    if isinstance(transform, ColumnForms):
+        return transform.forms[column]
+    return transform.restricted(np.array([column]))
+
+
+def _term(name: str, weight: float, steps: Sequence[Form | None]) -> Term:
+    """The term of one feature with these scalings, in order."""
+    mean, scale, bent = 0.0, 1.0, None
+    for place, step in enumerate(steps):
+        if isinstance(step, QueryMinMax | QueryRank):
             raise UsageError(
-                f"the model scales its features by {transform.kind}, over all documents of a "
+                f"the model scales its features by {step.kind}, over all documents of a "
                 "query, but an engine scores every document on its own. Train on features that are "
                 "scaled document by document (ingest --normalize none, standard, log or quantile)."
             )
-        if isinstance(transform, Log | Quantile):
-            if step:
+        if isinstance(step, Log | Quantile):
+            if place:
                 raise UsageError(
-                    f"the model scales its features by {transform.kind} after another scaling, "
+                    f"the model scales its features by {step.kind} after another scaling, "
                     "which cannot be exported; train on data with one scaling."
                 )
-            forms = [transform.restricted(np.array([i])) for i in range(len(forms))]
-            continue
-        means = transform.mean or [0.0] * len(mean)
-        mean = [m + s * more for m, s, more in zip(mean, scale, means, strict=True)]
-        scale = [s * more for s, more in zip(scale, transform.scale, strict=True)]
-    called = _engine_names(model, names or {})
-    columns = zip(called, model.weights, mean, scale, forms, strict=True)
-    return [Term(*term) for term in columns]
+            bent = step
+        elif step is not None:
+            mean += scale * (0.0 if step.mean is None else step.mean[0])
+            scale *= step.scale[0]
+    return Term(name, weight, mean, scale, bent)
 
 
 def check_forms(
     terms: Sequence[Term], engine: str, possible: tuple[type[Log | Quantile], ...]
 ) -> None:
     """Raise UsageError if an engine cannot compute the scaling of a feature."""
+    twice = [name for name, count in Counter(term.name for term in terms).items() if count > 1]
+    if twice and not possible:
+        raise UsageError(f"{engine} cannot have several forms of feature {twice[0]}.")
     for term in terms:
         if term.form is not None and not isinstance(term.form, possible):
             raise UsageError(
@@ -119,14 +142,15 @@ def check_float32(terms: Sequence[Term], engine: str) -> None:
 
 
 def _engine_names(model: LinearModel, names: Mapping[str, str]) -> list[str]:
-    unknown = sorted(set(names) - set(model.feature_names))
+    sources = source_names(model.feature_names, model.transforms)
+    unknown = sorted(set(names) - set(sources))
     if unknown:
         raise UsageError(
             f"names are given for {', '.join(unknown[:5])}, which the model does not use; it uses "
-            f"{', '.join(model.feature_names[:10])}."
+            f"{', '.join(sources[:10])}."
         )
-    called = [names.get(name, name) for name in model.feature_names]
-    twice = sorted(name for name, count in Counter(called).items() if count > 1)
+    called = {name: names.get(name, name) for name in sources}
+    twice = sorted(name for name, count in Counter(called.values()).items() if count > 1)
     if twice:
         raise UsageError(f"two features would have the same name: {', '.join(twice[:5])}.")
-    return called
+    return [called[name] for name in sources]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dranking.data.dataset import Dataset
+from dranking.data.transforms import source_names
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
@@ -114,7 +115,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     axes = check_axes(model, tunable_of(model), values)
     settings = settings_of(axes)
     check_rule(rule, feature_penalty)
-    size = _check_size(train, max_features)
+    size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
     criterion = Criterion(_measure_name(measure, leave_query_out), get_convention(convention))
@@ -191,9 +192,11 @@ def _measure_name(measure: str, leave_query_out: bool) -> str:
     return name
 
 
-def _check_size(train: Dataset, max_features: int | None) -> int:
+def _check_size(train: Dataset, max_features: int | None, model: str) -> int:
     """The largest number of features to try; UsageError if `max_features` is out of range."""
     n = train.n_features
+    if model == "greedy-rankrls":  # selects one form of a feature
+        n = len(set(source_names(train.feature_names, train.transforms)))
     size = n if max_features is None else max_features
     if not 1 <= size <= n:
         raise UsageError(f"max_features is {size}; the data has {n} features, so choose 1 to {n}.")

@@ -10,7 +10,7 @@ import typer
 from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
-from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite, names_in
+from dranking.cli.options import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
 from dranking.cli.output import note, print_facts, print_json
 from dranking.errors import DataError, UsageError
 
@@ -42,6 +42,7 @@ Times: TypeAlias = Annotated[
 def build(
     data: Data,
     output: Output,
+    forms: Forms = "",
     time: Time = None,
     times: Times = None,
     memory_limit: MemoryLimit = None,
@@ -50,11 +51,19 @@ def build(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Build the statistics store of a data set, in one pass over the data."""
+    """Build the statistics store of a data set, in one pass over the data.
+
+    With --forms, the store holds statistics among all forms of the features: nine times the numbers
+    for three forms.
+    """
+    from dranking.data.forms import with_forms
+    from dranking.engine.map_blocks import blocks_on
     from dranking.rankers.gram.statistics_store import build_statistics
 
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         source = columns.open(data)
+        if forms:
+            source = with_forms(source, names_in(forms), blocks_on(executor))
         store = build_statistics(
             source,
             output,

@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.forms import FormsDataset
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import as_times
 from dranking.data.statistics.write_append_expire import append_statistics, write_statistics
+from dranking.data.transforms import forms_of
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import format_bytes
@@ -116,10 +118,12 @@ def append_queries(
     """
 
     def new_blocks(store: StatisticsDataset) -> Iterable[QueryStatistics]:
-        _check_fits(store, data)
+        forms = forms_of(store.transforms)
+        new = data if forms is None or data.transforms else FormsDataset(data, forms)
+        _check_fits(store, new)
         if not repeated:
-            _check_new(store, data)
-        return _statistics_of(data, times, executor)
+            _check_new(store, new)
+        return _statistics_of(new, times, executor)
 
     return append_statistics(path, new_blocks)
 

@@ -89,6 +89,7 @@ def selection_job(
         "fitting": rules.fitting,
         "rescoring": rules.rescoring.name if rules.rescoring else "",
         "costs": rules.costs.digest if rules.costs else "",
+        "forms_per_feature": rules.forms_per_feature,
     }
     return {name: json_ready(value) for name, value in job.items()}
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.transforms import source_names
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_positive
 
@@ -33,9 +34,9 @@ class FeatureCosts:
     Attributes
     ----------
     costs
-        (n_features,) at least 0.
+        (n_columns,) at least 0.
     groups
-        (n_features,) group numbers. Features of one group share one cost, which the first selected
+        (n_columns,) group numbers. Features of one group share one cost, which the first selected
         feature pays, as one service computes all features of the group.
     budget
         Largest cost of the selected features together.
@@ -109,7 +110,10 @@ class FeatureCosts:
 def feature_costs(
     dataset: Dataset, costs: Costs | None, groups: Groups | None, budget: float | None
 ) -> FeatureCosts | None:
-    """Checked `FeatureCosts` from the forms that users give; None without costs.
+    """Checked `FeatureCosts` from what users give; None without costs.
+
+    Where columns are forms of features, costs and groups are about features: all forms of a feature
+    together cost as much as one.
 
     Parameters
     ----------
@@ -136,7 +140,8 @@ def feature_costs(
         return None
     if budget is not None:
         check_positive("budget", budget)
-    names = dataset.feature_names
+    columns = source_names(dataset.feature_names, dataset.transforms)
+    names = list(dict.fromkeys(columns))
     values = _in_order("feature_costs", costs, names)
     missing = [name for name, value in zip(names, values, strict=True) if value is None]
     if missing:
@@ -150,7 +155,9 @@ def feature_costs(
     )
     numbers = _group_numbers(groups, names)
     _check_one_cost_per_group(checked, numbers, names)
-    return FeatureCosts(checked, numbers, inf if budget is None else float(budget))
+    number = {name: i for i, name in enumerate(names)}
+    at = np.array([number[name] for name in columns], dtype=np.intp)
+    return FeatureCosts(checked[at], numbers[at], inf if budget is None else float(budget))
 
 
 def _in_order(what: str, given: Any, names: Sequence[str]) -> list[Any]:

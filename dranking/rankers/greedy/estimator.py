@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.forms import FormName, with_forms
 from dranking.engine.dask_collections import as_dataset
+from dranking.engine.executor import get_executor
+from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
 from dranking.errors import SelectionWarning
 from dranking.files.commit import AnyPath
@@ -102,13 +105,23 @@ class GreedyRankRLS(LinearRanker):
         Number of candidates that each round scores again.
     convention
         Convention of the measure: standard, letor4, letor3, mslr or trec.
+    forms
+        Forms of each raw feature that are candidates: "raw", "log", "query-minmax", "rank",
+        "standard", "quantile"; see `dranking.data.forms.with_forms`. A form is named like
+        ``log(f12)``. Forms are computed when blocks are read: data, memory and time are those of as
+        many columns. In `start` and `forbidden`, indices and names are those of the columns; costs
+        and groups belong to features. Statistics that are built of such a view, or a data set that
+        holds the columns, give the same result with ``("raw",)``.
+    forms_per_feature
+        Largest number of forms of one feature that are selected.
 
     Attributes
     ----------
     selected_ : list of int
-        0-based feature indices in selection order.
-    coef_ : (n_features_in_,) float64
-        Weights; zero for features not selected.
+        0-based feature indices in selection order; with `forms`, indices of columns.
+    coef_ : (n_columns,) float64
+        Weights; zero for features not selected. A column is a form of a feature; without `forms`
+        there are n_features_in_ columns.
     lqo_error_ : (n_rounds,) float64
         Leave-query-out error after each round, a sum over queries, not normalised.
     cost_ : float or None
@@ -169,6 +182,8 @@ class GreedyRankRLS(LinearRanker):
         rescore: str | None = None,
         rescore_candidates: int = 10,
         convention: str = DEFAULT_CONVENTION,
+        forms: Sequence[FormName] = ("raw",),
+        forms_per_feature: int = 1,
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
@@ -189,6 +204,8 @@ class GreedyRankRLS(LinearRanker):
         self.rescore = rescore
         self.rescore_candidates = rescore_candidates
         self.convention = convention
+        self.forms = forms
+        self.forms_per_feature = forms_per_feature
 
     def fit(
         self,
@@ -224,6 +241,8 @@ class GreedyRankRLS(LinearRanker):
             If the data is wrong.
         """
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        run = get_executor(executor)
+        dataset = with_forms(dataset, self.forms, blocks_on(run))
         costs = feature_costs(dataset, self.feature_costs, self.feature_groups, self.budget)
         rules = SelectionRules(
             self.n_features,
@@ -237,6 +256,7 @@ class GreedyRankRLS(LinearRanker):
             search=self.search,
             fitting=self.fitting,
             rescoring=Rescoring.of(self.rescore, self.rescore_candidates, self.convention),
+            forms_per_feature=self.forms_per_feature,
         )
         found = select_paths(
             dataset,
@@ -245,7 +265,7 @@ class GreedyRankRLS(LinearRanker):
             memory_limit=self.memory_limit,
             feature_blocks=self.feature_blocks,
             checkpoint=self.checkpoint,
-            executor=executor,
+            executor=run,
         )
         [self.path_], self.n_passes_ = found.paths, found.n_passes
         self.feature_blocks_, self.traffic_ = found.n_feature_blocks, found.traffic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, TypeAlias, get_args
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.transforms import forms_of
 from dranking.engine.traffic import Traffic
 from dranking.errors import UsageError
 from dranking.rankers.greedy.costs import FeatureCosts
@@ -36,6 +37,11 @@ class SelectionRules:
         largest number of features.
     rescoring
         Pick among the best candidates by this measure; None means by the squared error.
+    forms_per_feature
+        Largest number of forms of one feature that are selected together.
+    features_of
+        (n_columns,) for data whose columns are forms of features, the number of the feature of each
+        column; None where each column is a feature. `for_data` sets the numbers.
     """
 
     n_features: int
@@ -49,6 +55,27 @@ class SelectionRules:
     fitting: Fitting = "pre"
     rescoring: Rescoring | None = None
     search: SearchName = "forward"
+    forms_per_feature: int = 1
+    features_of: NDArray[np.intp] | None = None
+
+    def for_data(self, dataset: Dataset) -> SelectionRules:
+        """The rules for a data set, whose columns may be forms of features."""
+        forms = forms_of(dataset.transforms)
+        if forms is None:
+            return self
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(forms.sources))}
+        features_of = np.array([numbers[name] for name in forms.sources], dtype=np.intp)
+        return replace(self, features_of=features_of)
+
+    def with_free_feature(
+        self, selected: Sequence[int], candidates: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """The candidates whose feature may be selected in one more form."""
+        if self.features_of is None:
+            return candidates
+        features = self.features_of[list(selected)]
+        counts = np.bincount(features, minlength=int(self.features_of.max()) + 1)
+        return candidates[counts[self.features_of[candidates]] < self.forms_per_feature]
 
     def check(self, dataset: Dataset) -> None:
         """Raise UsageError unless the rules are possible and the data has the features named."""
@@ -65,7 +92,12 @@ class SelectionRules:
                 )
         if len(set(self.start)) < len(self.start) or set(self.start) & set(self.forbidden):
             raise UsageError("start names a feature twice, or a forbidden feature.")
-        allowed = n - len(set(self.forbidden))
+        allowed = self._most_selected(self.allowed(n))
+        if self._most_selected(self.start) < len(self.start):
+            raise UsageError(
+                f"start has more than {self.forms_per_feature} forms of a feature; raise "
+                "forms_per_feature."
+            )
         if not max(1, len(self.start)) <= self.n_features <= allowed:
             raise UsageError(
                 f"n_features is {self.n_features}; the data has {n} features, so choose "
@@ -74,9 +106,22 @@ class SelectionRules:
         if self.costs is not None:
             self.costs.check_budget(self.start, self.allowed(n))
 
+    def _most_selected(self, columns: Sequence[int] | NDArray[np.intp]) -> int:
+        """How many of some columns may be selected together."""
+        if self.features_of is None:
+            return len(columns)
+        counts = np.bincount(self.features_of[np.asarray(columns, dtype=np.intp)])
+        return int(np.minimum(counts, self.forms_per_feature).sum())
+
     def _check_numbers(self) -> None:
         check_whole("n_features", self.n_features)
-        least = {"prefetch": 1, "patience": 1, "candidates": 1, "random_state": 0}
+        least = {
+            "prefetch": 1,
+            "patience": 1,
+            "candidates": 1,
+            "random_state": 0,
+            "forms_per_feature": 1,
+        }
         for name, limit in least.items():
             number = getattr(self, name)
             if number is None and name != "random_state":
@@ -98,6 +143,12 @@ class SelectionRules:
         if self.search == "backward" and (self.candidates is not None or self.fitting == "back"):
             what = "fitting='back'" if self.fitting == "back" else "candidates"
             raise UsageError(f"{what} applies to features to add; search='backward' adds none.")
+        if self.search == "backward" and self.features_of is not None:
+            if self._most_selected(np.arange(len(self.features_of))) < len(self.features_of):
+                raise UsageError(
+                    "search='backward' begins with all forms of every feature: choose another "
+                    "search, or forms_per_feature as large as the number of forms."
+                )
         if self.rescoring is not None and self.costs is not None:
             raise UsageError("rescore picks by a measure, feature_costs by gain per cost; use one.")
 

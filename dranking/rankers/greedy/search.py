@@ -193,7 +193,7 @@ class ForwardSearch(Search):
         is_left = np.zeros(self._gram.n_features, dtype=bool)
         is_left[self._allowed] = True
         is_left[np.array([*self.path.selected, *self._rest_of_start], dtype=np.intp)] = False
-        left = np.flatnonzero(is_left)
+        left = self._rules.with_free_feature(self.path.selected, np.flatnonzero(is_left))
         if self._rules.costs is not None:
             left = self._rules.costs.affordable(self.path.selected, left)
         self._asked = self._rules.drawn(left, len(self.path.kept))
@@ -246,7 +246,13 @@ class ForwardSearch(Search):
         predicted = self._predictor.predict(
             self.path.selected, self._asked, self._gains, self.n_picks_left
         )
-        return list(dict.fromkeys([*self.picks, *predicted]))
+        upcoming = list(self.picks)
+        for feature in predicted:
+            selected = [*self.path.selected, *upcoming]
+            room = self._rules.with_free_feature(selected, np.array([feature]))
+            if feature not in upcoming and len(room):
+                upcoming.append(feature)
+        return upcoming
 
     @property
     def n_picks_left(self) -> int:

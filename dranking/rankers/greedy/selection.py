@@ -87,6 +87,7 @@ def select_paths(
     check_training_data(dataset)
     if measure is not None:
         dataset.check_documents()
+    rules = rules.for_data(dataset)
     rules.check(dataset)
     run = get_executor(executor)
     search = SEARCHES[rules.search]

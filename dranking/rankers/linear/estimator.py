@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 import dranking
 from dranking.data.dataset import Dataset
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import Scaling
+from dranking.data.transforms import Scaling, source_names
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.model import LinearModel, table_scores
 
@@ -121,7 +121,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
         self.coef_ = coef
-        self.n_features_in_ = dataset.n_features
+        self.n_features_in_ = len(set(source_names(dataset.feature_names, dataset.transforms)))
         self.feature_names_ = dataset.feature_names
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         self._data_facts = dataset.facts

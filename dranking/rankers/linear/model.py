@@ -17,7 +17,13 @@ from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
-from dranking.data.transforms import Scaling, Transform, missing_transforms
+from dranking.data.transforms import (
+    Scaling,
+    Transform,
+    forms_of,
+    missing_transforms,
+    source_names,
+)
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -190,7 +196,12 @@ def table_scores(
             "X[None, :] is one document."
         )
     used = np.flatnonzero(weights)
-    X, present = _used_columns(X, names, used, model)
+    # Several columns of a model may be forms of one feature.
+    sources = source_names(names, transforms)
+    columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
+    wanted = np.array([columns[sources[i]] for i in used.tolist()], dtype=np.intp)
+    read, places = np.unique(wanted, return_inverse=True)
+    X, present = _used_columns(X, list(columns), read, model)
     missing = missing_transforms(tuple(t.restricted(used) for t in transforms), present)
     if qid is None and any(each.of_query for each in missing):
         raise UsageError(
@@ -201,7 +212,7 @@ def table_scores(
     if not len(used):
         return np.zeros(n_rows)
     rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64) if qid is None else qid)
-    blocks = (rows.block(b) for b in range(rows.n_blocks))
+    blocks = (rows.block(b, places) for b in range(rows.n_blocks))
     return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
 
 
@@ -239,13 +250,17 @@ def locate_features(
     names
         Names of the features, in the order of the returned columns.
     transforms
-        Scalings that the features need, restricted to these features.
+        Scalings that the features need, restricted to these features. If they are forms of
+        features, and the data is raw, the columns are those of the raw features, one of them for
+        each form.
 
     Raises
     ------
     DataError
         If features are missing, or the data has another scaling.
     """
+    if forms_of(dataset.transforms) is None:
+        names = source_names(names, transforms)
     columns = dataset.columns_of(names)
     present = tuple(t.restricted(columns) for t in dataset.transforms)
     return columns, missing_transforms(transforms, present)

@@ -1,0 +1,110 @@
+"""Features in several forms, computed as blocks are read and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset, View
+from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
+from dranking.data.transforms import ColumnForms, Form
+from dranking.errors import DataError, UsageError
+
+FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile"]
+
+
+def with_forms(
+    dataset: Dataset, forms: Sequence[str], map_blocks: MapBlocks = blocks_here
+) -> Dataset:
+    """A view of a data set with each feature in several forms.
+
+    The columns are the forms of the first feature, then the forms of the second; ``log(f12)`` is
+    the name of a form of ``f12``, and the raw form keeps the name of the feature. The view reads a
+    feature once for all its forms, and has the values, in every bit, of a data set that holds the
+    columns. In memory each form takes the place of a feature.
+
+    Parameters
+    ----------
+    dataset
+        Raw data; "standard" and "quantile" read all of its blocks once.
+    forms
+        "raw" and the names of scalings; see `dranking.data.transforms`.
+    map_blocks
+        Reads the blocks for a fit.
+
+    Raises
+    ------
+    UsageError
+        If there is no such form, or a form is given twice.
+    DataError
+        If the data is scaled already, holds no documents, has a feature with the name of a form, or
+        is sparse and a form would fill in its zeros.
+    """
+    names = list(forms)
+    unknown = [name for name in names if name not in get_args(FormName)]
+    if unknown or not names or len(set(names)) < len(names):
+        raise UsageError(
+            f"forms are {', '.join(names) or 'none'}; give each of {', '.join(get_args(FormName))} "
+            "at most once, and at least one of them."
+        )
+    if names == ["raw"]:
+        return dataset
+    dataset.check_documents()
+    if dataset.transforms:
+        kinds = " then ".join(transform.kind for transform in dataset.transforms)
+        raise DataError(
+            f"the data was scaled by {kinds}, and forms are forms of raw features; give raw data "
+            "(ingest --normalize none)."
+        )
+    features = [np.array([feature]) for feature in range(dataset.n_features)]
+    columns: list[list[Form | None]] = []
+    for name in names:
+        fitted = None if name == "raw" else fit_scaling(dataset, cast(Normalize, name), map_blocks)
+        columns.append([None if fitted is None else fitted.restricted(at) for at in features])
+    of_features = list(zip(dataset.feature_names, zip(*columns, strict=True), strict=True))
+    recorded = ColumnForms(
+        sources=tuple(name for name, forms in of_features for _ in forms),
+        forms=tuple(form for _, forms in of_features for form in forms),
+    )
+    return FormsDataset(dataset, recorded)
+
+
+class FormsDataset(View):
+    """The raw features of another data set in several forms, as many for each feature.
+
+    Parameters
+    ----------
+    source
+        Raw data that has the features.
+    forms
+        The forms, in the order of the columns.
+    """
+
+    def __init__(self, source: Dataset, forms: ColumnForms) -> None:
+        super().__init__(source)
+        named = zip(forms.sources, forms.forms, strict=True)
+        self.feature_names = tuple(
+            source if form is None else f"{form.kind}({source})" for source, form in named
+        )
+        if len(set(self.feature_names)) < len(self.feature_names):
+            raise DataError(
+                "the data has features with the names of forms, such as log(f1) beside f1; give "
+                "these columns other names."
+            )
+        self._forms = forms
+        self._columns = source.columns_of(forms.sources)
+        self.transforms = (forms,)
+        n_forms = len(forms.sources) // len(set(forms.sources))
+        self.blocks = tuple(replace(b, n_values=b.n_values * n_forms) for b in source.blocks)
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """Read one block of the raw features, and compute their forms."""
+        wanted = self._columns if columns is None else self._columns[columns]
+        read, places = np.unique(wanted, return_inverse=True)
+        block = self._source.block(index, read)
+        return self._forms.apply(block.with_features(block.features[:, places]), columns)

@@ -1,0 +1,38 @@
+"""`select --forms` and `stats build --forms` on text."""
+
+import json
+
+import numpy as np
+
+
+def test_a_form_is_selected_by_its_name(dranking, tmp_path):
+    rng = np.random.default_rng(0)
+    sizes, others = rng.lognormal(6, 2, 60), rng.normal(size=60)
+    text = "".join(
+        f"{int(np.log(a))} qid:{i // 6} 1:{b:.4f} 2:{a:.4f}\n"
+        for i, (a, b) in enumerate(zip(sizes, others, strict=True))
+    )
+    (tmp_path / "data.txt").write_text(text)
+    common = ("--n-features", 1, "--json", "--output")
+    model, other = tmp_path / "model.json", tmp_path / "other.json"
+    code, out, error = dranking(
+        "select", tmp_path / "data.txt", "--forms", "raw,log,rank", *common, model
+    )
+    assert code == 0, error
+    assert json.loads(out)["names"] == ["log(f2)"]
+    code, _, error = dranking(
+        "stats", "build", tmp_path / "data.txt", "--forms", "raw,log,rank",
+        "--output", tmp_path / "stats",
+    )  # fmt: skip
+    assert code == 0, error
+    code, out, error = dranking("select", tmp_path / "stats", *common, other)
+    assert json.loads(out)["names"] == ["log(f2)"]
+    weights = [json.loads(path.read_text())["weights"] for path in (model, other)]
+    assert np.allclose(*weights)
+    code, out, error = dranking("evaluate", model, tmp_path / "data.txt", "--json")
+    assert code == 0, error
+    assert json.loads(out)["metrics"]["map"] > 0.9
+    wrong = ("select", tmp_path / "data.txt", "--forms", "cube", *common, tmp_path / "no.json")
+    code, _, error = dranking(*wrong)
+    assert code == 2
+    assert "forms are cube; give each of raw" in error
