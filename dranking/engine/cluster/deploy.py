@@ -14,6 +14,9 @@ from dranking.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
 
+DASK_LOGGERS = ("distributed", "tornado.application", "asyncio")
+"""Loggers of Dask; asyncio reports tasks of Dask's client that a signal interrupted."""
+
 LOG_DIRECTORY = "dranking-jobs"
 """Folder below the working directory for the outputs of batch jobs, unless the user names one."""
 
@@ -68,12 +71,17 @@ def quiet() -> Iterator[None]:
     if dask.config.get("logging", None):
         yield
         return
-    loggers = [logging.getLogger(name) for name in ("distributed", "tornado.application")]
+    loggers = [logging.getLogger(name) for name in DASK_LOGGERS]
     before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
         yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            # A signal ends the process. Until its end, asyncio reports tasks that it interrupted.
+            before = [logger.level for logger in loggers]
+        raise
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
