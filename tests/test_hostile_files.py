@@ -6,6 +6,7 @@ executed, and nothing outside the file's folder is touched.
 """
 
 import copy
+import io
 import json
 import pickle
 import shutil
@@ -388,7 +389,7 @@ def test_registries(tmp_path):
     file = tmp_path / "registry" / "versions" / "000001" / "manifest.json"
     manifest = json.loads(file.read_text())
     for name in ("../../../outside.json", str(outside), "a/../../../outside.json", "..", "a//b"):
-        file.write_text(json.dumps(manifest | {"checksums": {name: "0" * 64}}))
+        file.write_bytes(sealed_json(manifest | {"checksums": {name: "0" * 64}}))
         with pytest.raises(DataError, match="checksums"):
             made.verify("000001")
     with pytest.raises(UsageError, match="there is no version"):
@@ -399,11 +400,18 @@ def test_profiles(dense):
     from dranking.engine.executor import ThreadExecutor
 
     threads = ThreadExecutor()
-    good = profile_of(dense, profile_edges(dense), threads).model_dump_json()
+    good = profile_of(dense, profile_edges(dense), threads).to_bytes()
     threads.close()
-    parse_profile(good.encode(), "here")
-    for content in (*DOCUMENTS, *changed(json.loads(good))):
-        assert refused(lambda c=content: parse_profile(c, "here")) or content.startswith(b"{")
+    parse_profile(good, "here")
+    with np.load(io.BytesIO(good)) as stored:
+        arrays = dict(stored)
+    for name, array in arrays.items():
+        for other in (array[:0] if array.ndim else -1, np.array([object()]), -np.ones(3)):
+            buffer = io.BytesIO()
+            np.savez(buffer, **arrays | {name: other})
+            assert refused(lambda b=buffer: parse_profile(b.getvalue(), "here"))
+    for content in (*DOCUMENTS, good[: len(good) // 2]):
+        assert refused(lambda c=content: parse_profile(c, "here"))
 
 
 def test_what_a_run_leaves(tmp_path):
@@ -425,12 +433,12 @@ def test_what_a_run_leaves(tmp_path):
         "configuration": "",
         "sources": {"train": [["incoming", "../../../somewhere"]]},
     }
-    for content in (*DOCUMENTS, json.dumps(unfinished).encode()):
+    for content in (*DOCUMENTS, sealed_json(unfinished)):
         note.write_bytes(content)
         with pytest.raises(DataError, match=r"unfinished\.json: damaged"):
             plan_run(config, resume=True)
     unfinished |= {"run_id": "../../../../tmp", "sources": {}}
-    note.write_text(json.dumps(unfinished))
+    note.write_bytes(sealed_json(unfinished))
     with pytest.raises(DataError, match="run_id"):
         plan_run(config, resume=True)
 

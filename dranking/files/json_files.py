@@ -45,14 +45,30 @@ def parse_json(text: str | bytes) -> Any:
     Raises
     ------
     ValueError
-        If the text is not JSON, or is nested too deep.
+        If the text is not JSON, is nested too deep, or gives a name twice in one object: other
+        programs would read another of the two values.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_without_repetition)
+    except RepeatedNameError:
+        raise
     except ValueError as error:
         raise ValueError(f"not JSON ({error})") from error
     except RecursionError as error:
         raise ValueError("not JSON (nested too deep)") from error
+
+
+class RepeatedNameError(ValueError):
+    """An object of a JSON text has a name twice."""
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedNameError(f"{name} occurs twice in an object")
+        found[name] = value
+    return found
 
 
 def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:

@@ -26,6 +26,9 @@ from dranking.tuning.numbers import grid_of, number_of
 BILINEAR: Final = "bilinear"
 Kind: TypeAlias = Literal[ModelName, "bilinear"]
 
+DEFAULT_BUDGET: Final = 0.5
+"""False promotions a year of the default gate."""
+
 STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -178,9 +181,16 @@ class GateConfig(BaseModel):
         Measure on the data held out.
     minimum_effect
         Smallest mean difference to the champion; negative to accept a small loss.
+    false_promotions_per_year
+        Largest expected number of promotions, in any 365 days, of challengers that are no better
+        than the champion: the lower end of the interval of the difference must be above 0 at the
+        level that `dranking.retrain.ledger` gives to the test. The default is 0.5, unless
+        `lower_bound` is set.
     lower_bound
-        Smallest lower end of the paired bootstrap interval of the difference; fewer than 20
-        queries have no such interval, and are rejected.
+        Smallest lower end of the paired bootstrap interval of the difference; below 0 for a gate
+        that promotes challengers which are not much worse. Equal challengers are then promoted
+        with a probability that the verdict states. Fewer than 20 queries have no such interval, and
+        are rejected.
     confidence, resamples, seed
         Parameters of the bootstrap interval.
     max_features
@@ -205,7 +215,8 @@ class GateConfig(BaseModel):
     metric: Measure = "ndcg@10"
     convention: ConventionName = "standard"
     minimum_effect: float = 0.0
-    lower_bound: float = -0.01
+    false_promotions_per_year: Annotated[float, Field(gt=0)] | None = None
+    lower_bound: float | None = None
     confidence: Fraction = 0.95
     resamples: PositiveInt = 10_000
     seed: int = 0
@@ -215,6 +226,13 @@ class GateConfig(BaseModel):
     max_drift: Annotated[float, Field(gt=0)] | None = 0.25
     drift_level: Fraction = 0.05
     minimum_score: float | None = None
+
+    @property
+    def budget(self) -> float | None:
+        """Largest expected number of false promotions in a year; None for a gate without one."""
+        if self.false_promotions_per_year is None and self.lower_bound is None:
+            return DEFAULT_BUDGET
+        return self.false_promotions_per_year
 
 
 class ExportConfig(BaseModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,15 @@ from dranking.metrics.compare import compare_rows
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.significance import FEWEST_QUERIES
+from dranking.retrain.budget import (
+    Allowance,
+    NightTest,
+    chance_of_equal,
+    difference_error,
+    lower_end,
+    night_test,
+    resampling_of,
+)
 from dranking.retrain.config_tables import GateConfig
 
 
@@ -52,10 +60,14 @@ class Verdict:
         Whether the challenger passes all rules.
     reasons
         The result of every rule that applies.
+    test
+        The test that belongs into the ledger; None if there was none, or if another rule about
+        model and data alone has made a promotion impossible.
     """
 
     accepted: bool
     reasons: tuple[Reason, ...]
+    test: NightTest | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ def judge(
     n_features: int,
     segments: pa.Array | None = None,
     drift: Sequence[PartDrift] = (),
+    allowance: Allowance | None = None,
 ) -> Verdict:
     """Judge a challenger by its measures on the queries held out.
 
@@ -121,6 +134,8 @@ def judge(
         (n_queries,) segment of every query, null for queries without segment.
     drift
         Shifts of the features of every new part since the champion's training data.
+    allowance
+        Level of the test against the champion; None for a gate without a budget.
 
     Raises
     ------
@@ -135,25 +150,35 @@ def judge(
             "needs queries with relevant and other documents."
         )
     reasons: list[Reason] = []
+    test = None
     if rules.minimum_score is not None:
         reasons.append(_absolute(rules.metric, mean, rules.minimum_score, sign))
     if champion is not None:
-        reasons += _against(rules, challenger, champion, sign)
+        found, test = _against(rules, challenger, champion, sign, allowance)
+        reasons += found
         if rules.max_segment_loss is not None and segments is not None:
             reasons += _by_segment(rules, challenger, champion, segments, sign)
+    others = []
     if rules.max_features is not None:
-        reasons.append(
+        others.append(
             _at_most("max_features", n_features, rules.max_features, f"{n_features} features")
         )
     if rules.max_drift is not None and drift:
-        reasons.append(_drift(drift, rules.max_drift))
-    return Verdict(all(reason.passed for reason in reasons), tuple(reasons))
+        others.append(_drift(drift, rules.max_drift))
+    reasons += others
+    counts = all(reason.passed for reason in others)  # else nothing could be promoted by chance
+    accepted = all(reason.passed for reason in reasons)
+    return Verdict(accepted, tuple(reasons), test if counts else None)
 
 
 def _against(
-    rules: GateConfig, challenger: PerQuery, champion: PerQuery, sign: float
-) -> list[Reason]:
-    """Rules about the difference to the champion over all queries, and its interval."""
+    rules: GateConfig,
+    challenger: PerQuery,
+    champion: PerQuery,
+    sign: float,
+    allowance: Allowance | None,
+) -> tuple[list[Reason], NightTest | None]:
+    """Rules about the difference to the champion over all queries, and its test if there is one."""
     if not challenger.query_ids.equals(champion.query_ids):
         raise DataError("challenger and champion were not measured on the same queries.")
     found = compare_rows(challenger, champion, **resampling_of(rules))[rules.metric]
@@ -165,15 +190,22 @@ def _against(
             f"at least {FEWEST_QUERIES}"
         )
         few = Reason("fewest_queries", False, float(found.n_queries), float(FEWEST_QUERIES), text)
-        return [*reasons, few]
-    worst = found.low if sign > 0 else -found.high
-    text = f"lower end of the {rules.confidence:.0%} interval of the difference"
-    return [*reasons, _at_least("lower_bound", worst, rules.lower_bound, text)]
-
-
-def resampling_of(rules: GateConfig) -> dict[str, Any]:
-    """The keywords of `compare_rows` for the comparison with the champion."""
-    return {"seed": rules.seed, "n_resamples": rules.resamples, "confidence": rules.confidence}
+        return [*reasons, few], None
+    error = difference_error(challenger, champion, rules.metric)
+    if rules.lower_bound is not None:
+        worst = found.low if sign > 0 else -found.high
+        text = f"lower end of the {rules.confidence:.0%} interval of the difference"
+        if (by_chance := chance_of_equal(rules, error, found.n_queries)) is not None:
+            text += f" (an equal challenger passes with probability {by_chance:.2g})"
+        reasons.append(_at_least("lower_bound", worst, rules.lower_bound, text))
+    if allowance is None:
+        return reasons, None
+    low = lower_end(rules, challenger, champion, allowance.level, sign)
+    test = night_test(sign * found.difference, error, found.n_queries, low, allowance.level)
+    power = allowance.text(error, found.n_queries)
+    end = f"{low:+.4f}" if allowance.level > 0 else "none"
+    text = f"lower end of the difference at level {allowance.level:.2g}: {end}, above 0; {power}"
+    return [*reasons, Reason("false_promotions_per_year", test.better, low, 0.0, text)], test
 
 
 def _by_segment(

@@ -106,27 +106,19 @@ class Ledger(BaseModel):
         kept = [e for e in others if entry.time - e.time < KEPT]
         return self.model_copy(update={"entries": (*kept, entry)})
 
-    def of_year(self, now: datetime) -> list[Entry]:
+    def of_year(self, now: datetime | None = None) -> list[Entry]:
         """The tests of the last 365 days; also those that a wrong clock has put into the future."""
+        now = now or datetime.now(UTC)
         return [entry for entry in self.entries if now - entry.time < YEAR]
 
-    def level(self, budget: float, run_id: str, against: str, now: datetime | None = None) -> float:
-        """Level of the next test.
-
-        Parameters
-        ----------
-        budget
-            Largest expected number of false promotions in any 365 days.
-        run_id, against
-            The run and the champion. A test that was made already has the level that it had.
-        now
-            The present, if not that of the clock.
-        """
+    def level(self, budget: float, run_id: str, against: str) -> float:
+        """Level of the test of a run against a champion: the one it had, if it was made already."""
         made = self.find(run_id, against)
-        if made is not None:
-            return made.level
-        now = now or datetime.now(UTC)
-        return next_level(budget, [(e.time, e.level) for e in self.entries], now)
+        return self.next_level(budget) if made is None else made.level
+
+    def next_level(self, budget: float) -> float:
+        """Level of the next test for a budget: false promotions in any 365 days."""
+        return next_level(budget, [(e.time, e.level) for e in self.entries], datetime.now(UTC))
 
 
 def next_level(budget: float, spent: Iterable[tuple[datetime, float]], now: datetime) -> float:

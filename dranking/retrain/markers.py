@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import atomic_write
+from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.retrain.config import RetrainConfig, config_digest
 from dranking.retrain.sources import Source
 from dranking.retrain.workflow import Run
@@ -61,8 +62,7 @@ def marker_file(folder: Path, stage: str) -> Path:
 
 def write_marker(folder: Path, marker: Marker[T]) -> None:
     """Write the done-marker of a stage into the folder of a run."""
-    text = json.dumps(asdict(marker))
-    atomic_write(marker_file(folder, marker.stage), text, overwrite=True)
+    atomic_write(marker_file(folder, marker.stage), sealed_json(asdict(marker)), overwrite=True)
 
 
 def read_marker(folder: Path, stage: str, kind: type[T]) -> Marker[T]:
@@ -95,7 +95,8 @@ def note_unfinished(run: Run) -> None:
         configuration=config_digest(run.config),
         sources={use: list(found) for use, found in run.sources.items()},
     )
-    atomic_write(run.work / UNFINISHED_NAME, note.model_dump_json(), overwrite=True)
+    content = sealed_json(note.model_dump(mode="json"))
+    atomic_write(run.work / UNFINISHED_NAME, content, overwrite=True)
 
 
 def read_unfinished(config: RetrainConfig) -> tuple[str, Mapping[str, Sequence[Source]]]:
@@ -123,9 +124,12 @@ def read_unfinished(config: RetrainConfig) -> tuple[str, Mapping[str, Sequence[S
 def _parsed(adapter: TypeAdapter[T], file: Path) -> T:
     """Content of a file of the working directory."""
     try:
-        return adapter.validate_json(file.read_bytes())
-    except ValidationError as error:
+        content = parse_json(file.read_bytes())
+        entries = unsealed(content if isinstance(content, dict) else {})
+        return adapter.validate_json(json.dumps(entries))
+    except ValueError as error:
+        why = problems_in(error, "file") if isinstance(error, ValidationError) else str(error)
         raise DataError(
-            f"{file}: damaged: {problems_in(error, 'file')}. Delete the file; the next run repeats "
-            "the work that the file stands for."
+            f"{file}: damaged: {why}. Delete the file; the next run repeats the work that the file "
+            "stands for."
         ) from error

@@ -10,6 +10,7 @@ from typing import Any
 
 import dranking
 from dranking.errors import DataError, UsageError
+from dranking.retrain.budget import forecast
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
@@ -57,12 +58,15 @@ class Plan:
         Names of the stages that would run; all other stages are done.
     withdrawal
         What the champion was trained on and is withdrawn; None if there is nothing.
+    gate
+        Level, budget and power of the gate in this run, in words.
     """
 
     run_id: str
     found: Found
     stages: tuple[str, ...]
     withdrawal: Withdrawal | None = None
+    gate: str = ""
 
     @property
     def sources(self) -> Mapping[str, Sequence[Source]]:
@@ -87,6 +91,7 @@ class Plan:
             "sources": sources,
             "stages": list(self.stages),
             "notes": list(self.notes),
+            "gate": self.gate,
         }
 
 
@@ -122,7 +127,8 @@ def plan_run(
     is_open = first < len(STAGES) or withdrawal is not None
     if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
         first = measured
-    return Plan(run_id, found, STAGES[first:], withdrawal)
+    power = forecast(config.gate, registry)
+    return Plan(run_id, found, STAGES[first:], withdrawal, power)
 
 
 def digests_of(config: RetrainConfig) -> ContentDigests:

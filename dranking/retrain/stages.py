@@ -11,6 +11,7 @@ import json
 import platform
 import tempfile
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
+from dranking.retrain.budget import Allowance, NightTest, allowance_of, resampling_of
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
-from dranking.retrain.gate import Verdict, judge, resampling_of
+from dranking.retrain.gate import Verdict, judge
+from dranking.retrain.ledger import Entry
+from dranking.retrain.registry.registry import PER_QUERY_NAME
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -42,7 +46,6 @@ from dranking.retrain.workflow import Run, Workflow
 from dranking.retrain.workflows.bilinear import BilinearWorkflow
 from dranking.retrain.workflows.linear import LinearWorkflow
 
-PER_QUERY_NAME = "per_query.parquet"
 GATE_NAME = "gate.json"
 REPORT_NAME = "report.html"
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
@@ -109,6 +112,7 @@ def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> 
         n_features=fitted.n_features,
         segments=_segments(run, challenger),
         drift=evaluated.drift,
+        allowance=_allowance(run, evaluated),
     )
     text = json.dumps(asdict(verdict), indent=1)
     atomic_write(run.version_folder / GATE_NAME, text, overwrite=True)
@@ -164,12 +168,35 @@ def publish(
             )
         else:
             registry.nominate(version)
+        if verdict.test is not None and evaluated.against is not None:
+            registry.record(_entry(run, version, evaluated.against, ingested, verdict.test))
         if verdict.accepted:
             registry.promote(version)
         deleted = registry.prune(run.config.registry.keep)
         aliases = registry.aliases.model_dump()
     workflow.delete_unused()
     return Published(version, aliases, tuple(deleted))
+
+
+def _allowance(run: Run, evaluated: Evaluated) -> Allowance | None:
+    """What the ledger leaves to the test against the champion."""
+    if evaluated.against is None:
+        return None
+    ledger = run.registry.ledger
+    return allowance_of(run.config.gate, ledger, run.run_id, evaluated.against)
+
+
+def _entry(run: Run, version: str, against: str, ingested: Ingested, test: NightTest) -> Entry:
+    """The entry of the ledger for a test."""
+    return Entry(
+        time=datetime.now(UTC),
+        run_id=run.run_id,
+        version=version,
+        against=against,
+        judged=ingested.data["holdout"].fingerprint,
+        metric=run.config.gate.metric,
+        **asdict(test),
+    )
 
 
 def _per_query_file(run: Run, role: str) -> Path:

@@ -1,13 +1,16 @@
 """The gate: every rule accepts and rejects what it should."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from dranking.errors import DataError
 from dranking.metrics.per_query import PerQuery
+from dranking.retrain.budget import Allowance
 from dranking.retrain.config_tables import GateConfig
 from dranking.retrain.gate import FeatureDrift, PartDrift, judge
 
@@ -20,6 +23,7 @@ def scores(values, metric="map"):
 
 
 def verdict(challenger, champion, metric="map", segments=None, drift=(), n_features=3, **rules):
+    rules.setdefault("lower_bound", -0.01)
     gate = GateConfig(
         metric=metric, resamples=2000, max_drift=rules.pop("max_drift", None), **rules
     )
@@ -58,6 +62,38 @@ def test_minimum_effect_and_the_interval():
     assert failed(found) == ["lower_bound"]
     # mean of 50 differences: half-width 1.96 * 0.295 / sqrt(50) = 0.082
     assert found.reasons[1].value == pytest.approx(0.005 - 0.082, abs=0.01)
+
+
+def test_the_default_gate_promotes_what_is_better_at_its_level():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.8, 200)
+    allowance = Allowance(level=0.001, budget=0.5, spent=0.3, n_tests=11)
+    rules = GateConfig(metric="map", max_drift=None, resamples=2000)
+    for gain, passed in ((0.03, True), (0.01, False), (0.0, False)):
+        challenger = base + gain + rng.normal(0, 0.08, 200)
+        challenger += gain - (challenger - base).mean()  # exactly this gain
+        found = judge(rules, scores(challenger), scores(base), n_features=3, allowance=allowance)
+        _, reason = found.reasons
+        assert (reason.rule, reason.passed) == ("false_promotions_per_year", passed)
+        p_value = stats.ttest_rel(challenger, base, alternative="greater").pvalue
+        assert found.test.p_value == pytest.approx(p_value)
+        assert found.test.better == passed == (p_value < 0.001)
+        assert "0.3 of 0.5 false promotions a year spent by 11 tests" in reason.text
+    assert re.search(r"a difference of 0\.02\d+ is found with power 0\.8 on 200", reason.text)
+    same = judge(rules, scores(base), scores(base), n_features=3, allowance=allowance)
+    assert not same.accepted
+
+
+def test_what_could_not_be_promoted_spends_nothing():
+    base = np.linspace(0.2, 0.8, 50)
+    allowance = Allowance(level=0.001, budget=0.5, spent=0.3, n_tests=11)
+    rules = GateConfig(metric="map", max_drift=None, max_features=2, resamples=50)
+    found = judge(rules, scores(base), scores(base), n_features=3, allowance=allowance)
+    assert found.test is None
+    spent = Allowance(level=0.0, budget=0.5, spent=0.5, n_tests=400)
+    found = judge(rules, scores(base + 0.1), scores(base), n_features=1, allowance=spent)
+    assert not found.accepted
+    assert "no difference is found until tests of the last year" in found.reasons[1].text
 
 
 def test_measures_of_error_are_better_where_smaller():

@@ -157,6 +157,28 @@ def test_a_report_is_of_the_night(stream):
     assert f"dranking retrain {stream.folder}/retrain.toml" in page
 
 
+def test_the_default_gate_keeps_a_ledger(stream):
+    """A test spends its level once, whatever is run again, and `--dry-run` says what is left."""
+    text = Path(stream.config()).read_text()
+    path = stream.folder / "default.toml"
+    kept = [line for line in text.splitlines() if "_bound" not in line and "_effect" not in line]
+    path.write_text("\n".join(kept))
+    config = load_config(path, (), {})
+    assert retrain(config).accepted
+    assert registry_of(stream).ledger.entries == ()
+    assert "found with power 0.8 on 60 queries" in plan_run(config).gate
+    stream.night(2)
+    outcome = retrain(config)
+    [test] = registry_of(stream).ledger.entries
+    assert (test.run_id, test.version, test.against) == (outcome.run_id, "000002", "000001")
+    assert test.level == pytest.approx(0.5 / 365)
+    assert test.better == outcome.accepted
+    again = retrain(config, from_stage="gate")
+    assert registry_of(stream).ledger.entries[0].level == test.level
+    assert len(registry_of(stream).ledger.entries) == 1
+    assert again.results.gate == outcome.results.gate
+
+
 def test_names_of_features_that_are_not_selected_do_no_harm(stream):
     names = ", ".join(f'f{j} = "field_{j}"' for j in range(1, 9))
     outcome = run(stream, f"export.feature_names={{{names}}}")

@@ -41,7 +41,9 @@ def list_versions(location: Location, as_json: Json = False) -> None:
             }
             for m in manifests
         ]
-        print_json({"versions": versions, "aliases": opened.aliases.model_dump()})
+        tests = [entry.model_dump(mode="json") for entry in opened.ledger.entries]
+        aliases = opened.aliases.model_dump()
+        print_json({"versions": versions, "aliases": aliases, "tests": tests})
         return
     rows = [
         (
@@ -54,6 +56,13 @@ def list_versions(location: Location, as_json: Json = False) -> None:
         for m in manifests
     ]
     print_table(str(opened), ["version", "alias", "created (UTC)", "run", "metrics"], rows)
+    year = opened.ledger.of_year()
+    if year:
+        spent = sum(entry.level for entry in year)
+        note(
+            f"{len(year)} tests in 365 days, {sum(entry.better for entry in year)} of them passed; "
+            f"expected number of passes by chance at most {spent:.2g}"
+        )
 
 
 @registry.command()

@@ -79,6 +79,7 @@ def _print_plan(plan: dict[str, Any]) -> None:
     rows = [("stages", ", ".join(plan["stages"]) or "none")]
     for use, sources in plan["sources"].items():
         rows += [("" if n else use, source) for n, source in enumerate(sources)]
+    rows.append(("gate", plan["gate"]))
     rows += [("" if n else "notes", text) for n, text in enumerate(plan["notes"])]
     print_table(title, ["", ""], rows)
 

@@ -19,7 +19,7 @@ class RegistryManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-registry"] = "dranking-registry"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
 
 
 class VersionManifest(BaseModel):
@@ -43,7 +43,7 @@ class VersionManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-version"] = "dranking-version"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     version: Version
     created: datetime
     run_id: str | None = None

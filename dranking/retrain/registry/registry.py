@@ -4,10 +4,11 @@ Layout::
 
     manifest.json            format and schema version of the registry
     aliases.json             champion, challenger, previous -> version; replaced in one write
+    ledger.json              the tests of challengers against champions
     versions/000001/         manifest.json (lineage, metrics, checksums); model.json, or the folder
                              model/ for a bilinear model; per_query.parquet, report.html, exports/
 
-A version never changes after it was added.
+Every JSON file here has a digest of its own content. A version never changes after it was added.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,11 +27,16 @@ from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import MANIFEST_NAME
+from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.files.local_output import is_temporary
+from dranking.metrics.per_query import PerQuery, read_per_query
+from dranking.retrain.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage, open_storage
 
 ALIASES_NAME = "aliases.json"
+LEDGER_NAME = "ledger.json"
+PER_QUERY_NAME = "per_query.parquet"
 MODEL_NAME = "model.json"
 MODEL_FOLDER = "model"
 MODELS = (MODEL_NAME, MODEL_FOLDER)
@@ -102,7 +109,10 @@ class Registry:
         content = self.storage.read(name)
         if content is None:
             raise DataError(f"{self}: {name} is not there.")
-        return self._parse(VersionManifest, content, name)
+        manifest = self._parse(VersionManifest, content, name)
+        if manifest.version != version:
+            raise self._damaged(version, f"is version {manifest.version} by its manifest")
+        return manifest
 
     def read(self, version: str, name: str) -> bytes:
         """Read and verify a file of a version.
@@ -194,7 +204,7 @@ class Registry:
             metrics=dict(metrics or {}),
             checksums=checksums,
         )
-        content = _text(manifest).encode()
+        content = _text(manifest)
         self.storage.add_folder(source, checksums, f"{VERSIONS}/{version}", content)
         self.nominate(version)
         return version
@@ -256,9 +266,44 @@ class Registry:
         return doomed
 
     def verify(self, version: str) -> None:
-        """Raise DataError if a file of a version is missing or damaged."""
-        for name in self.manifest(version).checksums:
+        """Raise DataError unless a version is exactly what was added.
+
+        Every file that the manifest names is there with its checksum, and no other; there is a
+        model; and the number in the manifest is that of the folder.
+        """
+        manifest = self.manifest(version)
+        named = set(manifest.checksums)
+        if not any(_is_of(name, model) for name in named for model in MODELS):
+            raise self._damaged(version, f"names no {' or '.join(MODELS)}")
+        there = set(self.storage.files(f"{VERSIONS}/{version}")) - {MANIFEST_NAME}
+        for what, names in (("lacks", named - there), ("has also", there - named)):
+            if names:
+                raise self._damaged(version, f"{what} {', '.join(sorted(names)[:5])}")
+        for name in sorted(named):
             self.read(version, name)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The tests of challengers against champions."""
+        content = self.storage.read(LEDGER_NAME)
+        return Ledger() if content is None else self._parse(Ledger, content, LEDGER_NAME)
+
+    def record(self, entry: Entry) -> None:
+        """Add a test to the ledger; call this with the lock held, before the promotion."""
+        self._write(LEDGER_NAME, self.ledger.with_entry(entry))
+
+    def per_query(self, version: str) -> PerQuery:
+        """Measures of a version on the queries held out."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / PER_QUERY_NAME
+            file.write_bytes(self.read(version, PER_QUERY_NAME))
+            return read_per_query(file)
+
+    def _damaged(self, version: str, why: str) -> DataError:
+        return DataError(
+            f"{self}: version {version} is damaged: it {why}. Promote another version, and restore "
+            "this one from a copy."
+        )
 
     def _check(self) -> None:
         content = self.storage.read(MANIFEST_NAME)
@@ -268,17 +313,30 @@ class Registry:
             raise DataError(f"{self}: is not a registry (no {MANIFEST_NAME}), and not empty.")
 
     def _write(self, name: str, content: BaseModel) -> None:
-        self.storage.write(name, _text(content).encode())
+        self.storage.write(name, _text(content))
 
     def _parse(self, kind: type[M], content: bytes, name: str) -> M:
         try:
-            return kind.model_validate_json(content)
+            # The text is validated, as JSON has no times and no tuples.
+            return kind.model_validate_json(json.dumps(unsealed(_object(content))))
         except ValidationError as error:
             raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
+        except ValueError as error:
+            raise DataError(
+                f"{self}: {name}: damaged, {error}. Restore the file from a copy."
+            ) from error
 
 
-def _text(content: BaseModel) -> str:
-    return json.dumps(content.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+def _object(content: bytes) -> dict[str, Any]:
+    """The entries of a JSON object; ValueError if the content is something else."""
+    found = parse_json(content)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    return found
+
+
+def _text(content: BaseModel) -> bytes:
+    return sealed_json(content.model_dump(mode="json"), indent=1)
 
 
 def _checksums(source: Path) -> dict[str, str]:

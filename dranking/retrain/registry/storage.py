@@ -118,7 +118,11 @@ class LocalStorage:
     def files(self, name: str) -> list[str]:
         """Names of all files in a folder, relative to the folder."""
         folder = self.root / name
-        return sorted(f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file())
+        inside = list(folder.rglob("*"))
+        for path in (folder, *inside):
+            if path != self.root and path.is_symlink():
+                raise DataError(f"{path}: is a link, which may change at any time; copy the file.")
+        return sorted(f.relative_to(folder).as_posix() for f in inside if not f.is_dir())
 
     def remove_folder(self, name: str) -> None:
         """Delete a folder, its manifest first."""

@@ -55,7 +55,19 @@ FEATURES_AT_ONCE: Final = 64
 Array: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.integer]
 
-_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
+_KINDS: Final = {"feature_names": "U", "edges": "f", "counts": "i", "ranks": "u", "sample": "u"}
+"""Arrays of a stored profile, and the kinds of their dtypes."""
+
+_DAMAGE = (
+    TypeError,
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,25 +137,26 @@ def parse_profile(content: bytes, source: str) -> Profile:
     """Parse a stored profile; raise DataError with the source if the profile is damaged."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            profile = Profile(
-                feature_names=tuple(map(str, stored["feature_names"])),
-                n_queries=int(stored["n_queries"]),
-                **{name: stored[name] for name in ("edges", "counts", "ranks", "sample")},
-            )
+            arrays = {name: stored[name] for name in (*_KINDS, "n_queries")}
+        n_queries = int(arrays.pop("n_queries"))
     except _DAMAGE as error:
         raise _damaged(source, str(error)) from error
-    n_features, n_edges = len(profile.feature_names), N_BINS - 1
+    n_features, n_edges, n_sample = len(arrays["feature_names"]), N_BINS - 1, len(arrays["sample"])
     shapes = {
+        "feature_names": (n_features,),
         "edges": (n_features, n_edges),
         "counts": (n_features, n_edges + 1),
-        "ranks": (len(profile.sample),),
-        "sample": (len(profile.sample), n_features, n_edges + 1),
+        "ranks": (n_sample,),
+        "sample": (n_sample, n_features, n_edges + 1),
     }
-    for name, shape in shapes.items():
-        found = getattr(profile, name)
-        if found.shape != shape or (name != "edges" and (found < 0).any()):
-            raise _damaged(source, f"{name} of shape {found.shape}, not {shape}")
-    return profile
+    for name, kind in _KINDS.items():
+        found = arrays[name]
+        if (found.dtype.kind, found.shape) != (kind, shapes[name]):
+            raise _damaged(source, f"{name} are {found.dtype} of shape {found.shape}")
+    if n_queries < n_sample:
+        raise _damaged(source, f"{n_queries} queries, {n_sample} of them sampled")
+    names = tuple(map(str, arrays.pop("feature_names")))
+    return Profile(feature_names=names, n_queries=n_queries, **arrays)
 
 
 def _damaged(source: str, why: str) -> DataError:

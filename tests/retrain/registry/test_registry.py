@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files.json_files import sealed_json
 from dranking.retrain.registry.object_storage import ObjectStorage
 from dranking.retrain.registry.registry import Registry
 
@@ -127,13 +128,19 @@ def test_a_run_finds_its_newest_version_of_the_same_files(location, source):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("aliases.json", b"{", "aliases.json: file: Invalid JSON"),
-        ("aliases.json", b'{"champion": "../../etc"}', "champion: String should match"),
-        ("aliases.json", b'{"king": "000001"}', "king: there is no such key"),
+        ("aliases.json", b"{", "aliases.json: damaged, not JSON"),
+        ("aliases.json", b"[]", "aliases.json: damaged, not a JSON object"),
+        ("aliases.json", b'{"champion": null, "digest": "0"}', "is not what was written"),
+        ("aliases.json", b'{"champion": "1", "champion": "2"}', "champion occurs twice"),
+        ("aliases.json", {"champion": "../../etc"}, "champion: String should match"),
+        ("aliases.json", {"king": "000001"}, "king: there is no such key"),
         (
             "versions/000001/manifest.json",
-            b'{"version": "000001", "created": "2026-01-01T00:00:00Z", '
-            b'"checksums": {"../../secret": "%s"}}' % (b"0" * 64),
+            {
+                "version": "000001",
+                "created": "2026-01-01T00:00:00Z",
+                "checksums": {"../../secret": "0" * 64},
+            },
             "checksums.../../secret.*: String should match",
         ),
     ],
@@ -141,9 +148,78 @@ def test_a_run_finds_its_newest_version_of_the_same_files(location, source):
 def test_hostile_files_are_refused(location, source, name, content, message):
     registry = Registry(location)
     registry.add(source)
-    registry.storage.write(name, content)
+    registry.storage.write(name, content if isinstance(content, bytes) else sealed_json(content))
     with pytest.raises(DataError, match=message):
         registry.promote("1")
+
+
+def of_version(registry, version, name):
+    return registry.storage.read(f"versions/{version}/{name}")
+
+
+@pytest.mark.parametrize("change", ["promote", "rollback"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("swapped", "it is version 000002 by its manifest"),
+        ("no checksums", r"it names no model\.json or model"),
+        ("fewer checksums", r"it has also exports/solr\.json"),
+        ("another file", r"it has also hidden/notes\.txt"),
+        ("a file less", r"it lacks exports/solr\.json"),
+    ],
+)
+def test_everything_is_checked_before_an_alias_moves(location, source, change, damage, message):
+    registry = Registry(location)
+    for weight in (1, 2):
+        (source / "model.json").write_text(f'{{"weights": [{weight}]}}')
+        registry.promote(registry.add(source))
+    before, storage = registry.aliases, registry.storage
+    folder = "versions/000001"
+    manifest = json.loads(of_version(registry, "000001", "manifest.json"))
+    if damage == "swapped":
+        for name in ("manifest.json", "model.json", "exports/solr.json"):
+            storage.write(f"{folder}/{name}", of_version(registry, "000002", name))
+    elif damage.endswith("checksums"):
+        kept = {k: v for k, v in manifest["checksums"].items() if k == "model.json"}
+        manifest["checksums"] = {} if damage == "no checksums" else kept
+        storage.write(f"{folder}/manifest.json", sealed_json(manifest))
+    elif damage == "another file":
+        storage.write(f"{folder}/hidden/notes.txt", b"x")
+    else:
+        storage.remove_folder(folder)
+        for name in ("model.json", "manifest.json"):
+            storage.write(f"{folder}/{name}", of_version(registry, "000002", name))
+        storage.write(f"{folder}/model.json", b'{"weights": [1]}')
+        storage.write(f"{folder}/manifest.json", sealed_json(manifest))
+    with pytest.raises(DataError, match=message):
+        registry.promote("1") if change == "promote" else registry.rollback()
+    assert registry.aliases == before
+
+
+def test_links_are_no_files_of_a_version(tmp_path, source):
+    registry = Registry(tmp_path / "registry")
+    registry.add(source)
+    file = tmp_path / "registry" / "versions" / "000001" / "model.json"
+    file.rename(tmp_path / "elsewhere.json")
+    file.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(DataError, match=r"model\.json: is a link"):
+        registry.promote("1")
+
+
+def test_any_flipped_bit_of_a_manifest_is_found(tmp_path, source):
+    """Or it changes nothing that the manifest says, such as the case of a letter in an escape."""
+    registry = Registry(tmp_path / "registry")
+    registry.add(source, run_id="r", lineage={"champion": "000007"}, metrics={"map": 0.5})
+    file = tmp_path / "registry" / "versions" / "000001" / "manifest.json"
+    content, manifest = file.read_bytes(), registry.manifest("000001")
+    for position in range(0, 8 * len(content), 7):
+        flipped = bytearray(content)
+        flipped[position // 8] ^= 1 << position % 8
+        file.write_bytes(flipped)
+        try:
+            assert registry.manifest("000001") == manifest
+        except DataError:
+            pass
 
 
 def test_other_places_are_not_taken_over(location, source, tmp_path):
@@ -174,8 +250,8 @@ def test_a_version_that_is_being_written_is_not_there(tmp_path, source, monkeypa
         assert registry.versions == ["000001"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dranking.files.commit._synchronise_tree", killed)
-    monkeypatch.setattr("dranking.files.commit._remove", lambda path: None)
+    monkeypatch.setattr("dranking.files.commit.synchronise_tree", killed)
+    monkeypatch.setattr("dranking.files.local_output._remove", lambda path: None)
     with pytest.raises(KeyboardInterrupt):
         registry.add(source)
     monkeypatch.undo()

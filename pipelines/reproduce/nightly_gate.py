@@ -1,0 +1,205 @@
+"""How many challengers that are no better the gate of nightly retraining promotes in a year.
+
+    python -m pipelines.reproduce.nightly_gate [MQ2008_FOLDER] [--years 2000] [--queries 200]
+
+Every year has 365 nights and one set of judged queries, which all nights reuse. A model's measure
+on a query is a part that all models share, which cancels in differences, plus the model's own: its
+true quality and a deviation on the query. Deviations are drawn from the differences of NDCG@10
+between RankRLS models of different lambdas on the queries of MQ2008 (without a folder from a
+normal distribution), centred and scaled to the deviation of models whose measures correlate by .9.
+The champion keeps its deviations, and with them its luck, until it is replaced. The challenger of a
+night is drawn anew, and truly differs from the champion by
+
+- (a) 0;
+- (b) .01 in one night of ten, else 0;
+- (c) a normal amount of mean -.005 and deviation .005.
+
+Gates: *naive* accepts a mean difference of at least 0 whose 95 % interval begins above -.01;
+*one test* accepts at a level of 2.5 % every night; *ledger* is the gate's default, with the levels
+of `dranking.retrain.ledger`, which are Bonferroni's if every night has a test; *weekly* is the same
+ledger with one test every seven nights; *decaying* spends the same budget with levels proportional
+to 1 / night. All use Student's t, than which the interval of the gate is never narrower. Promotions
+of equal models count as false.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from dranking.cli.output import print_json, print_table, progress_shown
+from dranking.data.open import open_dataset
+from dranking.engine.progress import report
+from dranking.rankers.rankrls.estimator import RankRLS
+from dranking.retrain.ledger import next_level
+from dranking.tuning.evaluation import evaluate
+from pipelines.reproduce.letor import fold_files
+from pipelines.script import run_script
+
+NIGHTS: Final = 365
+BUDGET: Final = 0.5
+DEVIATION: Final = 0.3
+"""Standard deviation of NDCG@10 over queries, about that of MQ2008."""
+
+CORRELATION: Final = 0.9
+
+Array: TypeAlias = NDArray[np.float64]
+Levels: TypeAlias = Sequence[float]
+
+
+@dataclass
+class Gate:
+    """A gate in all simulated years.
+
+    Attributes
+    ----------
+    name
+        Name in the table.
+    accepts
+        Function of night, mean differences and standard errors of all years to decisions.
+    deviations
+        (n_years, n_queries) the champions' deviations.
+    quality
+        (n_years,) the champions' true quality, 0 at the beginning.
+    false, true
+        (n_years,) numbers of promotions of challengers that are no better, and that are better.
+    """
+
+    name: str
+    accepts: Callable[[int, Array, Array], NDArray[np.bool_]]
+    deviations: Array
+    quality: Array = field(init=False)
+    false: Array = field(init=False)
+    true: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.quality, self.false, self.true = (np.zeros(len(self.deviations)) for _ in range(3))
+
+    def judge(self, night: int, deviations: Array, better_by: Array) -> None:
+        """Measure the challengers of a night and promote those that are accepted."""
+        differences = deviations - self.deviations
+        n_queries = differences.shape[1]
+        mean = differences.mean(axis=1) + better_by
+        error = differences.std(axis=1, ddof=1) / np.sqrt(n_queries)
+        accepted = self.accepts(night, mean, error)
+        self.deviations = np.where(accepted[:, None], deviations, self.deviations)
+        self.quality += np.where(accepted, better_by, 0.0)
+        self.false += accepted & (better_by <= 0)
+        self.true += accepted & (better_by > 0)
+
+
+def at_levels(levels: Levels, n_queries: int) -> Callable[[int, Array, Array], NDArray[np.bool_]]:
+    """One-sided t-tests at the level of each night."""
+    quantiles = special.stdtrit(n_queries - 1, 1.0 - np.array(levels))
+    return lambda night, mean, error: mean > quantiles[night] * error
+
+
+def ledger_levels(every: int = 1) -> list[float]:
+    """Levels of the ledger with a test every few nights; 0 for nights without a test."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    spent: list[tuple[datetime, float]] = []
+    levels = [0.0] * NIGHTS
+    for night in range(0, NIGHTS, every):
+        now = start + timedelta(days=night)
+        levels[night] = next_level(BUDGET, spent, now)
+        spent.append((now, levels[night]))
+    return levels
+
+
+def gates(n_queries: int, deviations: Array) -> list[Gate]:
+    """The gates of the table."""
+    upper = float(special.stdtrit(n_queries - 1, 0.975))
+    decaying = 1.0 / np.arange(1, NIGHTS + 1)
+    rules = {
+        "naive": lambda night, mean, error: (mean >= 0) & (mean - upper * error >= -0.01),
+        "one test": at_levels([0.025] * NIGHTS, n_queries),
+        "ledger": at_levels(ledger_levels(), n_queries),
+        "weekly": at_levels(ledger_levels(every=7), n_queries),
+        "decaying": at_levels((BUDGET * decaying / decaying.sum()).tolist(), n_queries),
+    }
+    return [Gate(name, rule, deviations) for name, rule in rules.items()]
+
+
+def better_by(case: str, rng: np.random.Generator, n_years: int) -> Array:
+    """True differences of a night's challengers to the champion."""
+    if case == "a":
+        return np.zeros(n_years)
+    if case == "b":
+        return 0.01 * (rng.random(n_years) < 0.1)
+    return rng.normal(-0.005, 0.005, n_years)
+
+
+def simulate(
+    case: str, pool: Array, n_years: int, n_queries: int, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table for one case: figures per year and gate."""
+    rng = np.random.default_rng(seed)
+
+    def draw() -> Array:
+        return rng.choice(pool, size=(n_years, n_queries))
+
+    compared = gates(n_queries, draw())
+    for night in range(NIGHTS):
+        report(f"case {case}", night + 1, NIGHTS)
+        deviations, better = draw(), better_by(case, rng, n_years)
+        for gate in compared:
+            gate.judge(night, deviations, better)
+    for gate in compared:
+        margin = 1.96 * float(gate.false.std(ddof=1)) / float(np.sqrt(n_years))
+        yield {
+            "case": case,
+            "gate": gate.name,
+            "false promotions a year": float(gate.false.mean()),
+            "+-": margin,
+            "true promotions a year": float(gate.true.mean()),
+            "quality after a year": float(gate.quality.mean()),
+        }
+
+
+def deviations_of_models(folder: Path | None) -> Array:
+    """Deviations of models on queries, of mean 0 and the deviation of `CORRELATION`."""
+    if folder is None:
+        pool = np.random.default_rng(0).normal(size=10_000)
+    else:
+        train, validation, test = fold_files(folder, 1)
+        data, judged = open_dataset(train), open_dataset(validation + test)
+        models = (RankRLS(regularization=x).fit(data).to_model() for x in (1.0, 1e3, 1e5))
+        tables = [evaluate(m, judged, ["ndcg@10"], "standard").per_query for m in models]
+        values = [table.values["ndcg@10"] for table in tables]
+        pool = np.concatenate([values[0] - values[1], values[1] - values[2], values[0] - values[2]])
+        pool = pool[np.isfinite(pool)]
+    scaled: Array = (pool - pool.mean()) / pool.std()
+    return scaled * DEVIATION * np.sqrt(1 - CORRELATION)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the simulation and print its table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.reproduce.nightly_gate", description=__doc__.split("\n", 1)[0]
+    )
+    parser.add_argument("folder", type=Path, nargs="?", metavar="MQ2008_FOLDER")
+    parser.add_argument("--years", type=int, default=2_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not a table")
+    given = parser.parse_args(arguments)
+    with progress_shown():
+        pool = deviations_of_models(given.folder)
+        rows = [row for case in "abc" for row in simulate(case, pool, given.years, given.queries)]
+    if given.json:
+        print_json({"years": given.years, "queries": given.queries, "rows": rows})
+        return
+    title = f"{given.years} years of {NIGHTS} nights on {given.queries} queries, budget {BUDGET}"
+    cells = [[v if isinstance(v, str) else f"{v:.4f}" for v in row.values()] for row in rows]
+    print_table(title, list(rows[0]), cells)
+
+
+if __name__ == "__main__":
+    run_script(main)
