@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 from collections import OrderedDict
 from functools import cached_property
@@ -65,7 +66,13 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
     @cached_property
     def manifest(self) -> ManifestT:
         """The manifest; a pickled data set reads it on first use."""
-        manifest, digest = self._read_manifest()
+        try:
+            manifest, digest = self._read_manifest()
+        except DataError as error:
+            raise DataError(
+                f"on host {platform.node()}: {error} If the data is there on other hosts, give a "
+                "path that all workers can read, or a URL."
+            ) from error
         if digest != self._manifest_digest:
             raise DataError(
                 f"{self.path}: was changed since it was opened. Start the computation again."
