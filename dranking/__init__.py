@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
+    from dranking.data.scores.read_scores import read_scores as read_scores
     from dranking.data.store.dataset import write_dataset as write_dataset
     from dranking.data.tables.in_memory import from_arrays as from_arrays
     from dranking.data.tables.in_memory import from_table as from_table
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from dranking.rankers.rankrls.cross_validation import RankRLSCV as RankRLSCV
     from dranking.rankers.rankrls.estimator import RankRLS as RankRLS
     from dranking.rankers.training.learning_curve import plot_learning_curve as plot_learning_curve
+    from dranking.rankers.write_scores import write_scores as write_scores
     from dranking.tuning.evaluation import evaluate as evaluate
     from dranking.tuning.search import tune as tune
 
@@ -104,6 +106,7 @@ _HOME = {
     "plot_learning_curve": "dranking.rankers.training.learning_curve",
     "preferences_from_judgments": "dranking.data.texts.preferences",
     "preferences_from_table": "dranking.data.texts.preferences",
+    "read_scores": "dranking.data.scores.read_scores",
     "same_class": "dranking.data.texts.preferences",
     "text_collection": "dranking.data.texts.collection",
     "to_dask_array": "dranking.engine.dask_collections",
@@ -111,6 +114,7 @@ _HOME = {
     "tune": "dranking.tuning.search",
     "write_dataset": "dranking.data.store.dataset",
     "write_parquet": "dranking.data.parquet.dataset",
+    "write_scores": "dranking.rankers.write_scores",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

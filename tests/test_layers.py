@@ -39,7 +39,7 @@ ROOMS = {
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},
         {"letor", "forms"},
-        {"parquet", "regrouping", "store", "texts"},
+        {"parquet", "regrouping", "scores", "store", "texts"},
         {"statistics"},
         {"open"},
         {"ingest"},
@@ -49,7 +49,7 @@ ROOMS = {
         {"gram", "training"},
         {"leave_query_out", "rankrls", "pairwise", "bilinear"},
         {"greedy", "max_margin"},
-        {"models"},
+        {"models", "scorers", "write_scores"},
     ],
     "kernels": [
         {"machine"},

@@ -45,6 +45,10 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 MANIFEST_NAME = "manifest.json"
 """File that every directory of the project has; it is written last."""
 
+SUCCESS_NAME = "_SUCCESS"
+"""Name of the manifest in directories that other tools read as a data set of parquet files: they
+pass over names that begin with an underscore, and wait for this one."""
+
 FORMAT_PREFIX = "dranking-"
 """Beginning of the "format" entry in the manifest of every directory of the project."""
 
@@ -154,7 +158,11 @@ def new_directory(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 def begin_directory(
-    path: AnyPlace, *, overwrite: bool = False, append: bool = False
+    path: AnyPlace,
+    *,
+    overwrite: bool = False,
+    append: bool = False,
+    manifest_name: str = MANIFEST_NAME,
 ) -> DirectoryCommit:
     """Begin a directory whose parts are written by many tasks, on any machine.
 
@@ -166,6 +174,8 @@ def begin_directory(
         Replace a directory that exists, if it is empty or the project's.
     append
         Add parts to a directory of the project, whose parts stay.
+    manifest_name
+        Name of the manifest: `MANIFEST_NAME` or `SUCCESS_NAME`.
 
     Raises
     ------
@@ -175,7 +185,7 @@ def begin_directory(
     DataError, TryAgainError
         If there is nothing to append to, or a store refuses access or is out of reach.
     """
-    return DirectoryCommit(_target(path), overwrite, append)
+    return DirectoryCommit(_target(path), overwrite, append, manifest_name)
 
 
 class DirectoryCommit:
@@ -192,8 +202,9 @@ class DirectoryCommit:
         A name that nobody has, which stands in the names of all parts.
     """
 
-    def __init__(self, place: Place, overwrite: bool, append: bool) -> None:
+    def __init__(self, place: Place, overwrite: bool, append: bool, manifest_name: str) -> None:
         self.place = place
+        self._manifest_name = manifest_name
         self.token = new_token()
         self._overwrite, self._append = overwrite, append
         self._finished = False
@@ -206,10 +217,10 @@ class DirectoryCommit:
             check_output_directory(place, overwrite)
         self.root: Place = place
         if not is_local(place):
-            self._before = object_store.version(place / MANIFEST_NAME)
+            self._before = object_store.version(place / manifest_name)
         elif append:
             self._begun.enter_context(explained(place))
-            self._before = read_bytes(place / MANIFEST_NAME).decode()
+            self._before = read_bytes(place / manifest_name).decode()
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
             self.root.mkdir()
@@ -245,7 +256,7 @@ class DirectoryCommit:
             If another process changed the directory meanwhile; nothing was changed then.
         """
         if not is_local(self.place):
-            self._finish_in_store(self.place / MANIFEST_NAME, manifest)
+            self._finish_in_store(self.place / self._manifest_name, manifest)
         elif self._append:
             self._finish_appending(self.place, manifest)
         elif is_local(self.root):
@@ -278,13 +289,13 @@ class DirectoryCommit:
             for part in place.rglob(f"{self.token}*"):
                 synchronise_tree(part) if part.is_dir() else synchronise(part)
                 synchronise(part.parent)
-        if read_bytes(place / MANIFEST_NAME).decode() != self._before:
+        if read_bytes(place / self._manifest_name).decode() != self._before:
             raise _changed(place)
-        atomic_write(place / MANIFEST_NAME, manifest, overwrite=True)
+        atomic_write(place / self._manifest_name, manifest, overwrite=True)
 
     def _finish_renaming(self, root: Path, place: Path, manifest: bytes) -> None:
         with explained(place):
-            (root / MANIFEST_NAME).write_bytes(manifest)
+            (root / self._manifest_name).write_bytes(manifest)
             check_output_directory(place, self._overwrite)
             synchronise_tree(root)
             install(root, place, sibling(place, "old", self._suffix))
@@ -394,10 +405,10 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     target = _target(path)
     if _kind(target) != "directory":
         raise DataError(f"{target}: no directory is there.")
-    try:
-        manifest = read_bytes(target / MANIFEST_NAME)
-    except FileNotFoundError:
-        manifest = b""
+    manifest = b""
+    for name in (MANIFEST_NAME, SUCCESS_NAME):
+        with suppress(FileNotFoundError):
+            manifest += read_bytes(target / name)
     return remove_unnamed(target, manifest, timedelta(seconds=grace))
 
 
@@ -419,15 +430,17 @@ def manifest_format(directory: Place) -> str | None:
     DataError, TryAgainError
         If a store refuses access, or is out of reach.
     """
-    try:
-        content = read_json(directory / MANIFEST_NAME)
-    except DataError:
-        if is_local(directory):
-            return None
-        raise
-    except (OSError, ValueError):
-        return None
-    return str(content.get("format")) if isinstance(content, dict) else None
+    for name in (MANIFEST_NAME, SUCCESS_NAME):
+        try:
+            content = read_json(directory / name)
+        except DataError:
+            if not is_local(directory):
+                raise
+        except (OSError, ValueError):
+            pass
+        else:
+            return str(content.get("format")) if isinstance(content, dict) else None
+    return None
 
 
 def _is_ours(directory: Place) -> bool:

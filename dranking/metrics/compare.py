@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.errors import ComparisonWarning, DataError, UsageError
 from dranking.metrics.measures import higher_is_better
-from dranking.metrics.per_query import PerQuery
+from dranking.metrics.per_query import PerQuery, per_query_of
 from dranking.metrics.significance import (
     FEWEST_QUERIES,
     ROUNDING,
@@ -132,8 +132,8 @@ class _Paired:
 
 
 def compare(
-    a: PerQuery,
-    b: PerQuery,
+    a: Any,
+    b: Any,
     *,
     seed: int = 0,
     n_resamples: int = DEFAULT_RESAMPLES,
@@ -149,7 +149,8 @@ def compare(
     Parameters
     ----------
     a, b
-        Values of the same queries, in any order, under the same convention.
+        Results of `dranking.evaluate`, or their `PerQuery` values: the same queries, in any order,
+        under the same convention.
     seed
         Seed of the bootstrap and of the permutations.
     n_resamples
@@ -160,7 +161,8 @@ def compare(
     Raises
     ------
     UsageError
-        If `n_resamples` or `confidence` is out of range, or the tables have no measure in common.
+        If `n_resamples` or `confidence` is out of range, the tables have no measure in common, or
+        `a` or `b` holds no values of queries.
     DataError
         If queries, weights or conventions of the tables differ, a query occurs twice, or no query
         counts for a measure.
@@ -170,6 +172,7 @@ def compare(
     Smucker, Allan and Carterette, A comparison of statistical significance tests for information
     retrieval evaluation, CIKM 2007.
     """
+    a, b = per_query_of(a), per_query_of(b)
     found = compare_rows(
         a, b.take(_rows_in(a, b)), seed=seed, n_resamples=n_resamples, confidence=confidence
     )

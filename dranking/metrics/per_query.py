@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
@@ -124,6 +126,23 @@ class PerQuery:
         return table.replace_schema_metadata({CONVENTION_KEY: self.convention.encode()})
 
 
+def per_query_of(result: Any) -> PerQuery:
+    """Values of queries, as they are or out of the result of `evaluate`.
+
+    Raises
+    ------
+    UsageError
+        If the result is something else.
+    """
+    found = getattr(result, "per_query", result)
+    if isinstance(found, PerQuery):
+        return found
+    raise UsageError(
+        f"a {type(result).__name__} holds no values of queries; compare takes what evaluate gives: "
+        "dranking.compare(dranking.evaluate(a, data), dranking.evaluate(b, data))."
+    )
+
+
 def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False) -> None:
     """Write per-query values as a parquet file, whole or not at all.
 
@@ -134,6 +153,17 @@ def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False)
     """
     with atomic_path(path, overwrite=overwrite) as temporary:
         pq.write_table(per_query.to_table(), temporary, write_page_checksum=True)
+
+
+def is_per_query(path: AnyPath) -> bool:
+    """Whether a parquet file with values of queries, not scores of documents, is at a path."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        names = pq.read_schema(path).names
+    except (OSError, pa.ArrowException):
+        return False
+    return ID_COLUMN in names and "score" not in names
 
 
 def read_per_query(path: AnyPath) -> PerQuery:

@@ -134,7 +134,7 @@ def describe(
     model: LinearModel,
     judged: Dataset,
     *,
-    champion: LinearModel | None = None,
+    champion: Any = None,
     train: Dataset | None = None,
     metric: str,
     convention: str,
@@ -150,7 +150,7 @@ def describe(
     judged
         Judged queries that the model was not trained on.
     champion
-        A model to compare with.
+        A model, or anything else that `evaluate` measures, to compare with; None for nothing.
     train
         The training data of the model, or its statistics store.
     metric, convention
@@ -162,7 +162,7 @@ def describe(
         Executor of all passes over the data.
     """
 
-    def measured(measured_model: LinearModel) -> PerQuery:
+    def measured(measured_model: Any) -> PerQuery:
         names = measures_of(metric)
         return evaluate(measured_model, judged, names, convention, executor=executor).per_query
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError
@@ -15,8 +14,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.evaluate import Summary
 from dranking.metrics.measures import get_measures
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.evaluation import measure_blocks
-from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.scorers import judged_dataset, measure
 
 DEFAULT_MEASURES = ("map", "p@10", "mean_ndcg", "ndcg@10")
 
@@ -59,14 +57,14 @@ class Evaluation:
 
 
 def evaluate(
-    model: LinearModel,
-    dataset: Dataset,
+    model: Any,
+    data: Any,
     measures: Sequence[str] = DEFAULT_MEASURES,
     convention: str | Convention = DEFAULT_CONVENTION,
     *,
     executor: Any = None,
 ) -> Evaluation:
-    """Measure how well a model ranks a data set.
+    """Measure how well a model, or scores from elsewhere, rank judged queries.
 
     Blocks are scored and measured where they are read, with only the model's columns; one number
     for each query and measure is sent.
@@ -74,9 +72,14 @@ def evaluate(
     Parameters
     ----------
     model
-        Model whose features are found in the data by name.
-    dataset
-        Judged queries. An unlabelled document counts as a document of grade 0.
+        A model or fitted estimator of dranking, whose features are found in the data by name; any
+        fitted object with ``predict``, such as a booster of LightGBM or XGBoost or a regressor of
+        scikit-learn; the name of a feature to rank by; (n_documents,) scores in the order of the
+        data; a table of ``qid``, ``docid`` (if documents have ids) and ``score``; or what
+        `dranking.read_scores` read from a file.
+    data
+        Judged queries: a data set, a table as `dranking.from_table` takes it, or a path. An
+        unlabelled document counts as a document of grade 0.
     measures
         Names, such as ``map`` or ``ndcg@10``; see `dranking.metrics.evaluate.evaluate_queries`.
     convention
@@ -87,15 +90,16 @@ def evaluate(
     Raises
     ------
     UsageError
-        If a measure or the convention does not exist.
+        If a measure or the convention does not exist, or the model is of no such kind.
     DataError
-        If the data has no queries, lacks features, or its scaling differs from the scaling that
-        the model needs.
+        If the data has no queries or no labels, lacks features, does not fit the scores, or its
+        scaling differs from the scaling that the model needs.
     """
     names = [measure.name for measure in get_measures(measures)]
     how = get_convention(convention)
+    dataset = judged_dataset(data, model)
     parts: list[PerQuery] = []
-    for part in measure_blocks(model, dataset, names, how, get_executor(executor)):
+    for part in measure(model, dataset, names, how, get_executor(executor)):
         parts.append(part)
         report("evaluate", len(parts), dataset.n_blocks)
     per_query = PerQuery.concatenate(parts)

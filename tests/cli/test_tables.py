@@ -79,3 +79,50 @@ def test_predict_needs_neither_labels_nor_other_columns(dranking, frame, table, 
     assert code == 3
     assert f"row 3, column '{names[0]}'" in told
     assert "missing" in told
+
+
+def test_scores_of_anything_are_evaluated_and_compared(dranking, frame, table, tmp_path):
+    model = tmp_path / "m.json"
+    selected(dranking, table, model)
+    options = (*NAMES, "--json", "--metrics", "ndcg@10,map")
+    expected = json.loads(dranking("evaluate", model, table, *options)[1])
+    for output in ("scores", "scores.run", "scores.parquet"):
+        done = dranking("predict", model, table, "--output", tmp_path / output, *NAMES, "--json")
+        assert done[0] == 0, done[2]
+        columns = NAMES[2:4]  # files that predict writes have the default names of ids
+        plain = frame.rename(columns={"query_id": "qid", "item": "docid"})
+        data = written(tmp_path / "plain.parquet", plain)
+        done = dranking("evaluate", tmp_path / output, data, *columns, *options[-3:])
+        assert done[0] == 0, done[2]
+        assert json.loads(done[1]) == expected
+        done = dranking("compare", tmp_path / output, model, data, *columns, *options[-3:])
+        assert [m["difference"] for m in json.loads(done[1])["metrics"]] == [0.0, 0.0]
+    scores = frame[["query_id", "item"]].assign(score=frame.x0)
+    scores.to_csv(tmp_path / "x0.csv", index=False)
+    by_file = dranking("evaluate", tmp_path / "x0.csv", table, *options)
+    by_column = dranking("evaluate", table, "--score-column", "x0", *options)
+    assert json.loads(by_file[1]) == json.loads(by_column[1])
+    one = dranking("compare", model, tmp_path / "x0.csv", table, *options)
+    two = dranking("compare", model, table, "--score-column", "x0", *options)
+    assert json.loads(one[1]) == json.loads(two[1])
+
+
+def test_a_report_compares_with_scores(dranking, table, tmp_path):
+    model, page = tmp_path / "m.json", tmp_path / "report.html"
+    selected(dranking, table, model)
+    done = dranking("report", model, table, "--score-column", "x1", "-o", page, *NAMES)
+    assert done[0] == 0, done[2]
+    assert "champion" in page.read_text()
+    code, _, told = dranking(
+        "report", model, table, "--score-column", "x1", "--champion", model, "-o", page
+    )
+    assert (code, "only one of --champion" in told) == (2, True)
+
+
+def test_arguments_that_do_not_go_together(dranking, table, tmp_path):
+    code, _, told = dranking("evaluate", table)
+    assert (code, "two arguments are needed" in told) == (2, True)
+    code, _, told = dranking("evaluate", table, table, "--score-column", "x0")
+    assert (code, "give DATA alone" in told) == (2, True)
+    code, _, told = dranking("compare", table, tmp_path / "none.csv", table)
+    assert (code, "not a table of per-query values" in told) == (3, True)

@@ -12,6 +12,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import DEFAULT_METRICS, Convention, Json, Metrics, names_in
 from dranking.cli.output import format_value, print_json, print_table
+from dranking.cli.scorers import ScoreColumn, data_or_first, open_judged, open_scorer
 from dranking.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,13 +23,21 @@ if TYPE_CHECKING:
 def compare(
     a: Annotated[
         Path,
-        typer.Argument(help="A model, or a parquet file from evaluate --per-query.", metavar="A"),
+        typer.Argument(
+            help="A model; scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
+            "qid, docid and score; or a parquet file from evaluate --per-query.",
+            metavar="A",
+        ),
     ],
-    b: Annotated[Path, typer.Argument(help="Another model, or another such file.", metavar="B")],
+    b: Annotated[
+        Path,
+        typer.Argument(help="Another of these; or DATA with --score-column.", metavar="B"),
+    ],
     data: Annotated[
         Path | None,
-        typer.Argument(help="Judged data; needed if A or B is a model.", metavar="[DATA]"),
+        typer.Argument(help="Judged data; needed for a model or scores.", metavar="[DATA]"),
     ] = None,
+    score_column: ScoreColumn = None,
     metrics: Metrics = DEFAULT_METRICS,
     convention: Convention = "standard",
     confidence: Annotated[float, typer.Option(help="Confidence of the bootstrap interval.")] = 0.95,
@@ -40,7 +49,7 @@ def compare(
     execution: ExecutionOptions = ExecutionOptions(),
     as_json: Json = False,
 ) -> None:
-    """Compare two models query by query.
+    """Compare two models, or scores from elsewhere, query by query.
 
     Differences are A - B, with bootstrap-t intervals, the paired t-test, and the permutation test
     of the signs. Fewer than 20 queries cause a warning.
@@ -48,8 +57,10 @@ def compare(
     from dranking.metrics.compare import compare as compare_values
     from dranking.metrics.compare import interval_text
 
+    judged = data if score_column is None else data_or_first(b, data, score_column)
+    scored: list[Path | str] = [a, score_column or b]
     with execution.running() as executor:
-        tables = [_per_query(path, data, metrics, convention, columns, executor) for path in (a, b)]
+        tables = [_per_query(s, judged, metrics, convention, columns, executor) for s in scored]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
     if as_json:
         print_json(result.as_json())
@@ -68,26 +79,25 @@ def compare(
     ]
     interval = f"A - B [{confidence:.0%}]"
     headings = ["metric", "A", "B", interval, "p (Holm)", "p of signs", "win / tie / loss"]
-    print_table(f"A = {a}, B = {b}: {result.n_queries:,} queries", headings, rows)
+    print_table(f"A = {a}, B = {scored[1]}: {result.n_queries:,} queries", headings, rows)
 
 
 def _per_query(
-    path: Path,
+    scored: Path | str,
     data: Path | None,
     metrics: str,
     convention: str,
     columns: ColumnOptions,
     executor: Executor,
 ) -> Any:
-    """Values of every query: read from parquet, or measured for a model on the data."""
-    from dranking.metrics.per_query import read_per_query
-    from dranking.rankers.linear.model import load_model
+    """Values of every query: read from parquet, or measured on the data."""
+    from dranking.metrics.per_query import is_per_query, read_per_query
     from dranking.tuning.evaluation import evaluate as measure
 
-    if path.suffix == ".parquet":
-        return read_per_query(path)
+    if isinstance(scored, Path) and is_per_query(scored):
+        return read_per_query(scored)
     if data is None:
-        raise UsageError(f"{path} is a model, so judged data is needed: give A B DATA.")
-    model, names = load_model(path), names_in(metrics)
-    dataset = columns.open_judged(data, model.feature_names)
-    return measure(model, dataset, names, convention, executor=executor).per_query
+        raise UsageError(f"{scored}: judged data is needed to measure it: give A B DATA.")
+    scorer = scored if isinstance(scored, str) else open_scorer(scored, columns)
+    dataset = open_judged(data, [scorer], columns)
+    return measure(scorer, dataset, names_in(metrics), convention, executor=executor).per_query

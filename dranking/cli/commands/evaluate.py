@@ -14,27 +14,34 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import (
     DEFAULT_METRICS,
     Convention,
-    Data,
     Json,
     Metrics,
-    Model,
     Overwrite,
     Queries,
     names_in,
 )
 from dranking.cli.output import note, print_json, print_table
+from dranking.cli.scorers import (
+    JudgedData,
+    ScoreColumn,
+    Scores,
+    data_or_first,
+    open_judged,
+    open_scorer,
+)
 from dranking.files.commit import check_output_file
 
 
 @grouped
 def evaluate(
-    model: Model,
-    data: Data,
+    model: Scores,
+    data: JudgedData = None,
     metrics: Metrics = DEFAULT_METRICS,
     convention: Convention = "standard",
     per_query: Annotated[
         Path | None, typer.Option(help="Write the values of every query to this parquet file.")
     ] = None,
+    score_column: ScoreColumn = None,
     queries: Queries = None,
     qrels: Annotated[
         Path | None,
@@ -45,25 +52,25 @@ def evaluate(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure how well a model ranks judged data."""
+    """Measure how well a model, or scores from elsewhere, rank judged data."""
     from dranking.metrics.per_query import write_per_query
-    from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
     from dranking.tuning.evaluation import evaluate as measure
 
     if per_query is not None:
         check_output_file(per_query, overwrite)
-    if is_bilinear(model):
-        found = evaluate_collection(model, data, queries, qrels, metrics, convention)
+    judged = data_or_first(model, data, score_column)
+    if score_column is None and is_bilinear(model):
+        found = evaluate_collection(model, judged, queries, qrels, metrics, convention)
         if per_query is not None:
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
         return
     with execution.running(overwrite) as executor:
-        scored = load_model(model)
+        scorer = score_column or open_scorer(model, columns)
         result = measure(
-            scored,
-            columns.open_judged(data, scored.feature_names),
+            scorer,
+            open_judged(judged, [scorer], columns),
             names_in(metrics),
             convention,
             executor=executor,

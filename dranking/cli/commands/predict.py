@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,7 +13,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, Model, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
-from dranking.files.commit import check_output_file
+from dranking.files.commit import check_output_directory, check_output_file
 
 
 @grouped
@@ -20,6 +21,16 @@ def predict(
     model: Model,
     data: Data,
     output: Output,
+    form: Annotated[
+        Literal["directory", "parquet", "trec"] | None,
+        typer.Option(
+            "--format",
+            help="directory: a folder of parquet files, written by the workers; parquet: one file; "
+            "trec: a TREC run file. Default: by the name of the output: parquet for .parquet, "
+            "directory for a name without an ending, otherwise trec. Bilinear models write no "
+            "directory.",
+        ),
+    ] = None,
     tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",
     queries: Queries = None,
     top: Annotated[
@@ -35,26 +46,32 @@ def predict(
 ) -> None:
     """Score documents and write the scores.
 
-    The output is parquet if its name ends in .parquet, otherwise a TREC run file.
+    The documents need no labels. Scores go into a folder of parquet files with the columns qid,
+    docid, score and rank, one parquet file, or a TREC run file.
     """
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
+    from dranking.rankers.write_scores import write_scores
 
-    check_output_file(output, overwrite)
+    form = form or _form_of(output)
     if is_bilinear(model):
+        check_output_file(output, overwrite)
         facts = predict_collection(model, data, queries, output, top, tag, overwrite)
         if as_json:
             print_json(facts)
         return
-    form = "parquet" if output.suffix == ".parquet" else "trec"
+    (check_output_directory if form == "directory" else check_output_file)(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = load_model(model)
         dataset = columns.open_unlabelled(data, fitted.feature_names)
-        scored = fitted.predict_blocks(dataset, executor=executor)
-        if form == "parquet":
+        if form == "directory":
+            write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
+        elif form == "parquet":
+            scored = fitted.predict_blocks(dataset, executor=executor)
             write_predictions_parquet(output, scored, overwrite)
         else:
+            scored = fitted.predict_blocks(dataset, executor=executor)
             write_trec_run(output, scored, tag, overwrite)
     facts = {
         "n_documents": dataset.n_documents,
@@ -66,3 +83,10 @@ def predict(
         print_json(facts)
     else:
         note(f"{dataset.n_documents:,} scores written to {output} ({form})")
+
+
+def _form_of(output: Path) -> Literal["directory", "parquet", "trec"]:
+    """Form of the output by its name."""
+    if not output.suffix:
+        return "directory"
+    return "parquet" if output.suffix == ".parquet" else "trec"

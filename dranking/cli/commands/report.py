@@ -12,6 +12,8 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
+from dranking.cli.scorers import open_judged, open_scorer
+from dranking.errors import UsageError
 from dranking.files.commit import atomic_write, check_output_file
 
 
@@ -20,7 +22,19 @@ def report(
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
     output: Output,
-    champion: Annotated[Path | None, typer.Option(help="A model to compare MODEL with.")] = None,
+    champion: Annotated[
+        Path | None,
+        typer.Option(
+            help="What to compare MODEL with: another model, a folder of scores, a TREC run, or "
+            "CSV or parquet with qid, docid and score."
+        ),
+    ] = None,
+    score_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Compare MODEL with the ranking by this column of the data."
+        ),
+    ] = None,
     train: Annotated[
         Path | None,
         typer.Option(
@@ -46,14 +60,15 @@ def report(
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
+    if champion is not None and score_column is not None:
+        raise UsageError("give only one of --champion and --score-column.")
     check_output_file(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = load_model(model)
-        rival = None if champion is None else load_model(champion)
-        needed = {*fitted.feature_names, *(rival.feature_names if rival else ())}
+        rival = score_column if champion is None else open_scorer(champion, columns)
         content = describe(
             fitted,
-            columns.open_judged(data, needed),
+            open_judged(data, [fitted] if rival is None else [fitted, rival], columns),
             champion=rival,
             train=columns.open_if_given(train),
             metric=metric,

@@ -191,6 +191,8 @@ def _guess_features(
             )
         _check_feature_type(schema, FEATURES, where)
         return (FEATURES,)
+    if not rest and columns.needed is not None and not columns.needed:
+        return ()
     if not rest:
         wanted = "" if columns.needed is None else f" of those needed ({_listed(columns.needed)})"
         raise DataError(

@@ -1,0 +1,71 @@
+"""What `evaluate`, `compare` and `report` measure: a model, a file of scores, or a column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from dranking.cli.column_options import ColumnOptions
+from dranking.errors import UsageError
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
+
+Scores: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        help="A model; or scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
+        "qid, docid and score.",
+        metavar="MODEL|SCORES",
+    ),
+]
+JudgedData: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Judged data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
+    ),
+]
+ScoreColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Rank by this column of the data, which is compared as float32."
+    ),
+]
+
+
+def open_scorer(path: Path, columns: ColumnOptions) -> Any:
+    """A linear model, or the scores in a file or folder."""
+    from dranking.data.scores.read_scores import read_scores
+    from dranking.rankers.linear.model import load_model
+
+    if not path.exists() or path.suffix == ".json" or _begins_as_json(path):
+        return load_model(path)
+    return read_scores(path, columns.qid_column, columns.docid_column)
+
+
+def open_judged(data: Path, scorers: list[Any], columns: ColumnOptions) -> Dataset:
+    """Judged data with what some scorers need, and nothing else of a table."""
+    from dranking.rankers.scorers import needed_features
+
+    needed = {name for scorer in scorers for name in needed_features(scorer) or ()}
+    return columns.open_judged(data, needed)
+
+
+def data_or_first(first: Path, data: Path | None, score_column: str | None) -> Path:
+    """The data, which is the first argument where a column takes the place of a model."""
+    if score_column is None:
+        if data is None:
+            raise UsageError("two arguments are needed: a model or scores, and DATA.")
+        return data
+    if data is not None:
+        raise UsageError("with --score-column, give DATA alone, without a model or scores.")
+    return first
+
+
+def _begins_as_json(path: Path) -> bool:
+    if path.is_dir():
+        return False
+    with path.open("rb") as file:
+        return file.read(64).lstrip().startswith(b"{")

@@ -1,0 +1,120 @@
+"""Scores read from files: directories of parts, parquet, CSV, and TREC runs."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dranking.data.scores.parts import is_score_directory, read_parts
+from dranking.data.scores.score_table import SCORE, ScoreTable
+from dranking.errors import DataError
+from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.reading import open_input, read_bytes
+
+ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "trec"]
+
+RUN_FIELDS = 6
+"""Fields of a line of a TREC run: query, Q0, document, rank, score, tag."""
+
+
+def read_scores(path: AnyPlace, qid: str = "qid", docid: str = "docid") -> ScoreTable:
+    """Read scores of documents.
+
+    Parameters
+    ----------
+    path
+        A directory that `dranking predict` wrote; a parquet file or a CSV file (``.csv``, ``.tsv``,
+        also ``.gz``) with columns of query ids, ``score`` and, if documents have ids, document ids;
+        or a TREC run, also ``.gz``.
+    qid, docid
+        Names of the columns of ids in parquet and CSV.
+
+    Raises
+    ------
+    DataError
+        If the file is not there, is of no such form, or has a flaw; the message names the line.
+    """
+    place = as_place(path)
+    try:
+        form = score_form(place)
+        if form == "trec":
+            return _read_run(place)
+        if form == "directory":
+            table = read_parts(place)
+        elif form == "parquet":
+            with open_input(place) as file:
+                table = pq.read_table(file, page_checksum_verification=True)
+        else:
+            table = _read_csv(place, qid, docid)
+    except FileNotFoundError as error:
+        raise DataError(f"{place}: there is no such file or directory.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{place}: cannot be read as {form} ({error}).") from error
+    return ScoreTable.from_table(table, qid, docid, str(place))
+
+
+def score_form(place: Place) -> ScoreForm:
+    """The form of scores at a place.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    """
+    if is_score_directory(place):
+        return "directory"
+    names = place.name.removesuffix(".gz")
+    if names.endswith((".csv", ".tsv")):
+        return "csv"
+    if place.is_dir():
+        raise DataError(f"{place}: is no directory of scores, as dranking predict writes them.")
+    with open_input(place) as file:
+        return "parquet" if file.read(4) == b"PAR1" else "trec"
+
+
+def _content(place: Place) -> bytes:
+    content = read_bytes(place)
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _read_csv(place: Place, qid: str, docid: str) -> pa.Table:
+    """Columns of ids as text, so that no zero in front of an id is lost, and the score."""
+    separator = "\t" if ".tsv" in place.suffixes else ","
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(_content(place)),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=separator),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types={qid: pa.string(), docid: pa.string(), SCORE: pa.float64()}
+        ),
+    )
+
+
+def _read_run(place: Place) -> ScoreTable:
+    """A TREC run; the scores order the documents, as in trec_eval, and not the ranks."""
+    queries, documents, scores = [], [], []
+    try:
+        lines = _content(place).decode().splitlines()
+    except (UnicodeDecodeError, EOFError) as error:
+        raise DataError(f"{place}: is neither parquet nor text ({error}).") from error
+    for number, line in enumerate(lines, start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            if len(fields) != RUN_FIELDS:
+                raise ValueError(f"{len(fields)} fields")
+            scores.append(float(fields[4]))
+        except ValueError as error:
+            raise DataError(
+                f"{place}:{number}: no line of a TREC run ({error}). A line is: query Q0 document "
+                "rank score tag. Scores may also be CSV (.csv) or parquet of qid, docid, score."
+            ) from error
+        queries.append(fields[0])
+        documents.append(fields[2])
+    if not scores:
+        raise DataError(f"{place}: holds no scores.")
+    return ScoreTable(pa.array(queries), pa.array(scores), pa.array(documents), str(place))

@@ -1,0 +1,207 @@
+"""Whatever scores documents: models, estimators of any library, and scores computed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.open import open_columns
+from dranking.data.roles import Columns
+from dranking.data.scores.score_table import ScoreTable
+from dranking.data.tables.any_table import as_table, is_table
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import Convention
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.linear.evaluation import measure_blocks
+from dranking.rankers.linear.model import LinearModel
+
+NO_COLUMNS = np.empty(0, dtype=np.intp)
+
+
+def judged_dataset(data: Any, scorer: Any) -> Dataset:
+    """Judged data for a scorer: a data set, or a table or path of which only the needed is read.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `dranking.open_dataset`; or if no document has a label.
+    """
+    if isinstance(data, Dataset):
+        dataset = data
+    else:
+        dataset = open_columns(data, Columns(needed=needed_features(scorer)))
+    dataset.check_documents()
+    if dataset.n_unlabelled == dataset.n_documents:
+        raise DataError("the data has no labelled document; there is nothing to evaluate.")
+    return dataset
+
+
+def needed_features(scorer: Any) -> Collection[str] | None:
+    """Names of the features that a scorer reads; None for all."""
+    if isinstance(scorer, str):
+        return (scorer,)
+    if isinstance(scorer, LinearModel):
+        return scorer.feature_names
+    if hasattr(scorer, "to_model"):
+        return needed_features(scorer.to_model())
+    return _names_of(scorer) if hasattr(scorer, "predict") else ()
+
+
+def measure(
+    scorer: Any,
+    dataset: Dataset,
+    measures: Sequence[str],
+    convention: Convention,
+    executor: Executor,
+) -> Iterator[PerQuery]:
+    """Yield the value of each measure for each query, block by block in order.
+
+    Parameters
+    ----------
+    scorer
+        A `LinearModel`; a fitted estimator of dranking; any fitted object with ``predict``, such as
+        a booster of LightGBM or XGBoost or a regressor of scikit-learn; the name of a feature, by
+        whose value documents are ranked; a `ScoreTable`, or a table of ``qid``, ``docid`` (if
+        documents have ids) and ``score``; or (n_documents,) scores in the order of the data.
+    dataset
+        Judged queries.
+    measures
+        Names of existing measures.
+    convention
+        Convention of the measures.
+    executor
+        Executor that reads and measures the blocks. Scores from elsewhere stay in this process.
+
+    Raises
+    ------
+    UsageError
+        If the scorer is something else.
+    DataError
+        If the data lacks features, or does not fit the scores.
+    """
+    linear = linear_model(scorer, dataset)
+    if linear is not None:
+        return measure_blocks(linear, dataset, measures, convention, executor)
+    how = (measures, convention)
+    if hasattr(scorer, "predict"):
+        columns = _columns_of(scorer, dataset)
+        predict = partial(_measure_predicted, scorer, _names_of(scorer))
+        return map_blocks(predict, dataset, executor, *how, columns=columns, name="evaluate")
+    return _measure_stored(_stored_scores(scorer), dataset, *how)
+
+
+def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
+    """The scorer as a linear model; None if it is not linear.
+
+    Raises
+    ------
+    DataError
+        If the scorer is the name of a feature that the data lacks.
+    """
+    if isinstance(scorer, LinearModel):
+        return scorer
+    if isinstance(scorer, str):
+        column = dataset.columns_of([scorer])
+        transforms = tuple(t.restricted(column) for t in dataset.transforms)
+        return LinearModel(feature_names=(scorer,), weights=(1.0,), transforms=transforms)
+    if hasattr(scorer, "to_model"):
+        return linear_model(scorer.to_model(), dataset)
+    return None
+
+
+def _stored_scores(scorer: Any) -> ScoreTable | NDArray[np.float64]:
+    if isinstance(scorer, ScoreTable):
+        return scorer
+    if is_table(scorer):
+        return ScoreTable.from_table(as_table(scorer))
+    try:
+        scores = np.asarray(scorer, dtype=np.float64)
+    except (TypeError, ValueError):
+        scores = np.empty(())
+    if scores.ndim != 1:
+        raise UsageError(
+            f"a {type(scorer).__name__} scores no documents. Give a model, a fitted estimator with "
+            "predict, (n_documents,) scores in the order of the data, a table of qid, docid and "
+            "score, dranking.read_scores(path), or the name of a feature."
+        )
+    return scores
+
+
+def _measure_stored(
+    scores: ScoreTable | NDArray[np.float64],
+    dataset: Dataset,
+    measures: Sequence[str],
+    convention: Convention,
+) -> Iterator[PerQuery]:
+    """Look up the scores of every block in this process; reads no features."""
+    ends = list(accumulate(info.n_documents for info in dataset.blocks))
+    if not isinstance(scores, ScoreTable) and len(scores) != ends[-1]:
+        raise DataError(f"{len(scores)} scores for {ends[-1]} documents of the data.")
+    for index, (info, end) in enumerate(zip(dataset.blocks, ends, strict=True)):
+        block = dataset.block(index, NO_COLUMNS)
+        if isinstance(scores, ScoreTable):
+            found = scores.of_block(block)
+        else:
+            found = scores[end - info.n_documents : end]
+        yield PerQuery.of_block(block, found, measures, convention)
+
+
+def _measure_predicted(
+    model: Any,
+    names: Sequence[str] | None,
+    block: QueryBlock,
+    measures: Sequence[str],
+    convention: Convention,
+) -> PerQuery:
+    features: Any = block.features
+    if names is not None and hasattr(model, "feature_names_in_"):  # it warns of bare arrays
+        import pandas as pd
+
+        dense = features.toarray() if block.is_sparse else features
+        features = pd.DataFrame(np.asarray(dense), columns=list(names))
+    if type(model).__module__.startswith("xgboost") and not hasattr(model, "n_features_in_"):
+        import xgboost
+
+        features = xgboost.DMatrix(features, feature_names=None if names is None else list(names))
+    scores = np.asarray(model.predict(features), dtype=np.float64)
+    if scores.shape != (block.n_documents,):
+        raise UsageError(
+            f"predict of {type(model).__name__} gives an array of shape {scores.shape} for "
+            f"{block.n_documents} documents; it must give one score for each."
+        )
+    return PerQuery.of_block(block, scores, measures, convention)
+
+
+def _names_of(model: Any) -> tuple[str, ...] | None:
+    """Names of the features that a fitted object was trained on; None if it knows none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and type(model).__module__.startswith("xgboost"):
+        names = getattr(model, "feature_names", None)
+    if names is None and hasattr(model, "feature_name"):  # a booster of LightGBM
+        names = model.feature_name()
+    if names is None or list(names) == [f"Column_{i}" for i in range(len(names))]:
+        return None
+    return tuple(map(str, names))
+
+
+def _columns_of(model: Any, dataset: Dataset) -> NDArray[np.intp] | None:
+    """The columns that a fitted object needs; None for all."""
+    names, expected = _names_of(model), getattr(model, "n_features_in_", None)
+    if names is not None:
+        return dataset.columns_of(names)
+    if expected is not None and expected != dataset.n_features:
+        raise DataError(
+            f"the {type(model).__name__} was trained on {expected} features without names, and the "
+            f"data has {dataset.n_features}; train it on a table with named columns, or give data "
+            "of the same columns."
+        )
+    return None

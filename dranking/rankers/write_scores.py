@@ -1,0 +1,141 @@
+"""Scores of a data set, written by the tasks that compute them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.scores.parts import (
+    BLOCKS_PER_PART,
+    ScorePart,
+    check_scores_output,
+    manifest_text,
+    part_name,
+    score_rows,
+    write_part,
+)
+from dranking.engine.executor import Executor, Task, get_executor
+from dranking.engine.progress import report
+from dranking.errors import DataError
+from dranking.files.commit import SUCCESS_NAME, DirectoryCommit, begin_directory
+from dranking.files.places import AnyPlace, Place
+from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+
+Columns = NDArray[np.intp]
+
+
+def write_scores(
+    model: LinearModel,
+    dataset: Dataset,
+    output: AnyPlace,
+    *,
+    overwrite: bool = False,
+    executor: Any = None,
+) -> int:
+    """Write the scores of all documents as a directory of parquet files, whole or not at all.
+
+    Tasks score 16 blocks each and write them as one file; the driver gets its name, size and
+    checksum. The files hold ``qid``, ``docid``, ``score`` and ``rank`` in data set order and are
+    the same in every bit whatever the workers, except for a token in their names behind a URL.
+
+    Parameters
+    ----------
+    model
+        Model whose features are found in the data by name.
+    dataset
+        The documents, which need no labels.
+    output
+        Directory to write, a path or a URL that all workers can reach.
+    overwrite
+        Replace a directory of scores that exists.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Returns
+    -------
+    Number of documents.
+
+    Raises
+    ------
+    UsageError
+        If the output exists and `overwrite` is false, or holds something else.
+    DataError
+        If the data lacks features, a value is missing, or the scaling is another.
+    """
+    dataset.check_documents()
+    check_scores_output(output)
+    located = locate_features(model.feature_names, model.transforms, dataset)
+    with begin_directory(output, overwrite=overwrite, manifest_name=SUCCESS_NAME) as commit:
+        written = _write_parts(
+            np.array(model.weights), *located, dataset, commit, get_executor(executor)
+        )
+        parts = []
+        n_documents = 0
+        for part in written:
+            parts.append(part)
+            n_documents += part.n_documents
+            report("predict", n_documents, dataset.n_documents)
+        if not n_documents:
+            raise DataError(f"{output}: there are no documents to score.")
+        commit.finish(manifest_text(parts))
+    return n_documents
+
+
+def _write_parts(
+    weights: NDArray[np.float64],
+    columns: Columns,
+    transforms: Transforms,
+    dataset: Dataset,
+    commit: DirectoryCommit,
+    executor: Executor,
+) -> Iterator[ScorePart]:
+    """Yield the entries of all parts in order; at most two tasks per slot are under way."""
+    running: deque[Task] = deque()
+    try:
+        for number, start in enumerate(range(0, dataset.n_blocks, BLOCKS_PER_PART)):
+            if len(running) >= 2 * executor.n_slots:
+                yield executor.gather([running.popleft()])[0]
+            blocks = range(start, min(start + BLOCKS_PER_PART, dataset.n_blocks))
+            how = (weights, transforms, commit.root, part_name(commit, number))
+            running.append(_submit(executor, dataset, blocks, columns, how))
+        while running:
+            yield executor.gather([running.popleft()])[0]
+    finally:  # also after an error: no task writes once the directory is discarded
+        executor.cancel(running)
+
+
+def _submit(
+    executor: Executor,
+    dataset: Dataset,
+    indices: Sequence[int],
+    columns: Columns,
+    how: tuple[Any, ...],
+) -> Task:
+    if dataset.in_memory:
+        blocks = [dataset.block(index, columns) for index in indices]
+        return executor.submit(_score_part, blocks, *how, name="predict")
+    return executor.submit(_read_and_score, dataset, indices, columns, *how, name="predict")
+
+
+def _read_and_score(
+    dataset: Dataset, indices: Sequence[int], columns: Columns, *how: Any
+) -> ScorePart:
+    return _score_part((dataset.block(index, columns) for index in indices), *how)
+
+
+def _score_part(
+    blocks: Iterable[QueryBlock],
+    weights: NDArray[np.float64],
+    transforms: Transforms,
+    root: Place,
+    name: str,
+) -> ScorePart:
+    """Score blocks and write their scores as one part."""
+    scored = (score_block(block, weights, transforms) for block in blocks)
+    return write_part(root, name, [score_rows(block, scores) for block, scores in scored])
