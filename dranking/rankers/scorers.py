@@ -16,6 +16,7 @@ from dranking.data.open import open_columns
 from dranking.data.roles import Columns
 from dranking.data.scores.score_table import ScoreTable
 from dranking.data.tables.any_table import as_table, is_table
+from dranking.data.transforms import source_names
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
@@ -50,7 +51,8 @@ def needed_features(scorer: Any) -> Collection[str] | None:
     if isinstance(scorer, str):
         return (scorer,)
     if isinstance(scorer, LinearModel):
-        return scorer.feature_names
+        # Of a table, forms are computed; other data may hold them under names of their own.
+        return {*scorer.feature_names, *source_names(scorer.feature_names, scorer.transforms)}
     if hasattr(scorer, "to_model"):
         return needed_features(scorer.to_model())
     return _names_of(scorer) if hasattr(scorer, "predict") else ()

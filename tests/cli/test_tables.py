@@ -126,3 +126,18 @@ def test_arguments_that_do_not_go_together(dranking, table, tmp_path):
     assert (code, "give DATA alone" in told) == (2, True)
     code, _, told = dranking("compare", table, tmp_path / "none.csv", table)
     assert (code, "not a table of per-query values" in told) == (3, True)
+
+
+def test_a_model_of_forms_reads_their_features(dranking, frame, table, tmp_path):
+    model, scores = tmp_path / "m.json", tmp_path / "s.parquet"
+    done = dranking(
+        *("select", table, "--n-features", 2, "--output", model, "--forms", "raw,query-minmax"),
+        *(*NAMES, "--exclude", "title"),
+    )
+    assert done[0] == 0, done[2]
+    done = dranking("predict", model, table, "--output", scores, *NAMES)
+    assert done[0] == 0, done[2]
+    plain = frame.drop(columns="title").rename(columns={v: k for k, v in RENAMED.items()})
+    expected = dr.load_model(model).predict(dr.from_table(plain))
+    np.testing.assert_array_equal(pa.parquet.read_table(scores)["score"], expected)
+    assert dranking("evaluate", model, table, *NAMES)[0] == 0

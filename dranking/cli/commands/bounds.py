@@ -13,6 +13,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Model, names_in
 from dranking.cli.output import print_json, print_line, print_table
+from dranking.cli.scorers import open_judged
 from dranking.errors import UsageError
 
 
@@ -73,7 +74,7 @@ def bounds(
         fitted = load_model(model)
         report = risk_bounds(
             fitted,
-            columns.open_judged(data, fitted.feature_names),
+            open_judged(data, [fitted], columns),
             delta=delta,
             caps=parse_caps(caps),
             convention=convention,

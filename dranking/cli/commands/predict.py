@@ -52,6 +52,7 @@ def predict(
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
+    from dranking.rankers.scorers import needed_features
     from dranking.rankers.write_scores import write_scores
 
     form = form or _form_of(output)
@@ -64,7 +65,7 @@ def predict(
     (check_output_directory if form == "directory" else check_output_file)(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = load_model(model)
-        dataset = columns.open_unlabelled(data, fitted.feature_names)
+        dataset = columns.open_unlabelled(data, needed_features(fitted) or ())
         if form == "directory":
             write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
         elif form == "parquet":
