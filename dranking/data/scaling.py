@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank, Standard
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 
 Normalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank", "quantile"]
 
@@ -52,6 +52,8 @@ def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = block
 
     Raises
     ------
+    UsageError
+        If there is no such scaling.
     DataError
         If the scaling would fill in the zeros of sparse data.
     """
@@ -73,6 +75,10 @@ def fit_scaling(
         if dataset.is_sparse:
             scaling.check_sparse()
         return scaling
+    if normalize != "quantile":
+        raise UsageError(
+            f"there is no scaling {normalize!r}; choose from {', '.join(get_args(Normalize))}."
+        )
     if dataset.is_sparse:
         raise DataError(
             "quantile scaling would fill in the zeros of sparse features; "

@@ -154,8 +154,8 @@ def _keys(grid: Sequence[GridPoint]) -> tuple[tuple[str, int], ...]:
 def _draw_against_size(axes: Any, points: Sequence[GridPoint]) -> None:
     lines: Lines = defaultdict(list)
     for point in points:
-        label = lambda_label(point["regularization"])
-        lines[label].append((point["n_features"], point["score"]))
+        shown = (point.get("normalize", ""), lambda_label(point["regularization"]))
+        lines[", ".join(filter(None, shown))].append((point["n_features"], point["score"]))
     _draw_lines(axes, lines, title=r"$\lambda$")
     axes.set_xlim(0, 1.02 * max(point["n_features"] for point in points))
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -36,13 +36,14 @@ class TuningResult:
     Attributes
     ----------
     best
-        ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu`` and ``eta0``
-        if the search chose these.
+        ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu``, ``eta0`` and
+        ``normalize`` if the search chose these.
     selected
         0-based indices of the final model's features; for a greedy model in selection order.
     grid
         ``{"regularization", "n_features", "score", "standard_error"}`` of every tried model, with
-        ``mu`` and ``eta0`` as in `best`; lambda changes slowest, the number of features fastest.
+        ``mu``, ``eta0`` and ``normalize`` as in `best`; the scaling changes slowest, then lambda,
+        the number of features fastest.
         The score is NaN where the training diverged in at least one fold.
     model
         The model trained on all training data with the chosen setting.

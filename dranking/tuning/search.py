@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from dranking.data.dataset import Dataset
+from dranking.data.scaling import Normalize, scaled
 from dranking.data.transforms import source_names
 from dranking.engine.executor import Executor, get_executor
+from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
@@ -34,6 +36,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     regularizations: Iterable[float],
     mus: Iterable[float] | None = None,
     eta0s: Iterable[float | None] | None = None,
+    normalizations: Iterable[str] = (),
     parameters: Mapping[str, Any] | None = None,
     unlabelled: Dataset | None = None,
     validation: Dataset | None = None,
@@ -67,6 +70,11 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         For ``spd`` and ``lcra``: first step lengths to try, each with every lambda and mu. The
         value None, or None instead of values, means the length that follows from the data. A
         setting whose training diverges in at least one fold causes a warning and is never chosen.
+    normalizations
+        Scalings of the features to try: "none", "query-minmax", "standard", "log", "rank",
+        "quantile"; each with all settings. A scaling is fitted to all training data, also where
+        queries are held out, so scores are those given this fit. The chosen model records its
+        scaling. Without any, the data is taken as it is.
     parameters
         Parameters of the estimator that are equal in all fits, such as ``n_epochs`` of ``spd``, or
         ``loss`` and ``convention`` of ``max-margin``.
@@ -124,19 +132,28 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         (train if validation is None else validation).check_documents()
     run = get_executor(executor)
 
-    if validation is not None:
-        grid = score_validation(family, [(train, validation)], settings, size, criterion, rule, run)
-    elif folds is not None:
-        splits = split_folds(train, folds, seed, run)
-        grid = score_validation(family, splits, settings, size, criterion, rule, run)
-    elif criterion.measure == SQUARED_ERROR:
-        grid = score_lqo_errors(train, model, family, settings, size, rule, run)
-    else:
-        grid = score_lqo_predictions(train, model, settings, size, criterion, rule, run)
+    def scores(data: Dataset) -> tuple[GridPoint, ...]:
+        if validation is not None:
+            split = [(data, validation)]
+            return score_validation(family, split, settings, size, criterion, rule, run)
+        if folds is not None:
+            splits = split_folds(data, folds, seed, run)
+            return score_validation(family, splits, settings, size, criterion, rule, run)
+        if criterion.measure == SQUARED_ERROR:
+            return score_lqo_errors(data, model, family, settings, size, rule, run)
+        return score_lqo_predictions(data, model, settings, size, criterion, rule, run)
+
+    names = [cast(Normalize, name) for name in dict.fromkeys(normalizations)]
+    views: dict[str | None, Dataset] = {n: scaled(train, n, blocks_on(run)) for n in names}
+    grid = tuple(
+        GridPoint(**point, normalize=name) for name in names for point in scores(views[name])
+    )
+    if not names:
+        views, grid = {None: train}, scores(train)
     _warn_of_diverged(grid)
     higher = higher_is_better(criterion.measure)
     point = choose(grid, rule, feature_penalty, higher)
-    while (fitted := _fitted(family, train, point, run)) is None:
+    while (fitted := _fitted(family, views[point.get("normalize")], point, run)) is None:
         grid = tuple({**p, "score": math.nan} if p is point else p for p in grid)
         _warn_of_diverged(grid)
         point = choose(grid, rule, feature_penalty, higher)
@@ -146,17 +163,26 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         "rule": rule,
         "feature_penalty": feature_penalty,
         **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
+        **({"normalizations": names} if names else {}),
         "max_features": size,
         **_validation_facts(validation, folds, seed, leave_query_out),
     }
     return TuningResult(
-        best=Best(**setting_of(point), n_features=point["n_features"], score=point["score"]),
+        best=_best(point),
         selected=tuple(selected),
         grid=grid,
         model=with_provenance(final, search, criterion, point),
         measure=criterion.measure,
         convention=criterion.convention.name,
     )
+
+
+def _best(point: GridPoint) -> Best:
+    """A point of a grid without its standard error."""
+    best = Best(**setting_of(point), n_features=point["n_features"], score=point["score"])
+    if "normalize" in point:
+        best["normalize"] = point["normalize"]
+    return best
 
 
 def _fitted(

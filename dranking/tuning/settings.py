@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NotRequired, TypeAlias, TypedDict, cast
 
+from dranking.data.scaling import Normalize
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_positive
 
@@ -29,11 +30,14 @@ class Setting(TypedDict):
     eta0
         First step length, 1 / (lambda t0), of ``spd`` and ``lcra``; absent unless the search
         chooses it. None means the length that follows from the data, infinity pure Pegasos.
+    normalize
+        Scaling of the features, if the search chooses it: no parameter of the estimator.
     """
 
     regularization: float
     mu: NotRequired[float]
     eta0: NotRequired[float | None]
+    normalize: NotRequired[Normalize]
 
 
 def check_axes(
@@ -79,8 +83,8 @@ def settings_of(axes: Axes) -> list[Setting]:
 
 
 def setting_of(point: Setting) -> Setting:
-    """The setting of a point of a grid."""
-    names = Setting.__annotations__
+    """The parameters of the estimator at a point of a grid."""
+    names = Setting.__annotations__.keys() - {"normalize"}
     return cast(Setting, {name: value for name, value in point.items() if name in names})
 
 
@@ -102,4 +106,6 @@ def other_parameters_text(setting: Setting) -> str:
     if "eta0" in setting:
         eta0 = setting["eta0"]
         texts.append("eta0 by default" if eta0 is None else f"eta0 {eta0:g}")
+    if "normalize" in setting:
+        texts.append(f"normalize {setting['normalize']}")
     return ", ".join(texts)

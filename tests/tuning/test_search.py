@@ -201,6 +201,32 @@ def test_rule_and_penalty_reach_the_choice():
         sizes(n_queries=14, rule="one-standard-error")
 
 
+@pytest.mark.parametrize("way", ["validation", "folds", "leave_query_out"])
+def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
+    train, judged = problem_of(1).dataset(), problem_of(2).dataset()
+    names = ["none", "log", "query-minmax", "quantile"]
+    options = {
+        "regularizations": LAMBDAS,
+        way: {"validation": judged, "folds": 3, "leave_query_out": True}[way],
+    }
+    found = dr.tune(train, normalizations=names, **options)
+    alone = {name: dr.tune(scaled(train, name), **options) for name in names}
+    grid = [{**p, "normalize": name} for name in names for p in alone[name].grid]
+    assert list(found.grid) == grid
+
+    def merit(name):  # equal scores: the smallest lambda, then the fewest features
+        of = alone[name].best
+        return round(of["score"], 10), -of["regularization"], -of["n_features"]
+
+    best = max(names, key=merit)
+    assert found.best == {**alone[best].best, "normalize": best}
+    assert found.model.weights == alone[best].model.weights
+    assert found.model.transforms == alone[best].model.transforms
+    assert found.model.provenance["tuning"]["normalizations"] == names
+    with pytest.raises(UsageError, match="there is no scaling 'cube'"):
+        dr.tune(train, normalizations=["cube"], **options)
+
+
 class CountedDataset(Dataset):
     """A data set that records the columns read from it; like a stored one, it knows its digests."""
 

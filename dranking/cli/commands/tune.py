@@ -22,6 +22,7 @@ from dranking.cli.options import (
     Output,
     Overwrite,
     Regularizations,
+    names_in,
 )
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.pairwise_options import (
@@ -83,6 +84,14 @@ def tune(
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
     ] = None,
     model: Annotated[TuneModel, typer.Option(help="The ranker.")] = "greedy-rankrls",
+    normalize: Annotated[
+        str,
+        typer.Option(
+            help="Scalings of the features to choose from, such as none,log,query-minmax; see "
+            "ingest --normalize. Default: the data as it is.",
+            metavar="NAME,...",
+        ),
+    ] = "",
     max_features: Annotated[
         int | None, typer.Option(help="Largest number of features to try. Default: all.")
     ] = None,
@@ -152,6 +161,7 @@ def tune(
             regularizations=regularization,
             mus=others.mu,
             eta0s=others.eta0,
+            normalizations=names_in(normalize),
             parameters={
                 **given(pairs, loss=loss),
                 **given(projection),
@@ -209,16 +219,24 @@ def _print_tuned(result: Any, metric: str, measured_by: str) -> None:
     best = result.best
     sign = 1 if higher_is_better(result.measure) else -1
     others = [name for name in ("mu", "eta0") if name in best]
+    scalings = ["normalize"] if "normalize" in best else []
     rows = []
-    for value in dict.fromkeys(point["regularization"] for point in result.grid):
-        of_lambda = [point for point in result.grid if point["regularization"] == value]
+    lines = [(p.get("normalize"), p["regularization"]) for p in result.grid]
+    for scaling, value in dict.fromkeys(lines):
+        of_lambda = [
+            point
+            for point, line in zip(result.grid, lines, strict=True)
+            if line == (scaling, value)
+        ]
+        first = (*([scaling] if scalings else []), f"{value:g}")
         chosen = [p for p in of_lambda if all(p[name] == best[name] for name in best)]
         measured = [p for p in of_lambda if not math.isnan(p["score"])]
         if not measured:
-            rows.append((f"{value:g}", *("" for _ in others), "", "diverged", ""))
+            rows.append((*first, *("" for _ in others), "", "diverged", ""))
             continue
         [top, *_] = chosen or [max(measured, key=lambda p: sign * p["score"])]
         shown = ("auto" if top[name] is None else f"{top[name]:g}" for name in others)
         mark = "chosen" if chosen else ""
-        rows.append((f"{value:g}", *shown, top["n_features"], top["score"], mark))
-    print_table(f"{measured_by} {metric}", ["lambda", *others, "features", "score", ""], rows)
+        rows.append((*first, *shown, top["n_features"], top["score"], mark))
+    headings = [*scalings, "lambda", *others, "features", "score", ""]
+    print_table(f"{measured_by} {metric}", headings, rows)
