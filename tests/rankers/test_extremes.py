@@ -16,7 +16,11 @@ REGULARIZATIONS = st.sampled_from(
 LENGTHS = st.sampled_from([None, np.inf, 5e-324, 1e-300, 1e-5, 1.0, 1e5, 1e100, 1e300, 1.7e308])
 STRENGTHS = st.sampled_from([0.0, 5e-324, 1e-8, 1.0, 1e8, 1e100, 1.7e308])
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows, told of as errors
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # overflows, told of as errors
+    pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 @st.composite

@@ -18,6 +18,11 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+WIDE = 100.0
+"""Scores of a query that differ by more than this many margins have their pairs listed: sums of
+squares over all documents lose the digits of the small differences among them."""
+
+
 class Groups(NamedTuple):
     """The pairs of a block, given by queries and grades.
 
@@ -211,6 +216,50 @@ def inverted_pairs(
 
 
 @kernel
+def is_wide(scores: Array, order: Ints, margins: Array) -> bool:
+    """Whether the pairs of a query are listed; see `WIDE`."""
+    spread: float = scores[order[-1]] - scores[order[0]]
+    return not spread <= WIDE * margins[:, 0].min()
+
+
+@kernel
+def listed_hinge_loss(
+    s: Array, ranks: Ints, margins: Array, query_weight: float, slopes: Array, numbers: Array
+) -> float:
+    """The part of one query in `hinge_loss`, pair by pair; adds to `slopes` and `numbers` (l,)."""
+    loss = 0.0
+    for a in range(len(s)):
+        for b in range(len(s)):
+            if ranks[a] > ranks[b]:
+                for k in range(len(margins)):
+                    short = margins[k, 0] - (s[a] - s[b])
+                    if short > 0.0:
+                        weight = margins[k, 1] * query_weight
+                        loss += weight * short * short
+                        slopes[a] -= 2.0 * weight * short
+                        slopes[b] += 2.0 * weight * short
+                        numbers[a] += weight
+                        numbers[b] += weight
+    return loss
+
+
+@kernel
+def listed_hinge_curvature(
+    s: Array, ranks: Ints, margins: Array, query_weight: float, d: Array, out: Array
+) -> None:
+    """Overwrite `out` (l,) with the part of one query in `hinge_curvature`, pair by pair."""
+    out[:] = 0.0
+    for a in range(len(s)):
+        for b in range(len(s)):
+            if ranks[a] > ranks[b]:
+                for k in range(len(margins)):
+                    if s[a] - s[b] < margins[k, 0]:
+                        change = 2.0 * margins[k, 1] * query_weight * (d[a] - d[b])
+                        out[a] += change
+                        out[b] -= change
+
+
+@kernel
 def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) -> float:
     """Sums of squared hinges over all pairs, ``sum_m c_m max(0, m - (s_a - s_b))^2``, weighted.
 
@@ -238,6 +287,11 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         slopes[start:end] = 0.0
         if ranks.max() == 0:
             continue
+        if is_wide(s, order, margins):
+            weight = groups.weights[q]
+            loss += listed_hinge_loss(s, ranks, margins, weight, slopes[start:end], numbers)
+            continue
+        s = s - s[order[(end - start) // 2]]  # differences alone count
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
         for k in range(len(margins)):
             margin, weight = margins[k, 0], margins[k, 1] * groups.weights[q]
@@ -271,6 +325,10 @@ def hinge_curvature(
         for i in range(start, end):
             out[i] = 2.0 * tangent.numbers[i] * direction[i]
         if ranks.max() == 0:
+            continue
+        if is_wide(s, order, margins):
+            weight = groups.weights[q]
+            listed_hinge_curvature(s, ranks, margins, weight, d, out[start:end])
             continue
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
         for k in range(len(margins)):

@@ -91,7 +91,7 @@ class MaxMarginRanker(LinearRanker):
         Convention of relevance, gains and discounts of lists, as in `dranking.evaluate`.
     tol
         "cutting-planes" ends at a duality gap of `tol` times the objective of zero weights;
-        "newton" ends as in `RankSVM` at a tolerance of `tol` / 100.
+        "newton" ends as in `RankSVM` at a tolerance of `tol` times 1e-6.
     max_iter
         Largest number of rounds of "cutting-planes", or of steps of "newton".
     n_epochs, steps_per_epoch, eta0, average, n_shards, patience, metric, random_state
@@ -243,7 +243,7 @@ class MaxMarginRanker(LinearRanker):
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for width in HINGE_WIDTHS:  # each minimum is the start of the next
             loss = smoothed_hinge(width, margin=0.0)
-            weights, n = minimise(objective, loss, weights, self.tol / 100, self.max_iter)
+            weights, n, _ = minimise(objective, loss, weights, self.tol * 1e-6, self.max_iter)
             self.n_iter_ += n
         self.objective_ = objective.hinge(weights)
         return weights

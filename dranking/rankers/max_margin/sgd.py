@@ -31,6 +31,7 @@ from dranking.rankers.pairwise.pair_blocks import (
     PairBlock,
     PairProblem,
     labelled_block,
+    warn_of_scales,
 )
 from dranking.rankers.pairwise.spd import SPD
 from dranking.sampling.pairs import PairRule, PairStreams
@@ -121,7 +122,9 @@ class ListwiseSGD(SPD):
 
     def _largest_norm(self, problem: PairProblem) -> float:
         source = problem.sources[0]
-        first = source.prepare(source.dataset.block(int(np.flatnonzero(source.mass)[0])))
+        block = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
+        warn_of_scales(block, problem.dataset.feature_names)
+        first = source.prepare(block)
         zeros = np.zeros(len(problem.columns))
         slopes = [hinge_of_list(X, own, zeros, self.lists.loss)[1] for X, own in first.lists]
         return max(float(slope @ slope) for slope in slopes)

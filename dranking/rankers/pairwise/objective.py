@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from dranking.engine.executor import Executor, Task
 from dranking.engine.progress import report
 from dranking.engine.tile_tasks import Literal as Same
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError, UsageError
+from dranking.errors import AccuracyWarning, DataError, UsageError
 from dranking.losses.pairwise import (
     PairLoss,
     PairTargets,
@@ -28,12 +28,21 @@ from dranking.losses.pairwise import (
     loss_of_model,
     pair_targets,
 )
+from dranking.rankers.pairwise.coordinates import Coordinates, coordinates_of
 
 Array = NDArray[np.float64]
 
 LARGEST_RATIO = 1e100
 """Largest ratio of lambda to the squared slope of the loss, and of the squared slope to
 lambda. Within these limits squares stay finite."""
+
+
+STATED_ACCURACY = 1e-6
+"""Estimated distance from the minimum, as a share of the objective, above which a warning is given
+where rounding ends the descent."""
+
+MOST_PRODUCTS = 50
+"""Largest number of products with the second derivative for an estimate of the gap."""
 
 
 class Point(NamedTuple):
@@ -89,6 +98,16 @@ class PairwiseObjective:
                 "no two documents of a query differ in relevance: there is no pair to learn from."
             )
 
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the solver sees the weights; the first access takes one pass."""
+        return coordinates_of(self._tiles, self.regularization)
+
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """Names of the columns."""
+        return self._tiles.dataset.feature_names
+
     @property
     def moved(self) -> dict[str, int]:
         """Bytes read and sent so far; see `Tiles.moved`."""
@@ -130,78 +149,156 @@ class PairwiseObjective:
         return total / self.n_pairs + self.regularization * direction
 
 
+class Minimum(NamedTuple):
+    """What `minimise` found.
+
+    Attributes
+    ----------
+    weights
+        (n_features,) weights.
+    n_iter
+        Number of steps.
+    gap
+        Estimated distance of the objective from its minimum; see `gap_of`.
+    """
+
+    weights: Array
+    n_iter: int
+    gap: float
+
+
 def minimise(
     objective: PairwiseObjective, loss: PairLoss, start: Array, tol: float, max_iter: int
-) -> tuple[Array, int]:
+) -> Minimum:
     """Minimise an objective by Newton's method in a trust region.
 
-    The solver sees the objective in units of the gradient's norm at zero weights. The first radius
-    follows from the objective at zero weights. So features multiplied by any factor c, with lambda
-    multiplied by c^2, take the same steps.
+    The solver works in coordinates in which columns of any units, and columns that nearly depend on
+    each other, take part alike; the penalty stays on the weights themselves.
 
     Parameters
     ----------
     start
         (n_features,) first weights.
     tol
-        The solver ends where the gradient's norm is below `tol` times the norm at zero weights.
+        The solver ends where the gap is below `tol` times the objective.
     max_iter
         Largest number of steps.
-
-    Returns
-    -------
-    (n_features,) weights at the minimum, and the number of steps.
 
     Raises
     ------
     UsageError
         If lambda is far too small or far too large for the features.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the gap is above its target after `max_iter` steps.
     """
 
     @lru_cache(maxsize=2)  # the present point, and the point that the solver tries
-    def point(weights: bytes) -> Point:
-        return objective.at(loss, np.frombuffer(weights).copy())
+    def point(u: bytes) -> Point:
+        return objective.at(loss, within.weights(np.frombuffer(u)))
 
-    zero = point(np.zeros_like(start).tobytes())
-    unit = float(np.linalg.norm(zero.gradient))
-    if unit == 0.0:
-        return np.zeros_like(start), 0
-    check_proportion(objective.regularization, unit)
+    within = objective.coordinates
+    slopes = point(np.zeros_like(start).tobytes()).gradient
+    if not slopes.any():
+        return Minimum(np.zeros_like(start), 0, 0.0)
+    check_proportion(objective.regularization, float(np.linalg.norm(slopes)))
+    unit = float(np.linalg.norm(within.gradient(slopes)))
 
-    def evaluate(weights: Array) -> tuple[float, Array]:
-        there = point(weights.tobytes())
-        return there.value / unit, there.gradient / unit
+    def evaluate(u: Array) -> tuple[float, Array]:
+        there = point(u.tobytes())
+        return there.value / unit, within.gradient(there.gradient) / unit
 
-    def multiply(weights: Array, direction: Array) -> Array:
-        return objective.curvature(loss, point(weights.tobytes()).tangents, direction) / unit
+    def curve(u: Array, direction: Array) -> Array:
+        tangents = point(u.tobytes()).tangents
+        turned = within.weights(direction)
+        return within.gradient(objective.curvature(loss, tangents, turned))
 
-    steps = count(1)
-    # Outside of the ball of this radius every point is worse than zero weights.
-    radius = float(np.sqrt(2.0 * zero.value / objective.regularization))
+    steps, gap = count(1), np.inf
+
+    def end_if_close(u: Array) -> None:
+        nonlocal gap
+        report("newton", next(steps), None, **objective.moved)
+        there = point(u.tobytes())
+        bound = float(there.gradient @ there.gradient) / (2.0 * objective.regularization)
+        target = tol * there.value
+        gap = min(bound, gap_of(within.gradient(there.gradient), partial(curve, u), target))
+        if gap <= target:
+            raise StopIteration
+
+    first = within.of(start)
     found = optimize.minimize(
         evaluate,
-        start,
+        first,
         jac=True,
-        hessp=multiply,
+        hessp=lambda u, direction: curve(u, direction) / unit,
         method="trust-ncg",
-        callback=lambda _: report("newton", next(steps), None, **objective.moved),
+        callback=end_if_close,
         options={
-            "gtol": tol,
+            "gtol": 0.0,
             "maxiter": max_iter,
-            "initial_trust_radius": 0.25 * float(np.linalg.norm(start)) or radius,
-            "max_trust_radius": 2.0 * radius,
+            "initial_trust_radius": 0.25 * float(np.linalg.norm(first)) or unit,
+            "max_trust_radius": np.inf,
         },
     )
-    # With status 2 the solver stopped because rounding hides any further descent: no warning.
+    gap = min(gap, found.fun * unit)  # no loss is below 0
+    above = f"the objective is about {gap / (found.fun * unit):.0e} of its value above the minimum"
     if found.status == 1:
         warnings.warn(
-            f"not at the minimum after {max_iter} steps; scale the features, or raise "
-            "max_iter, tol or regularization.",
+            f"not at the minimum after {max_iter} steps: {above}; raise max_iter, tol or "
+            "regularization.",
             ConvergenceWarning,
             stacklevel=3,
         )
-    weights: Array = found.x
-    return weights, int(found.nit)
+    elif gap > STATED_ACCURACY * found.fun * unit:  # rounding hides any further descent
+        worst = np.argsort(-np.abs(found.jac), kind="stable")[:2]
+        names = [objective.feature_names[within.order[i]] for i in worst]
+        warnings.warn(
+            f"rounding hides the minimum: {above}, for its units or dependence on other columns "
+            f"most by {' and '.join(names)}. Scale the features (--normalize standard).",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+    return Minimum(within.weights(found.x), int(found.nit), gap)
+
+
+def gap_of(gradient: Array, multiply: Callable[[Array], Array], target: float) -> float:
+    """Half the squared Newton decrement, g'H^-1 g / 2: how far a quadratic is above its minimum.
+
+    The decrement does not depend on the units of the variables. Conjugate gradients find the
+    decrement from below, and end as soon as it exceeds `target`, or where another product with
+    the second derivative H adds less than a hundredth.
+
+    Parameters
+    ----------
+    gradient
+        (n,) g.
+    multiply
+        Product of H with a direction (n,).
+    target
+        Gap of interest.
+    """
+    residual, gap = gradient.copy(), 0.0
+    square = float(residual @ residual)
+    direction = residual.copy()
+    for _ in range(MOST_PRODUCTS):
+        # With H near 1 in all directions, as the coordinates make it.
+        if 0.5 * square > target or square == 0.0:
+            return max(gap, 0.5 * square)
+        turned = multiply(direction)
+        curvature = float(direction @ turned)
+        if not curvature > 0.0:
+            return np.inf
+        length = square / curvature
+        added = 0.5 * length * square
+        gap += added
+        if gap > target or added < 0.01 * gap:
+            return gap
+        residual -= length * turned
+        before, square = square, float(residual @ residual)
+        direction = residual + (square / before) * direction
+    return gap
 
 
 def check_proportion(regularization: float, slope: float) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
 from dranking.data.dataset import Dataset
@@ -33,6 +35,10 @@ DRAWS = 2**16
 
 LISTED_PER_DRAW = 4
 """The objective takes all pairs of a block if there are up to so many pairs for each draw."""
+
+MOST_SCALES = 1e3
+"""Largest ratio of the ranges of two columns without a warning: steps along the smaller column are
+the square of the ratio, a million times, too short."""
 
 LABELLED, UNLABELLED, ESTIMATE, NORMS = range(4)
 """Uses of random numbers; each use has its own stream for a block."""
@@ -177,6 +183,33 @@ def sampled_norm(block: PairBlock, view_ptr: Ints, seed: int) -> float:
     """Largest |p_v|^2 of 1,000 drawn pairs, over pairs and views."""
     batch = block.draw(PairStreams(seed, 0, NORMS)[0], 1_000, "sign")
     return float(largest_norms(as_rows(block.features), batch, view_ptr).max())
+
+
+def warn_of_scales(block: QueryBlock, feature_names: Sequence[str]) -> None:
+    """Warn if the ranges of columns differ so much that steps follow the largest columns alone.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the range of one column in the block is above `MOST_SCALES` times the range of another.
+    """
+    columns = block.features
+    highest, lowest = columns.max(axis=0), columns.min(axis=0)
+    if block.is_sparse:
+        highest, lowest = highest.toarray().ravel(), lowest.toarray().ravel()
+    ranges = highest.astype(np.float64) - lowest
+    there = np.flatnonzero(ranges)
+    if not len(there):
+        return
+    most, least = there[np.argmax(ranges[there])], there[np.argmin(ranges[there])]
+    if ranges[most] > MOST_SCALES * ranges[least]:
+        warnings.warn(
+            f"{feature_names[most]} ranges over {ranges[most]:.2g} and {feature_names[least]} over "
+            f"{ranges[least]:.2g}: stochastic steps follow the largest columns and hardly move the "
+            "weights of the smallest. Scale the features (--normalize standard).",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def _pair_block(block: QueryBlock, pairs: PairTable, columns: Ints | None) -> PairBlock:

@@ -37,6 +37,10 @@ class PairwiseRanker(LinearRanker):
         Weights.
     objective_ : float
         The objective at the weights found.
+    gap_ : float
+        Estimated distance of the (rounded) objective from its minimum: half the squared Newton
+        decrement, which does not depend on the units of the features, or the duality gap
+        ``|gradient|^2 / (2 lambda)`` if that is smaller.
     n_iter_ : int
         Steps of the trust-region Newton method.
     n_pairs_ : float
@@ -44,6 +48,7 @@ class PairwiseRanker(LinearRanker):
     """
 
     objective_: float
+    gap_: float
     n_iter_: int
     n_pairs_: float
     regularization: float
@@ -73,10 +78,11 @@ class PairwiseRanker(LinearRanker):
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         check_training_data(dataset)
         objective = PairwiseObjective(dataset, self.regularization, get_executor(executor))
-        weights = np.zeros(dataset.n_features)
-        self.n_iter_ = 0
+        weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for loss in losses:
-            weights, n_steps = minimise(objective, loss, weights, self.tol, self.max_iter)
+            weights, n_steps, self.gap_ = minimise(
+                objective, loss, weights, self.tol, self.max_iter
+            )
             self.n_iter_ += n_steps
         self.n_pairs_ = objective.n_pairs
         self.objective_ = self._value(objective, weights)
@@ -91,7 +97,12 @@ class PairwiseRanker(LinearRanker):
         return objective.at(self._losses()[-1], weights).value
 
     def _fit_facts(self) -> dict[str, Any]:
-        return {"objective": self.objective_, "n_iter": self.n_iter_, "n_pairs": self.n_pairs_}
+        return {
+            "objective": self.objective_,
+            "gap": self.gap_,
+            "n_iter": self.n_iter_,
+            "n_pairs": self.n_pairs_,
+        }
 
 
 class RankSVM(PairwiseRanker):
@@ -105,7 +116,8 @@ class RankSVM(PairwiseRanker):
         "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for the
         solver (`objective_` is the objective with the hinge itself).
     tol
-        The solver ends where the gradient's norm is below `tol` times the norm at zero weights.
+        The solver ends where `gap_` is below `tol` times the objective. Columns are scaled inside
+        the solver: neither the steps nor the end depend on the units of the features.
     max_iter
         Largest number of steps for each rounding of the loss.
 
@@ -126,7 +138,7 @@ class RankSVM(PairwiseRanker):
         self,
         regularization: float = 1e-3,
         loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
-        tol: float = 1e-5,
+        tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
         self.regularization = regularization
@@ -169,7 +181,7 @@ class RankLogistic(PairwiseRanker):
     """
 
     def __init__(
-        self, regularization: float = 1e-3, tol: float = 1e-5, max_iter: int = 200
+        self, regularization: float = 1e-3, tol: float = 1e-9, max_iter: int = 200
     ) -> None:
         self.regularization = regularization
         self.tol = tol

@@ -39,6 +39,7 @@ from dranking.rankers.pairwise.pair_blocks import (
     pair_mass,
     sampled_norm,
     summed_losses,
+    warn_of_scales,
 )
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
@@ -296,6 +297,7 @@ class StochasticRanker(LinearRanker):
         """Estimate of the largest squared norm of a vector that a step adds to the weights."""
         source = problem.sources[0]
         first = source.dataset.block(int(np.flatnonzero(source.mass)[0]))
+        warn_of_scales(first, problem.dataset.feature_names)
         return sampled_norm(source.prepare(first), problem.view_ptr, self.random_state)
 
     def _n_steps(self, dataset: Dataset) -> int:

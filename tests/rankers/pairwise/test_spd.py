@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
 
 import dranking as dr
@@ -433,3 +434,13 @@ def test_mq2008_within_one_percent_of_the_optimum(mq2008, fold):
         for ranker in (best, spd)
     ]
     assert maps[1] == pytest.approx(maps[0], abs=0.005)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_columns_of_far_scales_are_named(layout):
+    """Steps in raw units follow the largest column alone."""
+    problem = random_problem(0, n_features=4)
+    X = problem.X * np.float32([1.0, 1e4, 1.0, 1e-3])
+    X[:, 2] = 3.0
+    with pytest.warns(ConvergenceWarning, match=r"f2 ranges over .* and f4 over .*--normalize"):
+        SPD(n_epochs=1, steps_per_epoch=10).fit(problem._replace(X=X).dataset(layout))
