@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,21 @@ def retrain(
     from_stage: Annotated[
         str | None, typer.Option("--from", help="Run this stage and all later stages again.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Where tasks run, as for the other commands, such as local or cluster/slurm.py; "
+            "replaces the table [cluster]."
+        ),
+    ] = None,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster",
+            metavar="K=V",
+            help="An option of the cluster, such as n_workers=8. Repeat the option for more.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a challenger and promote it if it passes.
@@ -53,7 +69,9 @@ def retrain(
     if force and from_stage is not None:
         raise UsageError("give only one of --force and --from.")
     wanted: dict[str, Any] = {"resume": resume, "force": force, "from_stage": from_stage}
-    checked = load_config(config, settings or ())
+    where = [] if scheduler is None else [f"cluster={{scheduler = {json.dumps(scheduler)}}}"]
+    where += [f"cluster.{option}" for option in cluster or ()]
+    checked = load_config(config, [*(settings or ()), *where])
     if dry_run:
         plan = plan_run(checked, **wanted).as_json()
         if as_json:

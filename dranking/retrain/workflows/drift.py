@@ -139,9 +139,10 @@ def parse_profile(content: bytes, source: str) -> Profile:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in (*_KINDS, "n_queries")}
         n_queries = int(arrays.pop("n_queries"))
+        n_features, n_sample = len(arrays["feature_names"]), len(arrays["sample"])
     except _DAMAGE as error:
         raise _damaged(source, str(error)) from error
-    n_features, n_edges, n_sample = len(arrays["feature_names"]), N_BINS - 1, len(arrays["sample"])
+    n_edges = N_BINS - 1
     shapes = {
         "feature_names": (n_features,),
         "edges": (n_features, n_edges),
