@@ -174,7 +174,7 @@ class QueryBlock:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BlockInfo:
     """Sizes of one block, known without reading the block.
 

@@ -63,6 +63,17 @@ class ConcatenatedDataset(Dataset):
         part = bisect_right(self._ends, index)
         return self.parts[part].block(index - (self._ends[part - 1] if part else 0), columns)
 
+    def read_blocks(
+        self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
+    ) -> Iterator[QueryBlock]:
+        """Read neighbouring blocks in order."""
+        last = self.n_blocks if end is None else end
+        for part, its_end in zip(self.parts, self._ends, strict=True):
+            its_start = its_end - part.n_blocks
+            if start < its_end and last > its_start:
+                inside = max(start, its_start) - its_start, min(last, its_end) - its_start
+                yield from part.read_blocks(*inside, columns)
+
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
         return (digest for part in self.parts for digest in part.block_digests())

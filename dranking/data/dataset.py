@@ -71,6 +71,21 @@ class Dataset(ABC):
             If there is no such block or column.
         """
 
+    def read_blocks(
+        self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
+    ) -> Iterator[QueryBlock]:
+        """Read neighbouring blocks in order, which may cost less than each of them alone.
+
+        Parameters
+        ----------
+        start, end
+            The first block, and the block before which to end; None for all blocks.
+        columns
+            As `block` takes them.
+        """
+        for index in range(start, self.n_blocks if end is None else end):
+            yield self.block(index, columns)
+
     @property
     def n_blocks(self) -> int:
         """Number of blocks."""
@@ -119,12 +134,13 @@ class Dataset(ABC):
 
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
-        return (self.block(b).digest() for b in range(self.n_blocks))
+        return (block.digest() for block in self.read_blocks())
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order."""
         no_columns = np.empty(0, dtype=np.intp)
-        return pa.concat_arrays([self.block(b, no_columns).query_ids for b in range(self.n_blocks)])
+        blocks = self.read_blocks(columns=no_columns)
+        return pa.concat_arrays([block.query_ids for block in blocks])
 
     def check_documents(self) -> None:
         """Raise DataError if the data set holds statistics of queries, without documents."""
@@ -164,6 +180,21 @@ class View(Dataset):
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
 
+    @abstractmethod
+    def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
+        """The block of the view that the block with this number of the other data set gives."""
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """Read one block of the other data set, and make the block of the view."""
+        return self._made(index, self._source.block(index, columns), columns)
+
+    def read_blocks(
+        self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
+    ) -> Iterator[QueryBlock]:
+        """Read neighbouring blocks of the other data set, and make the blocks of the view."""
+        for index, block in enumerate(self._source.read_blocks(start, end, columns), start):
+            yield self._made(index, block, columns)
+
 
 class QuerySubset(View):
     """The queries of another data set that a mask selects; blocks may become empty."""
@@ -178,22 +209,18 @@ class QuerySubset(View):
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
         """Sizes of the blocks after the selection; only sparse data is read with features."""
-        return tuple(self._info(b) for b in range(self._source.n_blocks))
-
-    def _info(self, index: int) -> BlockInfo:
         if self.is_sparse:
-            return self.block(index).info
-        info = self.block(index, np.empty(0, dtype=np.intp)).info
-        return replace(info, n_values=info.n_documents * self.n_features)
+            return tuple(block.info for block in self.read_blocks())
+        infos = [block.info for block in self.read_blocks(columns=np.empty(0, dtype=np.intp))]
+        return tuple(replace(i, n_values=i.n_documents * self.n_features) for i in infos)
 
     @property
     def n_blocks(self) -> int:
         """Number of blocks, equal to the number of blocks of the source."""
         return self._source.n_blocks
 
-    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Read one block and select the queries."""
-        return self._source.block(index, columns).take_queries(self._keep[index])
+    def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
+        return block.take_queries(self._keep[index])
 
 
 class TransformedDataset(View):
@@ -205,9 +232,7 @@ class TransformedDataset(View):
         self.blocks = source.blocks
         self.transforms = (*source.transforms, *added)
 
-    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Read one block and scale it."""
-        block = self._source.block(index, columns)
+    def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         for transform in self._added:
             block = transform.apply(block, columns)
         return block

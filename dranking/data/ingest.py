@@ -123,7 +123,7 @@ def _store_scaled(
 ) -> tuple[StoredDataset, int]:
     view = scaled(dataset, normalize)
     stored = write_dataset(
-        count.of(view.block(b) for b in range(view.n_blocks)),
+        count.of(view.read_blocks()),
         output,
         feature_names=view.feature_names,
         transforms=view.transforms,

@@ -35,7 +35,7 @@ MapBlocks: TypeAlias = Callable[[Callable[[QueryBlock], Any], Dataset], Iterable
 
 def blocks_here(function: Callable[[QueryBlock], Any], dataset: Dataset) -> Iterator[Any]:
     """Call a function for every block, in this thread."""
-    return (function(dataset.block(index)) for index in range(dataset.n_blocks))
+    return map(function, dataset.read_blocks())
 
 
 def scaled(dataset: Dataset, normalize: Normalize, map_blocks: MapBlocks = blocks_here) -> Dataset:

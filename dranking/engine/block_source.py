@@ -36,21 +36,20 @@ class BlockSource:
         return self.end - self.start
 
     def __iter__(self) -> Iterator[QueryBlock]:
+        blocks = self.read()
         with ThreadPoolExecutor(1, thread_name_prefix="dranking-read") as reader:
-            coming = reader.submit(self.read, self.start)
-            for following in range(self.start + 1, self.end + 1):
-                block = coming.result()
-                if following < self.end:
-                    coming = reader.submit(self.read, following)
+            coming = reader.submit(next, blocks, None)
+            while (block := coming.result()) is not None:
+                coming = reader.submit(next, blocks, None)
                 yield block.labelled()
 
-    def read(self, index: int) -> QueryBlock:
-        """One block as stored, unlabelled documents included."""
-        return self.dataset.block(index, self.columns)
+    def read(self) -> Iterator[QueryBlock]:
+        """The blocks as stored, unlabelled documents included."""
+        return self.dataset.read_blocks(self.start, self.end, self.columns)
 
     def load(self) -> list[QueryBlock]:
         """The labelled documents of all blocks of the range."""
-        return [self.read(index).labelled() for index in range(self.start, self.end)]
+        return [block.labelled() for block in self.read()]
 
     @property
     def n_bytes(self) -> int:

@@ -128,7 +128,7 @@ def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | Non
 def _has_doc_ids(dataset: Dataset) -> bool:
     """Whether any block has document ids; blocks without ids may be among them."""
     no_columns = np.empty(0, dtype=np.intp)
-    blocks = (dataset.block(b, no_columns) for b in range(dataset.n_blocks))
+    blocks = dataset.read_blocks(columns=no_columns)
     return any(block.doc_ids is not None for block in blocks)
 
 

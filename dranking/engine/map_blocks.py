@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,12 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import MapBlocks
 from dranking.engine.executor import Executor, Task
+
+RUN_BLOCKS = 8
+"""Most blocks of a task: those of a stored segment. A task costs the driver some milliseconds."""
+
+TASKS_PER_SLOT = 4
+"""Least number of tasks per slot, as long as there are so many blocks."""
 
 
 def map_blocks(
@@ -25,7 +31,8 @@ def map_blocks(
 ) -> Iterator[Any]:
     """Run `function(block, *args)` on every block and yield the results in block order.
 
-    At most two blocks per slot are in memory at any time. Once the iterator has ended, after the
+    A task reads a few neighbouring blocks, one at a time, so that at most two blocks per slot are
+    in memory at any time, beside the results of their tasks. Once the iterator has ended, after the
     last block, by an error or because the caller closed it, none of its tasks runs any more.
 
     Parameters
@@ -39,17 +46,17 @@ def map_blocks(
     """
     running: deque[Task] = deque()
     try:
-        for index in range(dataset.n_blocks):
+        for start, end in _runs(dataset, executor):
             if len(running) >= 2 * executor.n_slots:
-                yield executor.gather([running.popleft()])[0]
+                yield from executor.gather([running.popleft()])[0]
             if dataset.in_memory:
-                block = dataset.block(index, columns)
-                running.append(executor.submit(function, block, *args, name=name))
+                blocks = list(dataset.read_blocks(start, end, columns))
+                running.append(executor.submit(_run, function, blocks, *args, name=name))
             else:
-                arguments = (function, dataset, index, columns, *args)
+                arguments = (function, dataset, start, end, columns, *args)
                 running.append(executor.submit(_read_and_run, *arguments, name=name))
         while running:
-            yield executor.gather([running.popleft()])[0]
+            yield from executor.gather([running.popleft()])[0]
     finally:  # also after an error, and when the caller closes the iterator
         executor.cancel(running)
 
@@ -63,12 +70,24 @@ def blocks_on(executor: Executor) -> MapBlocks:
     return run
 
 
+def _runs(dataset: Dataset, executor: Executor) -> list[tuple[int, int]]:
+    """First and end block of each task: few blocks if there are few for each slot."""
+    n_blocks = dataset.n_blocks
+    fair = n_blocks // (TASKS_PER_SLOT * executor.n_slots)
+    size = 1 if dataset.in_memory else max(1, min(RUN_BLOCKS, fair))
+    return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
+
+
+def _run(function: Callable[..., Any], blocks: Iterable[QueryBlock], *args: Any) -> list[Any]:
+    return [function(block, *args) for block in blocks]
+
+
 def _read_and_run(
     function: Callable[..., Any],
     dataset: Dataset,
-    index: int,
+    start: int,
+    end: int,
     columns: NDArray[np.intp] | None,
     *args: Any,
-) -> Any:
-    block: QueryBlock = dataset.block(index, columns)
-    return function(block, *args)
+) -> list[Any]:
+    return _run(function, dataset.read_blocks(start, end, columns), *args)

@@ -12,6 +12,7 @@ from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mean_by_shares
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.spd import SPD
+from tests.data.store.blocks import counted_reads
 from tests.rankers.problems import random_problem
 
 
@@ -183,11 +184,7 @@ def test_a_cluster_changes_nothing(way, tmp_path, client):
 def test_blocks_are_read_once_or_once_an_epoch(resident, times, tmp_path, monkeypatch):
     dataset = dataset_of(4)
     stored = write_dataset((dataset.block(b) for b in range(4)), tmp_path / "d")
-    read = []
-    original = type(stored).block
-    monkeypatch.setattr(
-        type(stored), "block", lambda self, b, c=None: read.append(b) or original(self, b, c)
-    )
+    read = counted_reads(stored, monkeypatch)
     shards = Shards([Source(stored, query, np.ones(4))], 2, ThreadExecutor(2), resident=resident)
     for epoch in range(3):
         shards.run(visits, 40, (0, epoch), name="visit")

@@ -8,6 +8,7 @@ from dranking.engine import tile_sizes
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_tasks import ByFeature, Literal
 from dranking.engine.tiles import Tiles
+from tests.data.store.blocks import counted_reads
 from tests.engine.small_data import dataset_of, reference_tree
 
 
@@ -71,11 +72,7 @@ def test_blocks_are_read_once_when_resident_and_once_a_pass_when_not(
 ):
     dataset = dataset_of(9)
     stored = write_dataset((dataset.block(b) for b in range(9)), tmp_path / "d")
-    reads = []
-    read = type(stored).block
-    monkeypatch.setattr(
-        type(stored), "block", lambda self, b, columns=None: reads.append(b) or read(self, b)
-    )
+    reads = counted_reads(stored, monkeypatch)
     spread = Tiles(stored, ThreadExecutor(2), resident=resident)
     for _ in range(3):
         spread.gather(spread.map_blocks(lambda block: 0, name="pass"))

@@ -92,13 +92,11 @@ class _ScaledStatistics(TransformedDataset):
 
     def __init__(self, store: StatisticsDataset, added: tuple[Standard, ...]) -> None:
         super().__init__(store, added)
-        self._store = store
         self._scales = [np.array(transform.scale) for transform in added]
 
-    def block(  # type: ignore[override]
-        self, index: int, columns: NDArray[np.intp] | None = None
+    def _made(  # type: ignore[override]
+        self, index: int, block: QueryStatistics, columns: NDArray[np.intp] | None
     ) -> QueryStatistics:
-        block = self._store.block(index, columns)
         for scale in self._scales if columns is None else ():
             block = block.scaled(scale)
         return block

@@ -25,6 +25,8 @@ from dranking.data.store.manifest import (
     IndexFile,
     SegmentIndex,
     WrittenSegment,
+    digest_array,
+    hex_digests,
     index_of,
     index_parquet,
     manifest_json,
@@ -93,9 +95,24 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         """Number of blocks."""
         return self.manifest.n_blocks
 
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self.manifest.n_documents
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.manifest.n_queries
+
+    @property
+    def n_unlabelled(self) -> int:
+        """Number of documents without relevance."""
+        return self.manifest.n_unlabelled
+
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
-        return iter(self.index.digests.to_pylist())
+        return iter(hex_digests(self.index.digests))
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block; dense features are F-ordered. All arrays are read-only.
@@ -110,7 +127,7 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
         return next(self.read_blocks(index, index + 1, columns))
 
     def read_blocks(
-        self, start: int, end: int, columns: NDArray[np.intp] | None = None
+        self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
     ) -> Iterator[QueryBlock]:
         """Read neighbouring blocks in order; every chunk is fetched and decoded once.
 
@@ -122,7 +139,8 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             segment, first, last = run
             return self._segment(segment).blocks(first, last, columns, pool)
 
-        for blocks in read_ahead(begin, self.index.runs(start, end), pool, 1):
+        runs = self.index.runs(start, self.n_blocks if end is None else end)
+        for blocks in read_ahead(begin, runs, pool, 1):
             yield from blocks
 
     def query_ids(self) -> pa.Array:
@@ -412,14 +430,14 @@ def _with_digests_as_read(
     last block. With new digests for such blocks, equal data has equal digests however it was
     streamed.
     """
-    digests = index.digests.to_pylist()
+    digests = hex_digests(index.digests)
     for number in range(index.n_segments):
         entry, places = index.entry(number), index.blocks_of(number)
         narrow = entry.n_features < len(manifest.feature_names) and not manifest.sparse
         if narrow or any(block.n_null for block in entry.blocks):
             blocks = SegmentReader(commit.root, manifest, entry).blocks(0, len(entry.blocks))
             digests[places] = [block.digest() for block in blocks]
-    return replace(index, digests=pa.array(digests, pa.string()))
+    return replace(index, digests=digest_array(digests))
 
 
 def _check_same_facts(before: StoredDataset, manifest: DatasetManifest) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import (
@@ -46,7 +46,7 @@ MAX_FILE_BYTES = 2**31 - 1
 IdType: TypeAlias = Literal["int64", "string"]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
-_SEGMENT_NAME = re.compile(r"segments/[0-9a-f]{16}-[0-9]{6,}")
+_SEGMENT_NAME = r"\Asegments/[0-9a-f]{16}-[0-9]{6,}\z"
 _INDEX_NAME = r"^[0-9a-f]{16}-index\.parquet$"
 
 
@@ -188,7 +188,7 @@ class SegmentIndex:
     Attributes
     ----------
     names, chunks_digests
-        (n_segments,) strings.
+        (n_segments,) strings, and digests of 16 bytes.
     n_features, chunks_bytes
         (n_segments,) of each segment.
     first_block
@@ -196,7 +196,7 @@ class SegmentIndex:
     n_documents, n_queries, n_unlabelled, n_values, n_null
         (n_blocks,) of each block.
     digests
-        (n_blocks,) strings.
+        (n_blocks,) digests of 16 bytes.
     """
 
     names: pa.Array
@@ -251,8 +251,8 @@ class SegmentIndex:
             name=self.names[segment].as_py(),
             n_features=int(self.n_features[segment]),
             chunks_bytes=int(self.chunks_bytes[segment]),
-            chunks_digest=self.chunks_digests[segment].as_py(),
-            blocks=tuple(map(BlockEntry, *columns, self.digests[blocks].to_pylist())),
+            chunks_digest=self.chunks_digests[segment].as_py().hex(),
+            blocks=tuple(map(BlockEntry, *columns, hex_digests(self.digests[blocks]))),
         )
 
     def infos(self, manifest: DatasetManifest) -> tuple[BlockInfo, ...]:
@@ -277,7 +277,18 @@ class SegmentIndex:
         return SegmentIndex(**both)
 
 
+_DIGEST = pa.binary(16)
 _OF_BLOCKS = ("n_documents", "n_queries", "n_unlabelled", "n_values", "n_null")
+
+
+def digest_array(digests: Iterable[str]) -> pa.Array:
+    """Digests of 32 hex digits as 16 bytes each."""
+    return pa.array(map(bytes.fromhex, digests), _DIGEST)
+
+
+def hex_digests(digests: pa.Array) -> list[str]:
+    """Digests of 16 bytes as 32 hex digits each."""
+    return [digest.hex() for digest in digests.to_pylist()]
 
 
 def index_of(entries: Sequence[SegmentEntry]) -> SegmentIndex:
@@ -288,9 +299,9 @@ def index_of(entries: Sequence[SegmentEntry]) -> SegmentIndex:
         names=pa.array([entry.name for entry in entries], pa.string()),
         n_features=np.array([entry.n_features for entry in entries], np.int64),
         chunks_bytes=np.array([entry.chunks_bytes for entry in entries], np.int64),
-        chunks_digests=pa.array([entry.chunks_digest for entry in entries], pa.string()),
+        chunks_digests=digest_array(entry.chunks_digest for entry in entries),
         first_block=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        digests=pa.array([block.digest for block in blocks], pa.string()),
+        digests=digest_array(block.digest for block in blocks),
         **{
             name: np.array([getattr(block, name) for block in blocks], np.int64)
             for name in _OF_BLOCKS
@@ -345,11 +356,11 @@ def _index_in(table: pa.Table) -> SegmentIndex:
         raise ValueError("lists of other lengths")
     return SegmentIndex(
         names=table["name"].combine_chunks().cast(pa.string()),
-        chunks_digests=table["chunks_digest"].combine_chunks().cast(pa.string()),
+        chunks_digests=table["chunks_digest"].combine_chunks().cast(_DIGEST),
         n_features=_integers(table["n_features"].combine_chunks()),
         chunks_bytes=_integers(table["chunks_bytes"].combine_chunks()),
         first_block=_integers(first),
-        digests=lists["digest"].values.cast(pa.string()),
+        digests=lists["digest"].values.cast(_DIGEST),
         **{name: _integers(lists[name].values) for name in _OF_BLOCKS},
     )
 
@@ -362,35 +373,32 @@ def _integers(values: pa.Array) -> Numbers:
 
 def _flaws(index: SegmentIndex, manifest: DatasetManifest) -> dict[str, bool]:
     """What is wrong, by its words; sizes are honest if nothing is."""
-    names = index.names.to_pylist()
     sizes = np.diff(index.first_block)
     n_features = np.repeat(index.n_features, sizes)
-    dense = not manifest.sparse
-    totals = ("n_documents", "n_queries", "n_unlabelled")
-    return {
-        "names": len(set(names)) < len(names)
-        or not all(_SEGMENT_NAME.fullmatch(str(name)) for name in names),
-        "a segment without blocks": bool((sizes < 1).any()) or index.first_block[0] != 0,
-        "numbers below 0": any((getattr(index, name) < 0).any() for name in _OF_BLOCKS)
-        or bool((index.chunks_bytes < 1).any()),
-        "files that are too large": bool((index.chunks_bytes > MAX_FILE_BYTES).any()),
-        "blocks without queries or documents": bool(
-            (index.n_queries < 1).any() or (index.n_queries > index.n_documents).any()
-        ),
-        "unlabelled documents": bool((index.n_unlabelled > index.n_documents).any()),
-        "features": bool(
-            (index.n_features < 0).any() or (index.n_features > len(manifest.feature_names)).any()
-        ),
-        "values that are not documents times features": dense
-        and bool((index.n_values != index.n_documents * n_features).any()),
-        "missing values, but no null_fill": manifest.null_fill is None and bool(index.n_null.any()),
-        "digests": index.digests.null_count > 0 or index.chunks_digests.null_count > 0,
-        "totals": any(
-            sum(getattr(index, name).tolist()) != getattr(manifest, name) for name in totals
-        )
-        or (index.n_blocks, index.n_segments) != (manifest.n_blocks, manifest.n_segments)
-        or {str(name)[9:25] for name in names} != set(manifest.writers),
+    numbers = [getattr(index, name) for name in _OF_BLOCKS]
+    totals = {name: int(getattr(index, name).sum()) for name in _OF_BLOCKS[:3]}
+    totals |= {"n_blocks": index.n_blocks, "n_segments": index.n_segments}
+    tokens = pc.utf8_slice_codeunits(index.names, len("segments/"), len("segments/") + 16)
+    wrong = {
+        "names of segments": len(pc.unique(index.names)) < index.n_segments
+        or not pc.all(pc.match_substring_regex(index.names, _SEGMENT_NAME)).as_py()
+        or set(pc.unique(tokens).to_pylist()) != set(manifest.writers),
+        "a segment without blocks": (sizes < 1).any() or index.first_block[0] != 0,
+        "numbers below 0, or too large": any((n < 0).any() or (n > 2**53).any() for n in numbers),
+        "sizes of tables": (index.chunks_bytes < 1).any()
+        or (index.chunks_bytes > MAX_FILE_BYTES).any(),
+        "blocks without queries or documents": (index.n_queries < 1).any()
+        or (index.n_queries > index.n_documents).any(),
+        "unlabelled documents": (index.n_unlabelled > index.n_documents).any(),
+        "features": (index.n_features < 0).any()
+        or (index.n_features > len(manifest.feature_names)).any(),
+        "values that are not documents times features": not manifest.sparse
+        and (index.n_values != index.n_documents * n_features).any(),
+        "missing values, but no null_fill": manifest.null_fill is None and index.n_null.any(),
+        "digests": index.digests.null_count or index.chunks_digests.null_count,
+        "totals": any(getattr(manifest, name) != total for name, total in totals.items()),
     }
+    return {flaw: bool(is_wrong) for flaw, is_wrong in wrong.items()}
 
 
 def manifest_json(manifest: DatasetManifest) -> bytes:

@@ -208,7 +208,7 @@ class Parts:
         normalize = ingested_scaling(self._data)
         if source.name in DIGITS:
             data = scaled(from_arrays(*digits_ranking()[DIGITS.index(source.name)]), normalize)
-            blocks = (data.block(b) for b in range(data.n_blocks))
+            blocks = data.read_blocks()
             names, transforms = data.feature_names, data.transforms
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return

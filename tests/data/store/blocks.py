@@ -124,6 +124,18 @@ def _ids(draw, n, string_ids=None):
     return pa.array(draw(st.lists(numbers, min_size=n, max_size=n)), pa.int64())
 
 
+def counted_reads(dataset, monkeypatch):
+    """A list that grows by the number of every block that is read from now on."""
+    reads, read_blocks = [], type(dataset).read_blocks
+
+    def counted(self, start=0, end=None, columns=None):
+        reads.extend(range(start, self.n_blocks if end is None else end))
+        return read_blocks(self, start, end, columns)
+
+    monkeypatch.setattr(type(dataset), "read_blocks", counted)
+    return reads
+
+
 def edit_manifest(path, change):
     """Apply `change` to the parsed manifest of a directory."""
     file = path / "manifest.json"

@@ -23,6 +23,7 @@ from dranking.rankers.leave_query_out.memory_plan import (
     needs_of,
     plan_memory,
 )
+from tests.data.store.blocks import counted_reads
 from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor
 from tests.rankers.problems import random_problem
@@ -90,14 +91,7 @@ def test_with_room_for_one_state_updates_begin_with_none(stored, monkeypatch, n_
 
 def test_streaming_reads_storage_once_a_pass(stored, monkeypatch):
     dataset = stored[0]
-    reads = []
-    block = type(dataset).block
-
-    def counted(self, index, columns=None):
-        reads.append(index)
-        return block(self, index, columns)
-
-    monkeypatch.setattr(type(dataset), "block", counted)
+    reads = counted_reads(dataset, monkeypatch)
     limit = limits(dataset)[False, True, 1, 2]
     found = select_paths(dataset, [1.0], SelectionRules(SIZE), memory_limit=limit)
     assert len(reads) == found.n_passes * dataset.n_blocks
@@ -108,7 +102,7 @@ def test_streaming_reads_storage_once_a_pass(stored, monkeypatch):
 
 def test_what_cannot_fit_is_refused_before_anything_is_read(stored, monkeypatch):
     dataset = stored[0]
-    monkeypatch.setattr(type(dataset), "block", None)
+    monkeypatch.setattr(type(dataset), "read_blocks", None)
     with pytest.raises(dr.UsageError, match=r"needs at least .* but there is 1\.00 kiB"):
         select_paths(dataset, [1.0], SelectionRules(SIZE), memory_limit="1KiB")
 

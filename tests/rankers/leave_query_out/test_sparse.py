@@ -16,6 +16,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs, SparseNeeds
+from tests.data.store.blocks import counted_reads
 from tests.rankers.greedy.selections import (
     assert_copies_follow_their_order,
     assert_greedy,
@@ -127,13 +128,7 @@ def test_threads_and_tiles_change_no_bit(n_threads, tile_bytes, monkeypatch):
 
 def test_streaming_reads_storage_once_a_pass_and_changes_no_bit(stored, monkeypatch):
     dataset, in_memory = stored
-    reads, block = [], type(dataset).block
-
-    def counted(self, index, columns=None):
-        reads.append(index)
-        return block(self, index, columns)
-
-    monkeypatch.setattr(type(dataset), "block", counted)
+    reads = counted_reads(dataset, monkeypatch)
     run = ThreadExecutor(1)
     needs = SparseNeeds(dataset, 6, run)
     limit = needs.total(False, True, 1)

@@ -14,6 +14,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
 from dranking.rankers.pairwise.objective import PairwiseObjective
+from tests.data.store.blocks import counted_reads
 from tests.rankers.problems import random_problem
 from tests.reference import pair_losses as reference
 
@@ -153,11 +154,7 @@ def test_blocks_that_do_not_fit_are_read_in_every_pass(problem, limit, tmp_path,
     stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), tmp_path / "d")
     executor = ThreadExecutor(1)
     executor.memory_limit = limit
-    read = []
-    original = type(stored).block
-    monkeypatch.setattr(
-        type(stored), "block", lambda self, b, c=None: read.append(b) or original(self, b, c)
-    )
+    read = counted_reads(stored, monkeypatch)
     dr.RankSVM(0.1).fit(stored, executor=executor)
     assert sorted(set(read)) == list(range(stored.n_blocks))
     assert (len(read) == stored.n_blocks) == (limit is None)

@@ -1,0 +1,348 @@
+"""The data plane: storage, from local disks and object stores.
+
+    python -m pipelines.benchmarks.lake --json [--quick] [--topics store,index,objects]
+
+store
+    Version 2 of the data set directory against version 1, which was one folder per block: both read
+    the same blocks in processes of one core, version 1 from a checkout of its last commit (`git
+    worktree`). "streamed selection" selects features with the data outside of memory. Then the
+    reader of chunks against zarr's own pipeline: (a) over plain chunks of 32 features x all
+    documents of a segment, and (b) over the shards that we write; zarr verifies the CRC-32C of each
+    chunk there, and the result is cut into blocks. These rates count processor seconds.
+index
+    Opening a made data set of 10^9 documents x 1,000 features in 15,300 segments.
+objects
+    Requests per gigabyte of raw features, and the rate of reading where every request waits 30 ms,
+    against local disks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+import dranking as dr
+from dranking.data.blocks import QueryBlock
+from dranking.data.store.dataset import StoredDataset
+from pipelines.benchmarks.harness import (
+    REPOSITORY,
+    Figure,
+    add_topics,
+    figure,
+    interleaved,
+    main,
+    parser,
+    peak_memory,
+    processor_seconds,
+    skipped,
+)
+from pipelines.benchmarks.made import made_blocks
+
+VERSION_1 = "76247a1"
+"""The last commit that read and wrote version 1 of the data set directory."""
+
+N_FEATURES = 136
+GIGABYTE = 10**9
+
+READER = """
+import sys
+from itertools import islice
+import dranking as dr
+from pipelines.benchmarks.made import made_blocks
+path, n_documents, n_features = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+blocks = made_blocks(n_documents, n_features)
+data = dr.write_dataset(blocks, path)
+from dranking.engine.block_source import BlockSource
+from dranking.engine.executor import ThreadExecutor
+def read():
+    return sum(block.n_documents for block in BlockSource(data, 0, data.n_blocks))
+def select():
+    ranker = dr.GreedyRankRLS(n_features=5, memory_limit=sys.argv[4])
+    ranker.fit(data, executor=ThreadExecutor(1))
+print("ready", flush=True)
+for line in sys.stdin:
+    {"read": read, "select": select}[line.strip()]()
+    print("done", flush=True)
+"""
+"""A process that writes a data set and then reads it at each request, in either version."""
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    n_documents = 4 * 65_280 if options.quick else 16 * 65_280
+    figures: list[Figure] = []
+    for topic in options.topics:
+        figures += TOPICS[topic](n_documents, options.rounds)
+    return figures
+
+
+def store(n_documents: int, rounds: int) -> list[Figure]:
+    return against_version_1(n_documents, rounds) + against_zarr(rounds)
+
+
+def against_version_1(n_documents: int, rounds: int) -> list[Figure]:
+    """Reading all blocks, and a streamed selection, in both versions."""
+    limits = {"read": None, "select": 1.1}
+    names = {"read": "reading all blocks", "select": "streamed selection"}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        try:
+            old = stack.enter_context(checkout(VERSION_1, folder / "checkout"))
+        except (subprocess.CalledProcessError, FileNotFoundError) as error:
+            why = f"no checkout of {VERSION_1} ({error})"
+            return [skipped(name, "x", why, peer="version 1") for name in names.values()]
+        memory = f"{4 * n_documents * N_FEATURES // 2}B"
+        ask = {
+            version: stack.enter_context(reader(root, folder / version, n_documents, memory))
+            for version, root in (("version 1", old), ("version 2", REPOSITORY))
+        }
+        figures = []
+        for what, limit in limits.items():
+            calls = {version: partial(request, what) for version, request in ask.items()}
+            times = interleaved(calls, rounds)
+            ratio = times["version 2"] / times["version 1"]
+            name = f"{names[what]}, {n_documents:,} x {N_FEATURES}"
+            figures.append(figure(name, ratio, "x", peer="version 1", at_most=limit))
+            rate = 4 * n_documents * N_FEATURES / GIGABYTE / times["version 2"]
+            if what == "read":
+                figures.append(figure(f"rate of {name}", rate, "GB/s"))
+    return figures
+
+
+@contextmanager
+def checkout(commit: str, folder: Path) -> Iterator[Path]:
+    """The files of a commit, for as long as the context lasts."""
+    git = ["git", "-C", str(REPOSITORY), "worktree"]
+    subprocess.run([*git, "add", "--detach", str(folder), commit], check=True, capture_output=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True, capture_output=True)
+
+
+@contextmanager
+def reader(
+    root: Path, data: Path, n_documents: int, memory: str
+) -> Iterator[Callable[[str], None]]:
+    """A function that lets a process with the code in `root` do "read" or "select"."""
+    arguments = [str(data), str(n_documents), str(N_FEATURES), memory]
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"the reader in {root} did not start")
+
+        def ask(what: str) -> None:
+            print(what, file=process.stdin, flush=True)
+            if process.stdout.readline() != "done\n":
+                raise RuntimeError(f"the reader in {root} failed")
+
+        try:
+            yield ask
+        finally:
+            process.stdin.close()
+
+
+def against_zarr(rounds: int) -> list[Figure]:
+    """Reading of one segment, cut into blocks: our reader of chunks against zarr's pipelines."""
+    zarr.config.set({"threading.max_workers": 1, "async.concurrency": 1})
+    with tempfile.TemporaryDirectory() as folder:
+        data = dr.write_dataset(made_blocks(65_280, N_FEATURES), Path(folder, "data"))
+        (entry,) = [data.index.entry(0)]
+        ends = np.cumsum([0, *(block.n_documents for block in entry.blocks)]).tolist()
+        arrays = {"(b) zarr, shards": zarr.open_array(data.path / entry.name / "features")}
+        arrays["(a) zarr, plain chunks"] = plain_copy(arrays["(b) zarr, shards"], Path(folder, "a"))
+        figures = []
+        for what, (first, last, columns) in PARTS.items():
+            calls: dict[str, Callable[[], object]] = {
+                "ours": lambda part=(first, last, columns): list(data.read_blocks(*part))
+            }
+            borders = ends[first : last + 1]
+            for name, array in arrays.items():
+                calls[name] = partial(cut_by_zarr, array, borders, columns)
+                same(calls[name](), calls["ours"]())
+            times = interleaved(calls, rounds, clock=processor_seconds)
+            figures += [
+                figure(
+                    f"{what}: zarr's time over ours", times[name] / times["ours"], "x", peer=name
+                )
+                for name in arrays
+            ]
+    return figures
+
+
+PARTS: dict[str, tuple[int, int, Any]] = {
+    "a whole segment": (0, 8, None),
+    "32 features of it": (0, 8, np.arange(32, 64)),
+    "5 features far apart": (0, 8, np.array([3, 40, 70, 100, 130])),
+    "one block of it": (3, 4, None),
+}
+"""Parts of a segment: first and end block, and features."""
+
+
+def plain_copy(array: Any, path: Path) -> Any:
+    """The same values in chunks of 32 features x all documents."""
+    copy = zarr.create_array(
+        path,
+        shape=array.shape,
+        dtype=array.dtype,
+        chunks=(32, array.shape[1]),
+        compressors=[BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"), Crc32cCodec()],
+        fill_value=float("nan"),
+    )
+    copy[:] = array[:]
+    return copy
+
+
+def cut_by_zarr(array: Any, borders: list[int], columns: Any) -> list[Any]:
+    """Features of blocks as zarr reads them, each block F-ordered."""
+    documents = slice(borders[0], borders[-1])
+    rows = np.arange(array.shape[0]) if columns is None else columns
+    values = array[:, documents] if columns is None else array.oindex[rows, documents]
+    starts = [border - borders[0] for border in borders]
+    return [np.ascontiguousarray(values[:, start:end]).T for start, end in pairwise(starts)]
+
+
+def same(found: list[Any], blocks: list[QueryBlock]) -> None:
+    """Raise AssertionError unless both readers read the same."""
+    for features, block in zip(found, blocks, strict=True):
+        np.testing.assert_array_equal(features, block.features)
+
+
+def index(n_documents: int, rounds: int) -> list[Figure]:
+    """Opening 15,300 segments of eight blocks, in the driver and on a worker."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "huge.zarr")
+        made_index(path, 15_300, 1_000)
+        seconds = interleaved({"open": lambda: StoredDataset(path)}, 3 * rounds)["open"]
+        driver = peak_memory(nothing, partial(open_in_driver, path)) / 1e6
+        worker = peak_memory(nothing, partial(open_in_worker, pickle.dumps(StoredDataset(path))))
+        size = len(pickle.dumps(StoredDataset(path)))
+    name = "10^9 documents x 1,000 features"
+    return [
+        figure(f"opening {name}", seconds, "s", at_most=0.3),
+        figure(f"opening {name}: memory with all sizes of blocks", driver, "MB", at_most=100),
+        figure(f"opening {name} on a worker: memory", worker / 1e6, "MB", at_most=20),
+        figure(f"what a worker gets pickled of {name}", size, "bytes"),
+    ]
+
+
+def made_index(path: Path, n_segments: int, n_features: int) -> None:
+    """A data set without its segments: a manifest and an index."""
+    from dranking.data.store.dataset import commit_dataset
+    from dranking.data.store.manifest import BlockEntry, SegmentEntry, WrittenSegment
+    from dranking.files.commit import begin_directory
+
+    n_documents, rng = 8_190, np.random.default_rng(0)
+    with begin_directory(path) as commit:
+        segments = []
+        for number in range(n_segments):
+            blocks = tuple(
+                BlockEntry(n_documents, 60 + b, 0, n_documents * n_features, 0, made_digest(rng))
+                for b in range(8)
+            )
+            name = commit.name(f"segments/{number:06d}")
+            entry = SegmentEntry(name, n_features, 9_000, made_digest(rng), blocks)
+            segments.append(WrittenSegment(entry, False, "int64", None))
+        (commit.root / "segments").mkdir()
+        commit_dataset(commit, segments)
+
+
+def made_digest(rng: np.random.Generator) -> str:
+    """32 hex digits."""
+    return rng.bytes(16).hex()
+
+
+def nothing() -> None:
+    """Load what both sides of a measurement of memory need anyway."""
+    StoredDataset.__name__  # noqa: B018
+    import pyarrow.parquet  # noqa: F401
+
+
+def open_in_driver(path: Path, _: None) -> int:
+    """Open a data set as a driver does, which asks for the sizes of all blocks."""
+    return len(StoredDataset(path).blocks)
+
+
+def open_in_worker(pickled: bytes, _: None) -> str:
+    """Open a data set as a worker does, which looks up the segments of its tile."""
+    data = pickle.loads(pickled)
+    return str([data.index.entry(segment) for segment, _, _ in data.index.runs(80_000, 80_064)])
+
+
+DELAY = 0.03  # seconds that a request of the object store takes
+
+
+def objects(n_documents: int, rounds: int) -> list[Figure]:
+    """Requests per gigabyte, and the rate of reading behind a delay, of one reading task."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    url = "memory://lake/data.zarr"
+    with tempfile.TemporaryDirectory() as folder:
+        local = dr.write_dataset(made_blocks(n_documents, N_FEATURES), Path(folder, "data"))
+        remote = dr.write_dataset(made_blocks(n_documents, N_FEATURES), url)
+        n_requests = 0
+        plain = MemoryFileSystem.cat_file
+
+        def delayed(self: Any, *arguments: Any, **options: Any) -> Any:
+            nonlocal n_requests
+            n_requests += 1
+            time.sleep(DELAY)
+            return plain(self, *arguments, **options)
+
+        def read(data: StoredDataset) -> int:
+            fresh = StoredDataset(data.path)
+            return sum(block.n_documents for block in fresh.read_blocks())
+
+        MemoryFileSystem.cat_file = delayed
+        try:
+            times = interleaved(
+                {"local": lambda: read(local), "remote": lambda: read(remote)}, rounds
+            )
+            n_requests = 0
+            read(remote)
+        finally:
+            MemoryFileSystem.cat_file = plain
+            remote.path.fs.rm("/lake", recursive=True)
+    gigabytes = 4 * n_documents * N_FEATURES / GIGABYTE
+    return [
+        figure("requests per GB of raw features", n_requests / gigabytes, "", at_most=250),
+        figure(
+            "streaming from a store that answers after 30 ms",
+            times["local"] / times["remote"],
+            "x",
+            peer="local disk",
+            at_least=0.6,
+        ),
+    ]
+
+
+TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
+    "store": store,
+    "index": index,
+    "objects": objects,
+}
+
+if __name__ == "__main__":
+    main(measure, add_topics(parser("Storage on local disks and object stores."), TOPICS))
