@@ -186,14 +186,19 @@ class View(Dataset):
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block of the other data set, and make the block of the view."""
-        return self._made(index, self._source.block(index, columns), columns)
+        return self._made(index, self._source.block(index, self._needed(columns)), columns)
 
     def read_blocks(
         self, start: int = 0, end: int | None = None, columns: NDArray[np.intp] | None = None
     ) -> Iterator[QueryBlock]:
         """Read neighbouring blocks of the other data set, and make the blocks of the view."""
-        for index, block in enumerate(self._source.read_blocks(start, end, columns), start):
+        blocks = self._source.read_blocks(start, end, self._needed(columns))
+        for index, block in enumerate(blocks, start):
             yield self._made(index, block, columns)
+
+    def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        """The columns of the other data set from which some columns of the view are made."""
+        return columns
 
 
 class QuerySubset(View):

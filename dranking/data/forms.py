@@ -102,9 +102,12 @@ class FormsDataset(View):
         n_forms = len(forms.sources) // len(set(forms.sources))
         self.blocks = tuple(replace(b, n_values=b.n_values * n_forms) for b in source.blocks)
 
-    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """Read one block of the raw features, and compute their forms."""
+    def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        """The raw features, each once."""
+        return np.unique(self._columns if columns is None else self._columns[columns])
+
+    def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
+        """The forms of the raw features."""
         wanted = self._columns if columns is None else self._columns[columns]
-        read, places = np.unique(wanted, return_inverse=True)
-        block = self._source.block(index, read)
+        _, places = np.unique(wanted, return_inverse=True)
         return self._forms.apply(block.with_features(block.features[:, places]), columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def _write_parts(
 def _submit(
     executor: Executor,
     dataset: Dataset,
-    indices: Sequence[int],
+    indices: range,
     columns: Columns,
     how: tuple[Any, ...],
 ) -> Task:
@@ -123,10 +123,8 @@ def _submit(
     return executor.submit(_read_and_score, dataset, indices, columns, *how, name="predict")
 
 
-def _read_and_score(
-    dataset: Dataset, indices: Sequence[int], columns: Columns, *how: Any
-) -> ScorePart:
-    return _score_part((dataset.block(index, columns) for index in indices), *how)
+def _read_and_score(dataset: Dataset, indices: range, columns: Columns, *how: Any) -> ScorePart:
+    return _score_part(dataset.read_blocks(indices.start, indices.stop, columns), *how)
 
 
 def _score_part(

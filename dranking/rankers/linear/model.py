@@ -212,7 +212,7 @@ def table_scores(
     if not len(used):
         return np.zeros(n_rows)
     rows = as_dataset(X, None, qid=np.zeros(n_rows, dtype=np.int64) if qid is None else qid)
-    blocks = (rows.block(b, places) for b in range(rows.n_blocks))
+    blocks = rows.read_blocks(columns=places)
     return np.concatenate([score_block(block, weights[used], missing)[1] for block in blocks])
 
 
