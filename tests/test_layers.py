@@ -38,7 +38,7 @@ ROOMS = {
         {"transforms", "quantile_sketch", "prediction_files", "digits_ranking"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},
-        {"letor", "forms"},
+        {"letor", "forms", "column_profiles"},
         {"parquet", "regrouping", "scores", "store", "texts"},
         {"statistics"},
         {"open"},

@@ -36,3 +36,30 @@ def test_a_form_is_selected_by_its_name(dranking, tmp_path):
     code, _, error = dranking(*wrong)
     assert code == 2
     assert "forms are cube; give each of raw" in error
+
+
+def test_info_and_ingest_show_the_features(dranking, tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = rng.lognormal(6, 3, 300)
+    text = "".join(f"{i % 3} qid:{i // 6} 1:{a:.3f} 2:{i % 4} 3:5\n" for i, a in enumerate(sizes))
+    (tmp_path / "data.txt").write_text(text)
+    store = tmp_path / "data.zarr"
+    code, out, error = dranking("ingest", tmp_path / "data.txt", "--output", store)
+    assert code == 0, error
+    assert "25.0%" in out
+    assert "1 of 3 features have values far above the others: try tune --normalize" in error
+    facts = json.loads(dranking("info", store, "--json")[1])
+    first, second, third = facts["features"]
+    assert first["high"] == np.float32(round(sizes.max(), 3))
+    assert (first["suggestion"], third["suggestion"]) == ("log", "constant")
+    assert (second["low"], second["high"], second["distinct"]) == (0, 3, 4)
+    assert facts["n_blocks_read"] == 1
+    scaled = tmp_path / "log.zarr"
+    code, out, error = dranking(
+        "ingest", tmp_path / "data.txt", "--output", scaled, "--normalize", "log", "--json"
+    )
+    assert code == 0, error
+    assert json.loads(out)["advice"] == ""
+    code, out, _ = dranking("info", scaled, "--all-blocks")
+    assert code == 0
+    assert "suggestion" in out

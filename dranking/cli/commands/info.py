@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dranking.cli.column_options import ColumnOptions
+from dranking.cli.feature_profiles import feature_facts, print_features
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import print_facts, print_json, print_table
@@ -20,40 +21,42 @@ def info(
     path: Annotated[
         Path | None, typer.Argument(help="Data or a model. Default: print versions.")
     ] = None,
+    all_blocks: Annotated[
+        bool,
+        typer.Option(
+            "--all-blocks", help="Look at the features in all blocks, not in at most 64 of them."
+        ),
+    ] = False,
     columns: ColumnOptions = ColumnOptions(),
     as_json: Json = False,
 ) -> None:
-    """Describe data or a model, or print versions."""
-    facts = _versions() if path is None else _facts(path, columns)
+    """Describe data or a model, or print versions.
+
+    Of data, the range, the share of zeros and the number of distinct values of each feature are
+    shown, with a scaling to try.
+    """
+    model = None if path is None else _model_facts(path)
+    if path is not None and model is None:
+        _show_data(path, columns, all_blocks, as_json)
+        return
+    facts = model or _versions()
     if as_json:
         print_json(facts)
     else:
-        shown = {k: v for k, v in facts.items() if not isinstance(v, (list, dict))}
-        print_facts(str(path or "dranking"), shown)
+        print_facts(str(path or "dranking"), _shown(facts))
         if "weights" in facts:
             rows = list(zip(facts["feature_names"], facts["weights"], strict=True))
             print_table("weights", ["feature", "weight"], rows)
 
 
-def _facts(path: Path, columns: ColumnOptions) -> dict[str, Any]:
-    from dranking.rankers.linear.model import load_model
-    from dranking.rankers.models import is_bilinear
+def _shown(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that fit into a table."""
+    return {k: v for k, v in facts.items() if not isinstance(v, (list, dict))}
 
-    if is_bilinear(path):
-        return _bilinear_facts(path)
-    if path.is_file() and path.suffix == ".json":
-        model = load_model(path)
-        return {
-            "kind": model.kind,
-            "n_features": len(model.weights),
-            "scaling": ", ".join(t.kind for t in model.transforms) or "none",
-            "ranker": model.provenance.get("ranker", "unknown"),
-            "feature_names": list(model.feature_names),
-            "weights": list(model.weights),
-            "provenance": model.provenance,
-        }
+
+def _show_data(path: Path, columns: ColumnOptions, all_blocks: bool, as_json: bool) -> None:
     dataset = columns.open(path)
-    return {
+    facts = {
         "kind": type(dataset).__name__,
         "n_documents": dataset.n_documents,
         "n_queries": dataset.n_queries,
@@ -65,6 +68,33 @@ def _facts(path: Path, columns: ColumnOptions) -> dict[str, Any]:
         "fingerprint": dataset.fingerprint,
         "columns": asdict(dataset.roles),
         "feature_names": list(dataset.feature_names),
+    }
+    features = feature_facts(dataset, all_blocks=all_blocks)
+    if as_json:
+        print_json({**facts, **features})
+    else:
+        print_facts(str(path), _shown(facts))
+        print_features(features, dataset.n_blocks)
+
+
+def _model_facts(path: Path) -> dict[str, Any] | None:
+    """Facts of a model; None if the path is no model."""
+    from dranking.rankers.linear.model import load_model
+    from dranking.rankers.models import is_bilinear
+
+    if is_bilinear(path):
+        return _bilinear_facts(path)
+    if not (path.is_file() and path.suffix == ".json"):
+        return None
+    model = load_model(path)
+    return {
+        "kind": model.kind,
+        "n_features": len(model.weights),
+        "scaling": ", ".join(t.kind for t in model.transforms) or "none",
+        "ranker": model.provenance.get("ranker", "unknown"),
+        "feature_names": list(model.feature_names),
+        "weights": list(model.weights),
+        "provenance": model.provenance,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from dranking.cli.column_options import ColumnOptions
+from dranking.cli.feature_profiles import feature_facts, print_features
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import print_facts, print_json, progress_shown
@@ -49,7 +50,9 @@ def ingest(
 ) -> None:
     """Convert ranking data to a dataset directory.
 
-    The data is checked, and split into blocks of whole queries.
+    The data is checked, and split into blocks of whole queries. The range, the share of zeros and
+    the number of distinct values of each feature are shown, from at most 64 blocks, with a scaling
+    to try.
     """
     from dranking.data.ingest import ingest as ingest_files
     from dranking.engine.progress import report
@@ -75,7 +78,9 @@ def ingest(
         "n_unlabelled": dataset.n_unlabelled,
         "n_queries_without_pairs": n_without_pairs,
     }
+    features = feature_facts(dataset)
     if as_json:
-        print_json(facts)
+        print_json({**facts, **features})
     else:
         print_facts(str(output), facts, "count")
+        print_features(features, dataset.n_blocks)
