@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+from upath import UPath
 
 from dranking.data.dataset import Dataset
 from dranking.data.letor.text_source import NullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
 from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import restore_interrupted
+from dranking.files.commit import MANIFEST_NAME, restore_interrupted
+from dranking.files.places import Place, as_place
+from dranking.files.reading import exists, list_files, open_input
+from dranking.files.requests import request
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 
@@ -48,8 +52,10 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     Parameters
     ----------
     source
-        A path; several text or parquet files that together are one data set; or a table in memory
-        or as an Arrow stream, as `from_table` takes it.
+        A path or a URL, such as ``s3://bucket/train.zarr``; several text or parquet files that
+        together are one data set; or a table in memory or as an Arrow stream, as `from_table` takes
+        it. Of a folder of parquet files, the files in folders below it are read too; values of
+        folders ``key=value`` are passed over.
     qid, relevance, docid, weight
         Names of the columns of query ids, grades, document ids, and weights of queries. None
         stands for no such column; ``docid`` and ``weight`` may be absent under these names. A
@@ -107,14 +113,14 @@ def open_columns(source: Any, columns: Columns, **text: Unpack[TextOptions]) -> 
     return dataset
 
 
-def _open_directory(path: Path) -> Dataset:
+def _open_directory(path: Place) -> Dataset:
     from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
     from dranking.data.store.dataset import StoredDataset
 
     return StatisticsDataset(path) if is_statistics(path) else StoredDataset(path)
 
 
-def _read_text(paths: Sequence[Path], text: TextOptions) -> Dataset:
+def _read_text(paths: Sequence[Place], text: TextOptions) -> Dataset:
     from dranking.data.letor.reader import read_letor
     from dranking.data.tables.feature_names import default_feature_names
     from dranking.data.tables.in_memory import MemoryDataset
@@ -124,7 +130,7 @@ def _read_text(paths: Sequence[Path], text: TextOptions) -> Dataset:
     return MemoryDataset(blocks, default_feature_names(reader.n_features))
 
 
-def _check_same_roles(dataset: Dataset, columns: Columns, path: Path) -> None:
+def _check_same_roles(dataset: Dataset, columns: Columns, path: Place) -> None:
     """Raise UsageError if the caller chooses columns, but the data's columns are fixed already."""
     for name in columns.chosen:
         if name in ("features", "exclude"):
@@ -136,17 +142,18 @@ def _check_same_roles(dataset: Dataset, columns: Columns, path: Path) -> None:
             )
 
 
-def as_paths(source: Any) -> list[Path]:
-    """One or several paths as a list.
+def as_paths(source: Any) -> list[Place]:
+    """One or several paths or URLs as a list of places.
 
     Raises
     ------
     UsageError
         If the source is something else.
     """
-    given = [source] if isinstance(source, (str, os.PathLike)) else source
-    if isinstance(given, (list, tuple)) and all(isinstance(p, (str, os.PathLike)) for p in given):
-        return [Path(path) for path in given]
+    kinds = (str, os.PathLike, UPath)
+    given = [source] if isinstance(source, kinds) else source
+    if isinstance(given, (list, tuple)) and all(isinstance(path, kinds) for path in given):
+        return [as_place(path) for path in given]
     raise UsageError(
         f"a {type(source).__name__} is neither a path, nor a list of paths, nor a table. Arrays "
         "become a data set by dranking.from_arrays(X, y, qid); dask collections and arrays can be "
@@ -154,7 +161,7 @@ def as_paths(source: Any) -> list[Path]:
     )
 
 
-def data_form(paths: Sequence[Path]) -> Form:
+def data_form(paths: Sequence[Place]) -> Form:
     """Form of the data at some paths.
 
     Raises
@@ -179,13 +186,14 @@ def data_form(paths: Sequence[Path]) -> Form:
     return form
 
 
-def _form_of(path: Path) -> Form:
-    restore_interrupted(path)
-    if not path.exists():
-        raise DataError(f"{path}: there is no such file or directory.")
-    if path.is_dir():
-        if any(path.glob("*.parquet")) and not (path / "manifest.json").exists():
-            return "parquet"
+def _form_of(place: Place) -> Form:
+    restore_interrupted(place)
+    if not exists(place):
+        raise DataError(f"{place}: there is no such file or directory.")
+    if not request(place, place.is_dir):
+        with open_input(place) as file:
+            return "parquet" if file.read(4) == b"PAR1" else "text"
+    if exists(place / MANIFEST_NAME) or exists(place / "segments"):
         return "directory"
-    with path.open("rb") as file:
-        return "parquet" if file.read(4) == b"PAR1" else "text"
+    has_parquet = any(file.suffix == ".parquet" for file in list_files(place))
+    return "parquet" if has_parquet else "directory"

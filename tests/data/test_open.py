@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dranking as dr
@@ -14,6 +15,7 @@ from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, UsageError
 from dranking.files import local_output
+from dranking.files.places import as_place
 from tests.data.tables.flat_tables import frame_of, written
 
 TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"
@@ -125,3 +127,41 @@ def test_what_is_for_text_is_refused_with_other_data(text, tmp_path, option):
         with pytest.raises(UsageError, match=f"{name}: only for text"):
             dr.ingest(source, tmp_path / "e", **option)
     assert not (tmp_path / "e").exists()
+
+
+def hive_folder(folder, frame):
+    """Rows of ten queries in folders of dates, none of them directly in the folder."""
+    for number, rows in frame.groupby(frame.qid % 2):
+        below = folder / f"date=2026-11-0{number + 1}" / "country=fi"
+        below.mkdir(parents=True)
+        written(below / "part-0.parquet", rows)
+    return folder
+
+
+def test_a_folder_without_files_directly_in_it(tmp_path):
+    frame = frame_of((3, 2, 4, 1))
+    folder = hive_folder(tmp_path / "lake", frame)
+    assert data_form(as_paths(folder)) == "parquet"
+    dataset = dr.open_dataset(folder)
+    expected = pd.concat([frame[frame.qid % 2 == 0], frame[frame.qid % 2 == 1]])
+    assert dataset.feature_names == ("x0", "x1", "x2")
+    np.testing.assert_array_equal(values_of(dataset), expected[["x0", "x1", "x2"]])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="interrupted write"):
+        dr.open_dataset(tmp_path / "empty")
+
+
+def test_every_form_behind_a_url(text, tmp_path):
+    root = as_place(f"memory://{tmp_path.name}")
+    frame = frame_of((3, 2, 4, 1))
+    hive = hive_folder(tmp_path / "lake", frame)
+    for file in (text, *hive.rglob("*.parquet")):
+        (root / file.relative_to(tmp_path).as_posix()).write_bytes(file.read_bytes())
+    for name in ("data.txt", "lake"):
+        there, here = dr.open_dataset(str(root / name)), dr.open_dataset(tmp_path / name)
+        np.testing.assert_array_equal(values_of(there), values_of(here))
+        dr.write_dataset([here.block(0)], root / "stored", overwrite=True)
+        stored = dr.open_dataset(root / "stored")
+        np.testing.assert_array_equal(values_of(stored), here.block(0).features)
+    with pytest.raises(DataError, match=r"memory://.*none: there is no such file"):
+        dr.open_dataset(root / "none")

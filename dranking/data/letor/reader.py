@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from upath import UPath
 
 from dranking.data.blocks import (
     MAX_BLOCK_DOCUMENTS,
@@ -25,6 +26,7 @@ from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
 from dranking.data.letor.seen_queries import SeenQueries
 from dranking.data.letor.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
+from dranking.files.places import AnyPlace
 from dranking.kernels.text.tokenizer import TokenTable
 
 
@@ -178,7 +180,7 @@ class LetorReader:
 
 
 def read_letor(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: AnyPlace | Sequence[AnyPlace],
     *,
     n_features: int | None = None,
     null: NullPolicy = "error",
@@ -226,9 +228,8 @@ def read_letor(
     UsageError
         If a parameter is out of range.
     """
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    names = [os.fspath(path) for path in paths]
+    given = [paths] if isinstance(paths, (str, os.PathLike, UPath)) else paths
+    names = [str(path) for path in given]
     if not names:
         raise UsageError("no file is named; give at least one.")
     if null not in get_args(NullPolicy):

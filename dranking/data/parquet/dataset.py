@@ -27,6 +27,7 @@ from dranking.data.tables.recorded_scalings import (
 from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import AnyPath, atomic_path
+from dranking.files.places import AnyPlace
 
 
 class ParquetDataset(Dataset):
@@ -60,7 +61,7 @@ class ParquetDataset(Dataset):
 
     def __init__(
         self,
-        source: AnyPath | Sequence[AnyPath],
+        source: AnyPlace | Sequence[AnyPlace],
         *,
         columns: Columns = DEFAULT_COLUMNS,
         max_documents: int = MAX_BLOCK_DOCUMENTS,

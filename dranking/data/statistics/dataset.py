@@ -18,6 +18,7 @@ from dranking.data.statistics.manifest import KIND, StatisticsManifest
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.transforms import Scaling, Standard
 from dranking.files.commit import manifest_format
+from dranking.files.places import Place
 
 
 class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
@@ -102,6 +103,6 @@ class _ScaledStatistics(TransformedDataset):
         return block
 
 
-def is_statistics(path: Path) -> bool:
+def is_statistics(path: Place) -> bool:
     """Whether a directory's manifest says that it is a statistics store."""
     return manifest_format(path) == KIND.format
