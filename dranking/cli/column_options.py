@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dranking.cli.options import names_in
+from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
@@ -59,23 +59,23 @@ class ColumnOptions:
             exclude=tuple(names_in(self.exclude)),
         )
 
-    def open(self, path: Path) -> Dataset:
+    def open(self, path: Place) -> Dataset:
         """Open data for training."""
         from dranking.data.open import open_columns
 
         return open_columns(path, self.columns)
 
-    def open_if_given(self, path: Path | None) -> Dataset | None:
+    def open_if_given(self, path: Place | None) -> Dataset | None:
         """Open data for training, if a path is given."""
         return None if path is None else self.open(path)
 
-    def open_judged(self, path: Path, features: Collection[str]) -> Dataset:
+    def open_judged(self, path: Place, features: Collection[str]) -> Dataset:
         """Open judged data for a model with these features; other columns are passed over."""
         from dranking.data.open import open_columns
 
         return open_columns(path, replace(self.columns, needed=features))
 
-    def open_unlabelled(self, path: Path, features: Collection[str]) -> Dataset:
+    def open_unlabelled(self, path: Place, features: Collection[str]) -> Dataset:
         """Open data whose documents need no labels, as `open_judged` does."""
         from dranking.data.open import open_columns
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 from dranking.errors import UsageError
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
 from dranking.files.redaction import redacted
 
 
@@ -26,7 +27,7 @@ class CostFile(NamedTuple):
     groups: dict[str, str]
 
 
-def read_costs(path: Path) -> CostFile:
+def read_costs(path: Place) -> CostFile:
     """Read feature costs.
 
     A CSV file has the header ``feature,cost`` or ``feature,cost,group``. A TOML file has a table
@@ -47,7 +48,7 @@ def read_costs(path: Path) -> CostFile:
         If the file cannot be read, or has another form.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
         return _of_toml(path, text) if path.suffix == ".toml" else _of_csv(path, text)
     except UsageError:
         raise
@@ -55,7 +56,7 @@ def read_costs(path: Path) -> CostFile:
         raise UsageError(f"{path}: feature costs cannot be read ({error}).") from error
 
 
-def _of_csv(path: Path, text: str) -> CostFile:
+def _of_csv(path: Place, text: str) -> CostFile:
     rows = csv.DictReader(text.splitlines(), strict=True)
     header = rows.fieldnames or ()
     if not {"feature", "cost"} <= set(header) or set(header) - {"feature", "cost", "group"}:
@@ -76,7 +77,7 @@ def _of_csv(path: Path, text: str) -> CostFile:
     return found
 
 
-def _of_toml(path: Path, text: str) -> CostFile:
+def _of_toml(path: Place, text: str) -> CostFile:
     document = tomllib.loads(text)
     costs, members = document.get("costs"), document.get("groups", {})
     lists = isinstance(members, dict) and all(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dranking.cli.output import note, progress_shown
 from dranking.files.key_values import put_setting
+from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
@@ -39,7 +39,7 @@ class ExecutionOptions:
         ),
     ] = None
     performance_report: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             metavar="FILE.html", help="Write Dask's performance report of the job on the cluster."
         ),

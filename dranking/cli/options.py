@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
 from dranking.cli.number_options import Grid, parse_grid, parse_number
+from dranking.files.places import Place
 
 Data: TypeAlias = Annotated[
-    Path,
+    Place,
     typer.Argument(
         help="The data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
     ),
 ]
-Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
+Model: TypeAlias = Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")]
 Output: TypeAlias = Annotated[
-    Path, typer.Option("--output", "-o", help="File or directory to write to.")
+    Place, typer.Option("--output", "-o", help="File or directory to write to.")
 ]
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace the output if it exists.")
@@ -26,7 +26,7 @@ Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout; logs go to stderr.")
 ]
 Queries: TypeAlias = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),
 ]
 Forms: TypeAlias = Annotated[

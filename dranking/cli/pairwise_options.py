@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from dranking.cli.options import names_in
+from dranking.cli.places import place_of
 from dranking.errors import UsageError
 from dranking.files.json_files import parse_json
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
 
 Unlabelled: TypeAlias = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(
         help="Data with pairs that the views shall agree on; labels are ignored. Default: the "
         "unlabelled documents of DATA."
@@ -125,8 +127,8 @@ def parse_views(texts: list[str]) -> int | list[list[str | int]]:
     """
     if len(texts) == 1 and texts[0].isdecimal():
         return int(texts[0])
-    if len(texts) == 1 and Path(texts[0]).suffix in (".toml", ".json"):
-        return _views_of_file(Path(texts[0]))
+    if len(texts) == 1 and place_of(texts[0]).suffix in (".toml", ".json"):
+        return _views_of_file(place_of(texts[0]))
     if not all("=" in text for text in texts):
         raise UsageError(
             f"--views {' '.join(texts)}: write a number, a .toml or .json file, or "
@@ -135,9 +137,9 @@ def parse_views(texts: list[str]) -> int | list[list[str | int]]:
     return [[*names_in(text.partition("=")[2])] for text in texts]
 
 
-def _views_of_file(path: Path) -> list[list[str | int]]:
+def _views_of_file(path: Place) -> list[list[str | int]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode()
         found: Any = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--views {path}: cannot be read ({error}).") from error

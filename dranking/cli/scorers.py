@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from dranking.cli.column_options import ColumnOptions
 from dranking.errors import UsageError
+from dranking.files.places import Place, is_local
+from dranking.files.reading import exists, open_input
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
 
 Scores: TypeAlias = Annotated[
-    Path,
+    Place,
     typer.Argument(
         help="A model; or scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
         "qid, docid and score.",
@@ -22,7 +23,7 @@ Scores: TypeAlias = Annotated[
     ),
 ]
 JudgedData: TypeAlias = Annotated[
-    Path | None,
+    Place | None,
     typer.Argument(
         help="Judged data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
     ),
@@ -35,17 +36,17 @@ ScoreColumn: TypeAlias = Annotated[
 ]
 
 
-def open_scorer(path: Path, columns: ColumnOptions) -> Any:
+def open_scorer(path: Place, columns: ColumnOptions) -> Any:
     """A linear model, or the scores in a file or folder."""
     from dranking.data.scores.read_scores import read_scores
     from dranking.rankers.linear.model import load_model
 
-    if not path.exists() or path.suffix == ".json" or _begins_as_json(path):
+    if not exists(path) or path.suffix == ".json" or _begins_as_json(path):
         return load_model(path)
     return read_scores(path, columns.qid_column, columns.docid_column)
 
 
-def open_judged(data: Path, scorers: list[Any], columns: ColumnOptions) -> Dataset:
+def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
     from dranking.rankers.scorers import needed_features
 
@@ -53,7 +54,7 @@ def open_judged(data: Path, scorers: list[Any], columns: ColumnOptions) -> Datas
     return columns.open_judged(data, needed)
 
 
-def data_or_first(first: Path, data: Path | None, score_column: str | None) -> Path:
+def data_or_first(first: Place, data: Place | None, score_column: str | None) -> Place:
     """The data, which is the first argument where a column takes the place of a model."""
     if score_column is None:
         if data is None:
@@ -64,8 +65,11 @@ def data_or_first(first: Path, data: Path | None, score_column: str | None) -> P
     return first
 
 
-def _begins_as_json(path: Path) -> bool:
-    if path.is_dir():
+def _begins_as_json(path: Place) -> bool:
+    if is_local(path) and path.is_dir():
         return False
-    with path.open("rb") as file:
-        return file.read(64).lstrip().startswith(b"{")
+    try:
+        with open_input(path) as file:
+            return bool(file.read(64).lstrip().startswith(b"{"))
+    except FileNotFoundError:  # a folder in a store
+        return False

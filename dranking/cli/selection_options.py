@@ -7,14 +7,16 @@ this default.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from dranking.cli.cost_files import read_costs
 from dranking.cli.options import Forms, names_in
+from dranking.cli.places import place_of
 from dranking.errors import UsageError
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Spending:
     """Costs of features, and the budget."""
 
     feature_costs: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="Costs of features, to select by gain per cost: a .csv with feature,cost[,group] "
             "or a .toml with [costs] and [groups]. The cost of a group is paid once.",
@@ -135,17 +137,17 @@ def features_in(text: str) -> list[str]:
     """
     if not text.startswith("@"):
         return names_in(text)
-    path = Path(text[1:])
+    path = place_of(text[1:])
     if path.suffix == ".json":
         return _features_of_model(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{text}: the names of features cannot be read ({error}).") from error
     return [line.strip() for line in lines if line.strip()]
 
 
-def _features_of_model(path: Path) -> list[str]:
+def _features_of_model(path: Place) -> list[str]:
     """The features of a model, in the order of their selection if that is recorded."""
     from dranking.rankers.linear.model import load_model
 

@@ -16,12 +16,13 @@ from dranking.data.scaling import UNFITTED, Normalize, scaled
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.any_table import is_table
 from dranking.errors import UsageError
-from dranking.files.commit import AnyPath, check_output_directory, scratch_directory
+from dranking.files.commit import check_output_directory, scratch_directory
+from dranking.files.places import AnyPlace
 
 
 def ingest(
     source: Any,
-    output: AnyPath,
+    output: AnyPlace,
     *,
     columns: Columns = DEFAULT_COLUMNS,
     normalize: Normalize = "none",
@@ -119,7 +120,7 @@ def queries_without_pairs(block: QueryBlock) -> int:
 
 
 def _store_scaled(
-    dataset: Dataset, output: AnyPath, normalize: Normalize, overwrite: bool, count: _Count
+    dataset: Dataset, output: AnyPlace, normalize: Normalize, overwrite: bool, count: _Count
 ) -> tuple[StoredDataset, int]:
     view = scaled(dataset, normalize)
     stored = write_dataset(

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath, atomic_path
+from dranking.files.commit import atomic_path
+from dranking.files.places import AnyPlace
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends
 
@@ -118,7 +119,7 @@ def trec_order(
 
 
 def write_trec_run(
-    path: AnyPath, predictions: ScoredBlocks, tag: str = DEFAULT_TAG, overwrite: bool = False
+    path: AnyPlace, predictions: ScoredBlocks, tag: str = DEFAULT_TAG, overwrite: bool = False
 ) -> None:
     """Write a TREC run file: ``qid Q0 docid rank score tag``, a document a line.
 
@@ -156,7 +157,7 @@ def write_trec_run(
 
 
 def write_predictions_parquet(
-    path: AnyPath, predictions: ScoredBlocks, overwrite: bool = False
+    path: AnyPlace, predictions: ScoredBlocks, overwrite: bool = False
 ) -> None:
     """Write predictions as parquet: columns ``qid``, ``docid``, ``row``, ``score``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
@@ -16,8 +15,8 @@ from dranking.export.expressions import python, sql, vespa
 from dranking.export.onnx import onnx
 from dranking.export.solr import SolrModel, solr
 from dranking.export.terms import Term, check_float32, check_forms, terms_of
-from dranking.files.commit import AnyPath
 from dranking.files.json_files import read_json
+from dranking.files.places import AnyPlace, as_place
 from dranking.rankers.linear.model import MAX_MODEL_BYTES, LinearModel
 
 Format: TypeAlias = Literal["solr", "elasticsearch", "opensearch", "vespa", "onnx", "sql", "python"]
@@ -112,7 +111,7 @@ def export_model(
     return _WRITERS[form](terms, name)
 
 
-def import_model(path: AnyPath, form: Format) -> LinearModel:
+def import_model(path: AnyPlace, form: Format) -> LinearModel:
     """Read a linear model of Solr, Elasticsearch or OpenSearch.
 
     Parameters
@@ -131,7 +130,7 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
     """
     if form not in _READERS:
         raise UsageError(f"{form!r} cannot be imported; choose one of {', '.join(_READERS)}.")
-    file = Path(path)
+    file = as_place(path)
     try:
         content = read_json(file, MAX_MODEL_BYTES)
         stored: Any = _READERS[form].model_validate(content)
@@ -142,6 +141,8 @@ def import_model(path: AnyPath, form: Format) -> LinearModel:
         raise DataError(
             f"{file}: not a linear model of {form}: {problems_in(error, 'model')}."
         ) from error
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{file}: {error}.") from error
     except KeyError as error:

@@ -1,13 +1,14 @@
 """Array folders: a directory of named arrays, one .npy file each, with checksums in the manifest.
 
 ``manifest.json`` holds "format" (``dranking-<kind>``), "schema_version", "files" (the CRC-32C of
-every ``<name>.npy``) and the facts of the caller. Nothing is pickled.
+every ``<name>.npy``), the facts of the caller, and a seal. Nothing is pickled.
 """
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -16,16 +17,19 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from dranking.errors import DataError
-from dranking.files.checksums import Checksum, file_checksum
+from dranking.files.checksums import Checksum, checksum, file_checksum
 from dranking.files.commit import (
     FORMAT_PREFIX,
     MANIFEST_NAME,
-    AnyPath,
     manifest_format,
     new_directory,
     restore_interrupted,
 )
+from dranking.files.debris import GRACE
+from dranking.files.json_files import sealed_json
 from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.reading import read_bytes
 
 SCHEMA_VERSION: Final = 1
 
@@ -36,16 +40,18 @@ class _ArrayFolderManifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
     format: str
     schema_version: Literal[1] = SCHEMA_VERSION
+    folder: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None = None
     files: dict[Annotated[str, Field(pattern=r"^[^/]+\.npy$")], Checksum]
 
 
 def write_arrays(
-    path: AnyPath,
+    path: AnyPlace,
     kind: str,
     facts: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
     *,
     overwrite: bool = False,
+    grace: timedelta = GRACE,
 ) -> None:
     """Write an array folder, whole or not at all.
 
@@ -61,6 +67,8 @@ def write_arrays(
         Arrays by name, of any shape and of any dtype except object.
     overwrite
         Replace a directory that exists.
+    grace
+        As in `dranking.files.commit.new_directory`.
 
     Raises
     ------
@@ -68,7 +76,7 @@ def write_arrays(
         If the path exists and `overwrite` is false, if the directory there is not the project's,
         or if the disk is full.
     """
-    with new_directory(path, overwrite=overwrite) as folder:
+    with new_directory(path, overwrite=overwrite, grace=grace) as folder:
         files = {}
         for name, array in arrays.items():
             file = folder / f"{name}.npy"
@@ -80,15 +88,15 @@ def write_arrays(
             "files": files,
             **facts,
         }
-        (folder / MANIFEST_NAME).write_text(json.dumps(manifest, ensure_ascii=False) + "\n")
+        (folder / MANIFEST_NAME).write_bytes(sealed_json(manifest))
 
 
-def is_array_folder(path: AnyPath, kind: str) -> bool:
+def is_array_folder(path: AnyPlace, kind: str) -> bool:
     """Whether a directory's manifest says that it is an array folder of this kind."""
-    return manifest_format(Path(path)) == FORMAT_PREFIX + kind
+    return manifest_format(as_place(path)) == FORMAT_PREFIX + kind
 
 
-def read_arrays(path: AnyPath, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_arrays(path: AnyPlace, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read the facts and the arrays of an array folder, and compare every file's checksum.
 
     Returns
@@ -96,28 +104,27 @@ def read_arrays(path: AnyPath, kind: str) -> tuple[dict[str, Any], dict[str, NDA
     facts
         Entries of the manifest that `write_arrays` was given.
     arrays
-        Arrays by name: read-only, mapped into memory, so that only the parts in use are read.
+        Arrays by name: read-only; of a local folder they are mapped into memory, so that only the
+        parts in use are read.
 
     Raises
     ------
     DataError
         If there is no such folder, or if it is of another kind, of a newer schema, or damaged.
     """
-    root = Path(path)
+    root = as_place(path)
     restore_interrupted(root)
     manifest, _ = read_manifest(
         root,
         _ArrayFolderManifest,
-        DirectoryKind(kind, FORMAT_PREFIX + kind, SCHEMA_VERSION, "make it anew"),
+        DirectoryKind(kind, FORMAT_PREFIX + kind, SCHEMA_VERSION, "make it anew", sealed=True),
     )
     arrays = {}
     for name, expected in manifest.files.items():
-        file = root / name
         try:
-            found = file_checksum(file)
-            if found != expected:
-                raise ValueError(f"has checksum {found} instead of {expected}")
-            arrays[file.stem] = _load(file)
+            arrays[name.removesuffix(".npy")] = _load(
+                root / (manifest.folder or "") / name, expected
+            )
         except (OSError, ValueError, OverflowError, EOFError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise DataError(
@@ -151,8 +158,32 @@ def csr_of(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Any:
     return matrix
 
 
-def _load(file: Path) -> NDArray[Any]:
-    array = np.load(file, mmap_mode="r", allow_pickle=False)
+def _load(file: Place, expected: str) -> NDArray[Any]:
+    """An array whose checksum is the expected one: mapped if local, else in memory."""
+    if not is_local(file):
+        content = read_bytes(file)
+        _compare(checksum(content), expected)
+        array = _parsed(io.BytesIO(content))
+        array.flags.writeable = False
+        return array
+    if file.is_symlink():
+        raise ValueError("is a symbolic link")
+    _compare(file_checksum(file), expected)
+    return _parsed(file, mmap_mode="r")
+
+
+def _compare(found: str, expected: str) -> None:
+    if found != expected:
+        raise ValueError(f"has checksum {found} instead of {expected}")
+
+
+def _parsed(source: Path | io.BytesIO, **options: Any) -> NDArray[Any]:
+    try:
+        array = np.load(source, allow_pickle=False, **options)
+    except OSError:
+        raise
+    except Exception as error:  # the header's parser raises errors of Python's tokenizer
+        raise ValueError(f"is no array: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ValueError("is an archive, not an array")
     return array

@@ -36,8 +36,9 @@ from dranking.files.local_output import (
     synchronise_tree,
     temporary_path,
 )
+from dranking.files.locks import locked_file
 from dranking.files.places import AnyPlace, Place, as_place, is_local
-from dranking.files.reading import read_bytes
+from dranking.files.reading import exists, read_bytes
 from dranking.files.requests import ChangedError, request
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -120,7 +121,9 @@ def atomic_path(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def new_directory(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
+def new_directory(
+    path: AnyPlace, *, overwrite: bool = False, grace: timedelta = GRACE
+) -> Iterator[Path]:
     """Context manager that yields a local temporary directory to fill, which moves at the end.
 
     An exception in the block leaves `path` as it was. In an object store, the files lie in a folder
@@ -132,6 +135,8 @@ def new_directory(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
         Directory to write; missing parent directories are made.
     overwrite
         Replace a directory that exists, if it is empty or the project's.
+    grace
+        How long the files of a directory that was replaced stay in an object store.
 
     Raises
     ------
@@ -154,7 +159,7 @@ def new_directory(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
             content = parse_json(_own_manifest(Path(folder), target))
             Path(folder, MANIFEST_NAME).unlink()
             object_store.put_files(Path(folder), commit.root / commit.token)
-            commit.finish(sealed_json({**content, FOLDER_ENTRY: commit.token}))
+            commit.finish(sealed_json({**content, FOLDER_ENTRY: commit.token}), grace)
 
 
 def begin_directory(
@@ -219,7 +224,10 @@ class DirectoryCommit:
         if not is_local(place):
             self._before = object_store.version(place / manifest_name)
         elif append:
+            busy = f"{place}: another process is changing it"
+            lock = place.with_name(f".{place.name}.lock")
             self._begun.enter_context(explained(place))
+            self._begun.enter_context(locked_file(lock, busy))
             self._before = read_bytes(place / manifest_name).decode()
         else:
             self.root, self._suffix = self._begun.enter_context(temporary_path(place))
@@ -245,8 +253,15 @@ class DirectoryCommit:
             place.parent.mkdir(parents=True, exist_ok=True)
         return place
 
-    def finish(self, manifest: bytes) -> None:
+    def finish(self, manifest: bytes, grace: timedelta = GRACE) -> None:
         """Put the manifest, which makes all parts that it names visible at once.
+
+        Parameters
+        ----------
+        manifest
+            Content of the manifest.
+        grace
+            Parts that the manifest does not name are deleted when they are older.
 
         Raises
         ------
@@ -264,7 +279,7 @@ class DirectoryCommit:
         self._begun.close()
         self._finished = True
         with suppress(DrankingError, OSError):  # what is left is removed another time
-            remove_unnamed(self.place, manifest)
+            remove_unnamed(self.place, manifest, grace)
 
     def discard(self) -> None:
         """Delete all parts, unless the directory is finished."""
@@ -302,6 +317,18 @@ class DirectoryCommit:
 
 
 @contextmanager
+def part_file(part: Place) -> Iterator[Path]:
+    """Context manager that yields a local path for one file of a part, which is put at the end."""
+    if is_local(part):
+        part.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder, part.name)
+        object_store.put(part, Path(folder, part.name))
+
+
+@contextmanager
 def scratch_directory(path: AnyPlace) -> Iterator[Path]:
     """Context manager that yields an empty local directory and removes it at the end.
 
@@ -324,14 +351,6 @@ def scratch_directory(path: AnyPlace) -> Iterator[Path]:
     with temporary_path(target) as (temporary, _):
         temporary.mkdir()
         yield temporary
-
-
-def move_folders(source: Path, target: Path) -> None:
-    """Synchronise the folders in `source` to storage and move them into `target` beside it."""
-    synchronise_tree(source)
-    for folder in sorted(source.iterdir()):
-        os.rename(folder, target / folder.name)
-    synchronise(target)
 
 
 def check_output_file(path: AnyPlace, overwrite: bool) -> None:
@@ -410,6 +429,19 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
         with suppress(FileNotFoundError):
             manifest += read_bytes(target / name)
     return remove_unnamed(target, manifest, timedelta(seconds=grace))
+
+
+def is_written(path: AnyPlace) -> bool:
+    """Whether a directory is at a place; in an object store, parts without a manifest are none.
+
+    Raises
+    ------
+    DataError, TryAgainError
+        If a store refuses access, or is out of reach.
+    """
+    target = _target(path)
+    restore_interrupted(target)
+    return target.exists() if is_local(target) else exists(target / MANIFEST_NAME)
 
 
 def restore_interrupted(path: AnyPlace) -> None:

@@ -1,9 +1,9 @@
 """Parts of directories: their names, and the removal of those that no manifest names.
 
-Every part of a directory that many tasks write has its writer's token in its name. A part counts
-if its token stands in the manifest. Other parts belong to a writer that is still at work, to one
-that was killed, or to a directory that was replaced and that an open reader may still use; they
-are removed when nothing was written under their token for a week.
+A part of a directory that many tasks write is called by its writer's token, or ``<token>-<name>``.
+It counts if its name stands in the manifest, or if its token does by itself. Other parts belong to
+a writer that is still at work, to one that was killed, or to a directory that was replaced and that
+an open reader may still use; they are removed when none of their token was written for a week.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dranking.files.places import Place, is_local
 GRACE = timedelta(days=7)
 """How long parts that no manifest names are left alone."""
 
-_TOKEN = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
+_PART = re.compile(r"(?<![\w.-])(?P<token>[0-9a-f]{16})(-[\w.-]+)?(?![\w.-])")
 
 
 def new_token() -> str:
@@ -30,9 +30,9 @@ def new_token() -> str:
 
 
 def token_of(name: str) -> str | None:
-    """The token in the name of a part; None for a file of another kind."""
-    found = _TOKEN.search(name)
-    return found[0] if found else None
+    """The token in the path of a part's file; None for a file of another kind."""
+    found = _PART.search(name)
+    return found["token"] if found else None
 
 
 def remove_token(place: Place, token: str) -> None:
@@ -56,12 +56,12 @@ def remove_unnamed(place: Place, manifest: bytes, grace: timedelta = GRACE) -> i
     -------
     Number of files that were deleted.
     """
-    named = set(_TOKEN.findall(manifest.decode(errors="replace")))
+    named = {match[0] for match in _PART.finditer(manifest.decode(errors="replace"))}
     unnamed: dict[str, list[StoredObject]] = {}
     for found in _parts(place):
-        token = token_of(found.name)
-        if token is not None and token not in named:
-            unnamed.setdefault(token, []).append(found)
+        match = _PART.search(found.name)
+        if match and not {match[0], match["token"]} & named:
+            unnamed.setdefault(match["token"], []).append(found)
     names = [part.name for parts in unnamed.values() if _is_old(parts, grace) for part in parts]
     _remove(place, names)
     return len(names)

@@ -78,14 +78,16 @@ def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
     return (json.dumps(sealed, ensure_ascii=False, indent=indent) + "\n").encode()
 
 
-def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
+def unsealed(content: Any) -> dict[str, Any]:
     """The entries of a sealed object, without the seal, after the seal was compared.
 
     Raises
     ------
     ValueError
-        If there is no seal, or if it does not fit the entries.
+        If the content is no object, there is no seal, or the seal does not fit the entries.
     """
+    if not isinstance(content, Mapping):
+        raise ValueError("not a JSON object")
     entries = {name: value for name, value in content.items() if name != SEAL}
     if SEAL not in content:
         raise ValueError(f"the entry '{SEAL}' is missing")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 from upath import UPath
@@ -80,7 +81,7 @@ def read_ranges(place: Place, ranges: Sequence[Range]) -> list[bytes]:
         As `read_bytes` raises them.
     """
     if is_local(place):
-        return [read_bytes(place, *each) for each in ranges]
+        return request(place, partial(_read_local_ranges, place, ranges))
     return at_once(partial(_read_piece, place), ranges)
 
 
@@ -134,6 +135,15 @@ def open_input(place: Place) -> Any:
     return io.BufferedReader(_RangedFile(place), buffer_size=PIECE_BYTES // 8)
 
 
+def arrow_input(place: Place) -> Any:
+    """Open a file for pyarrow, which reads local files without Python; raises as `open_input`."""
+    import pyarrow as pa
+
+    if is_local(place):
+        return request(place, lambda: pa.OSFile(str(place), "rb"))
+    return pa.PythonFile(open_input(place), mode="r")
+
+
 def at_once(function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
     """Values of a function that waits for a store, for all items side by side, in their order."""
     in_pool = threading.current_thread().name.startswith(_POOL)  # waiting there for itself
@@ -152,6 +162,15 @@ def _read_local(place: Place, start: int, end: int | None) -> bytes:
         file.seek(start)
         content = bytes(file.read(-1 if end is None else end - start))
     return content if end is None else _checked(content, (start, end))
+
+
+def _read_local_ranges(place: Path, ranges: Sequence[Range]) -> list[bytes]:
+    with place.open("rb") as file:
+        parts = []
+        for start, end in ranges:
+            file.seek(start)
+            parts.append(_checked(file.read(end - start), (start, end)))
+        return parts
 
 
 def _read_piece(place: UPath, part: Range) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 
 from dranking.errors import DataError
 from dranking.files.checksums import checksum
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
 
 Value = TypeVar("Value")
 
@@ -30,7 +31,7 @@ class VerifiedFolder:
     """
 
     def __init__(
-        self, root: Path, index: int, path: str, checksums: Mapping[str, str], remedy: str
+        self, root: Place, index: int, path: str, checksums: Mapping[str, str], remedy: str
     ) -> None:
         self._root = root
         self._index = index
@@ -45,11 +46,12 @@ class VerifiedFolder:
             f"Restore the file from a copy, or {self._remedy}."
         )
 
-    def unreadable(self, name: str, error: OSError) -> DataError:
-        """The error for a file that the operating system could not read."""
+    def unreadable(self, name: str, error: OSError | DataError) -> DataError:
+        """The error for a file that is not there, or that the operating system could not read."""
         if isinstance(error, FileNotFoundError):
             return self.damaged(name, "is missing")
-        return self.damaged(name, f"cannot be read ({error.strerror})")
+        why = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
+        return self.damaged(name, f"cannot be read ({why})")
 
     def content(self, name: str) -> bytes:
         """Content of a file, not verified.
@@ -60,8 +62,8 @@ class VerifiedFolder:
             If the file cannot be read.
         """
         try:
-            return (self.path / name).read_bytes()
-        except OSError as error:
+            return read_bytes(self.path / name)
+        except (OSError, DataError) as error:
             raise self.unreadable(name, error) from error
 
     def parsed(self, name: str, form: str, parse: Callable[[pa.BufferReader], Value]) -> Value:

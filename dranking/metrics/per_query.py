@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath, atomic_path
+from dranking.files.commit import atomic_path
+from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.reading import arrow_input
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
 
@@ -143,7 +144,7 @@ def per_query_of(result: Any) -> PerQuery:
     )
 
 
-def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False) -> None:
+def write_per_query(path: AnyPlace, per_query: PerQuery, overwrite: bool = False) -> None:
     """Write per-query values as a parquet file, whole or not at all.
 
     Raises
@@ -155,18 +156,20 @@ def write_per_query(path: AnyPath, per_query: PerQuery, overwrite: bool = False)
         pq.write_table(per_query.to_table(), temporary, write_page_checksum=True)
 
 
-def is_per_query(path: AnyPath) -> bool:
+def is_per_query(path: AnyPlace) -> bool:
     """Whether a parquet file with values of queries, not scores of documents, is at a path."""
-    if not os.path.isfile(path):
+    place = as_place(path)
+    if is_local(place) and not place.is_file():
         return False
     try:
-        names = pq.read_schema(path).names
+        with arrow_input(place) as file:
+            names = pq.read_schema(file).names
     except (OSError, pa.ArrowException):
         return False
     return ID_COLUMN in names and "score" not in names
 
 
-def read_per_query(path: AnyPath) -> PerQuery:
+def read_per_query(path: AnyPlace) -> PerQuery:
     """Read a file that `write_per_query` wrote.
 
     Raises
@@ -175,7 +178,8 @@ def read_per_query(path: AnyPath) -> PerQuery:
         If the file does not exist, is not parquet, or does not hold per-query values.
     """
     try:
-        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        with arrow_input(as_place(path)) as file:
+            table = pq.read_table(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot read per-query values: {error}") from error
     names = [n for n in table.column_names if n not in (ID_COLUMN, WEIGHT_COLUMN)]

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from dranking.files.array_folder import is_array_folder
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace, as_place
 from dranking.rankers.bilinear.model import KIND, BilinearModel, load_bilinear_model
 from dranking.rankers.linear import model as linear
 from dranking.rankers.linear.model import LinearModel
 
 
-def load_model(path: AnyPath) -> LinearModel | BilinearModel:
+def load_model(
+    path: AnyPlace, *, storage_options: Mapping[str, Any] | None = None
+) -> LinearModel | BilinearModel:
     """Read a stored model, a file (linear) or a directory (bilinear). No code from it is run.
+
+    Parameters
+    ----------
+    path
+        Where the model is: a local path or a URL.
+    storage_options
+        Options of the URL's file system, as pandas and Dask take them.
 
     Raises
     ------
     DataError
         If the path does not exist, is not a model, is of a newer schema, or has wrong content.
     """
-    if is_bilinear(path):
-        return load_bilinear_model(path)
-    return linear.load_model(path)
+    place = as_place(path, storage_options)
+    if is_bilinear(place):
+        return load_bilinear_model(place)
+    return linear.load_model(place)
 
 
-def is_bilinear(path: AnyPath) -> bool:
+def is_bilinear(path: AnyPlace) -> bool:
     """Whether a bilinear model is stored at a path."""
-    return Path(path).is_dir() and is_array_folder(path, KIND)
+    return is_array_folder(path, KIND)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.files.local_output import remove_leftovers
+from dranking.files.locks import locked_file
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
@@ -20,7 +21,6 @@ from dranking.retrain.outcome import Outcome
 from dranking.retrain.plan import Plan, digests_of, plan_run
 from dranking.retrain.quarantine import QUARANTINE_NAME, PartSetAsideError, Quarantine
 from dranking.retrain.registry.registry import Registry
-from dranking.retrain.registry.storage import locked_file
 from dranking.retrain.results import STAGES, Results
 from dranking.retrain.stage_runner import StageRunner, only_warned
 from dranking.retrain.withdrawal import Withdrawal

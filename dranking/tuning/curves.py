@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dranking.errors import UsageError
-from dranking.files.commit import AnyPath, atomic_path, check_output_file
+from dranking.files.commit import atomic_path, check_output_file
+from dranking.files.places import AnyPlace, as_place
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult
 from dranking.tuning.settings import other_parameters_text, setting_text
@@ -78,7 +78,7 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
     return figure
 
 
-def save_figure(figure: Figure, path: AnyPath, *, overwrite: bool = False) -> None:
+def save_figure(figure: Figure, path: AnyPlace, *, overwrite: bool = False) -> None:
     """Write a figure, whole or not at all, in the format of the file name's ending.
 
     Raises
@@ -91,11 +91,11 @@ def save_figure(figure: Figure, path: AnyPath, *, overwrite: bool = False) -> No
         figure.savefig(temporary, format=form)
 
 
-def check_figure(path: AnyPath, overwrite: bool = False) -> str:
+def check_figure(path: AnyPlace, overwrite: bool = False) -> str:
     """The format of a figure's file name; raises the errors of `save_figure`, before any work."""
     from matplotlib.backend_bases import FigureCanvasBase
 
-    form = Path(path).suffix[1:].lower()
+    form = as_place(path).suffix[1:].lower()
     known = FigureCanvasBase.get_supported_filetypes()
     if form not in known:
         raise UsageError(

@@ -221,13 +221,23 @@ def test_of_two_new_directories_the_second_is_refused(store):
         first.finish(manifest())
 
 
-def test_appending_to_what_changed_meanwhile_is_refused(tmp_path):
+def test_a_local_directory_is_appended_to_by_one_writer_at_a_time(tmp_path):
     write_directory(tmp_path / "data", b"old")
-    first = commit.begin_directory(tmp_path / "data", append=True)
-    write_directory(tmp_path / "data", b"second", append=True)
-    with pytest.raises(TryAgainError, match="another process wrote it meanwhile"):
-        first.finish(manifest(part="x"))
-    assert content_of(tmp_path / "data") == b"second"
+    with commit.begin_directory(tmp_path / "data", append=True):
+        with pytest.raises(TryAgainError, match="another process is changing it"):
+            commit.begin_directory(tmp_path / "data", append=True)
+        write_directory(tmp_path / "data", b"replaced", overwrite=True)
+    write_directory(tmp_path / "data", b"new", append=True)
+    assert content_of(tmp_path / "data") == b"new"
+
+
+def test_what_was_replaced_while_it_was_appended_to_stays(tmp_path):
+    write_directory(tmp_path / "data", b"old")
+    with commit.begin_directory(tmp_path / "data", append=True) as first:
+        write_directory(tmp_path / "data", b"replaced", overwrite=True)
+        with pytest.raises(TryAgainError, match="another process wrote it meanwhile"):
+            first.finish(manifest(part="x"))
+    assert content_of(tmp_path / "data") == b"replaced"
 
 
 def test_files_of_somebody_else_are_not_overwritten(room):
@@ -240,10 +250,12 @@ def test_files_of_somebody_else_are_not_overwritten(room):
 
 def test_debris_goes_after_its_grace_period_and_nothing_else(room):
     named = write_directory(room / "data", b"content")
+    token = named.split("/")[1].partition("-")[0]
+    commit.atomic_write(room / "data" / "parts" / f"{token}-0", b"dropped")
     commit.atomic_write(room / "data" / "parts" / "0123456789abcdef-9" / "x", b"left")
     commit.atomic_write(room / "data" / "README", b"by hand")
     assert commit.clean(room / "data") == 0
-    assert commit.clean(room / "data", grace=0) == 1
+    assert commit.clean(room / "data", grace=0) == 2
     assert content_of(room / "data") == b"content"
     names = sorted(str(file).removeprefix(str(room / "data")) for file in list_files(room / "data"))
     assert names == ["/README", "/manifest.json", f"/{named}"]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from dranking.cli.options import names_in
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.errors import UsageError
+from dranking.files.places import Place
 
 
 def evaluate_collection(
-    path: Path, docs: Path, queries: Path | None, qrels: Path | None, metrics: str, convention: str
+    path: Place,
+    docs: Place,
+    queries: Place | None,
+    qrels: Place | None,
+    metrics: str,
+    convention: str,
 ) -> Any:
     """Evaluate a bilinear model on judgments, or on the labels of the documents.
 
@@ -51,7 +56,13 @@ def print_evaluation(result: Any, as_json: bool) -> None:
 
 
 def predict_collection(
-    path: Path, docs: Path, queries: Path | None, output: Path, top: int, tag: str, overwrite: bool
+    path: Place,
+    docs: Place,
+    queries: Place | None,
+    output: Place,
+    top: int,
+    tag: str,
+    overwrite: bool,
 ) -> dict[str, Any]:
     """Write the best documents of each query; return facts about the file."""
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
@@ -71,7 +82,7 @@ def predict_collection(
     return {**facts, "output": str(output), "format": form}
 
 
-def _opened(path: Path, docs: Path, queries: Path | None) -> tuple[Any, Any, Any]:
+def _opened(path: Place, docs: Place, queries: Place | None) -> tuple[Any, Any, Any]:
     from dranking.data.texts.open_collection import open_collection
     from dranking.rankers.bilinear.model import load_bilinear_model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ from dranking.cli.options import DEFAULT_METRICS, Convention, Json, Metrics, nam
 from dranking.cli.output import format_value, print_json, print_table
 from dranking.cli.scorers import ScoreColumn, data_or_first, open_judged, open_scorer
 from dranking.errors import UsageError
+from dranking.files.places import Place
 
 if TYPE_CHECKING:
     from dranking.engine.executor import Executor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @grouped
 def compare(
     a: Annotated[
-        Path,
+        Place,
         typer.Argument(
             help="A model; scores: a folder that predict wrote, a TREC run, or CSV or parquet with "
             "qid, docid and score; or a parquet file from evaluate --per-query.",
@@ -30,11 +30,11 @@ def compare(
         ),
     ],
     b: Annotated[
-        Path,
+        Place,
         typer.Argument(help="Another of these; or DATA with --score-column.", metavar="B"),
     ],
     data: Annotated[
-        Path | None,
+        Place | None,
         typer.Argument(help="Judged data; needed for a model or scores.", metavar="[DATA]"),
     ] = None,
     score_column: ScoreColumn = None,
@@ -58,7 +58,7 @@ def compare(
     from dranking.metrics.compare import interval_text
 
     judged = data if score_column is None else data_or_first(b, data, score_column)
-    scored: list[Path | str] = [a, score_column or b]
+    scored: list[Place | str] = [a, score_column or b]
     with execution.running() as executor:
         tables = [_per_query(s, judged, metrics, convention, columns, executor) for s in scored]
         result = compare_values(*tables, seed=seed, n_resamples=resamples, confidence=confidence)
@@ -83,8 +83,8 @@ def compare(
 
 
 def _per_query(
-    scored: Path | str,
-    data: Path | None,
+    scored: Place | str,
+    data: Place | None,
     metrics: str,
     convention: str,
     columns: ColumnOptions,
@@ -94,7 +94,7 @@ def _per_query(
     from dranking.metrics.per_query import is_per_query, read_per_query
     from dranking.tuning.evaluation import evaluate as measure
 
-    if isinstance(scored, Path) and is_per_query(scored):
+    if not isinstance(scored, str) and is_per_query(scored):
         return read_per_query(scored)
     if data is None:
         raise UsageError(f"{scored}: judged data is needed to measure it: give A B DATA.")

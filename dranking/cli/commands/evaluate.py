@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +29,7 @@ from dranking.cli.scorers import (
     open_scorer,
 )
 from dranking.files.commit import check_output_file
+from dranking.files.places import Place
 
 
 @grouped
@@ -39,12 +39,12 @@ def evaluate(
     metrics: Metrics = DEFAULT_METRICS,
     convention: Convention = "standard",
     per_query: Annotated[
-        Path | None, typer.Option(help="Write the values of every query to this parquet file.")
+        Place | None, typer.Option(help="Write the values of every query to this parquet file.")
     ] = None,
     score_column: ScoreColumn = None,
     queries: Queries = None,
     qrels: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
     ] = None,
     columns: ColumnOptions = ColumnOptions(),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.errors import DataError
 from dranking.files.commit import atomic_write, check_output_file
 from dranking.files.json_files import read_json
+from dranking.files.places import Place
 
 
+@grouped
 def export(
-    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
     output: Output,
     form: Annotated[
         str,
@@ -26,7 +28,7 @@ def export(
     ],
     name: Annotated[str, typer.Option(help="Name of the model in the engine.")] = "dranking",
     feature_names: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="JSON file that maps feature names of the model to names in the engine, where "
             "the names differ."
@@ -54,11 +56,13 @@ def export(
         note(f"{len(stored.weights)} weights written to {output} ({form})")
 
 
-def _read_names(file: Path) -> dict[str, str]:
+def _read_names(file: Place) -> dict[str, str]:
     try:
         names: Any = read_json(file)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{file}: {error}.") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,12 +13,13 @@ from dranking.cli.feature_profiles import feature_facts, print_features
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import print_facts, print_json, print_table
+from dranking.files.places import Place
 
 
 @grouped
 def info(
     path: Annotated[
-        Path | None, typer.Argument(help="Data or a model. Default: print versions.")
+        Place | None, typer.Argument(help="Data or a model. Default: print versions.")
     ] = None,
     all_blocks: Annotated[
         bool,
@@ -54,7 +54,7 @@ def _shown(facts: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in facts.items() if not isinstance(v, (list, dict))}
 
 
-def _show_data(path: Path, columns: ColumnOptions, all_blocks: bool, as_json: bool) -> None:
+def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: bool) -> None:
     dataset = columns.open(path)
     facts = {
         "kind": type(dataset).__name__,
@@ -77,7 +77,7 @@ def _show_data(path: Path, columns: ColumnOptions, all_blocks: bool, as_json: bo
         print_features(features, dataset.n_blocks)
 
 
-def _model_facts(path: Path) -> dict[str, Any] | None:
+def _model_facts(path: Place) -> dict[str, Any] | None:
     """Facts of a model; None if the path is no model."""
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
@@ -98,7 +98,7 @@ def _model_facts(path: Path) -> dict[str, Any] | None:
     }
 
 
-def _bilinear_facts(path: Path) -> dict[str, Any]:
+def _bilinear_facts(path: Place) -> dict[str, Any]:
     from dranking.rankers.bilinear.model import load_bilinear_model
 
     model = load_bilinear_model(path)

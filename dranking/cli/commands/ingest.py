@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -13,12 +12,13 @@ from dranking.cli.feature_profiles import feature_facts, print_features
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import print_facts, print_json, progress_shown
+from dranking.files.places import Place
 
 
 @grouped
 def ingest(
     files: Annotated[
-        list[Path],
+        list[Place],
         typer.Argument(help="Text or parquet files of one data set.", metavar="FILE..."),
     ],
     output: Output,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -14,6 +13,7 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, Model, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.files.commit import check_output_directory, check_output_file
+from dranking.files.places import Place
 
 
 @grouped
@@ -86,7 +86,7 @@ def predict(
         note(f"{dataset.n_documents:,} scores written to {output} ({form})")
 
 
-def _form_of(output: Path) -> Literal["directory", "parquet", "trec"]:
+def _form_of(output: Place) -> Literal["directory", "parquet", "trec"]:
     """Form of the output by its name."""
     if not output.suffix:
         return "directory"

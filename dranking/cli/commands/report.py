@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,15 +14,16 @@ from dranking.cli.output import note, print_json
 from dranking.cli.scorers import open_judged, open_scorer
 from dranking.errors import UsageError
 from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.places import Place
 
 
 @grouped
 def report(
-    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
     output: Output,
     champion: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="What to compare MODEL with: another model, a folder of scores, a TREC run, or "
             "CSV or parquet with qid, docid and score."
@@ -36,7 +36,7 @@ def report(
         ),
     ] = None,
     train: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="The training data of MODEL. The page then also shows risk bounds and, for greedy "
             "RankRLS and RankRLS, sizes, stability and the regularisation path. A statistics "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +20,7 @@ from dranking.cli.options import (
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.selection_options import Candidates, Scoring, Spending
 from dranking.files.commit import check_output_file
+from dranking.files.places import Place
 
 
 @grouped
@@ -54,7 +54,7 @@ def select(
         ),
     ] = None,
     checkpoint: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="File that stores the selected features after every round. If the file exists, "
             "the selection continues from there."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -13,6 +12,8 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
 from dranking.cli.output import note, print_facts, print_json
 from dranking.errors import DataError, UsageError
+from dranking.files.places import Place
+from dranking.files.reading import arrow_input
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
@@ -24,7 +25,7 @@ stats = typer.Typer(
     no_args_is_help=True,
 )
 
-Store: TypeAlias = Annotated[Path, typer.Argument(help="A statistics store.", metavar="STORE")]
+Store: TypeAlias = Annotated[Place, typer.Argument(help="A statistics store.", metavar="STORE")]
 Time: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -32,7 +33,7 @@ Time: TypeAlias = Annotated[
     ),
 ]
 Times: TypeAlias = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(help="Parquet file with the columns qid and time: a time for every query."),
 ]
 
@@ -96,6 +97,7 @@ def append(
 
 
 @stats.command()
+@grouped
 def expire(
     store: Store,
     blocks: Annotated[
@@ -117,7 +119,7 @@ def expire(
     _show(expire_statistics(store, blocks=[int(n) for n in numbers], before=before), as_json)
 
 
-def _times(data: Dataset, time: str | None, file: Path | None) -> Any:
+def _times(data: Dataset, time: str | None, file: Place | None) -> Any:
     """The time of every query, one time for all queries, or None."""
     if file is None:
         return time
@@ -128,7 +130,8 @@ def _times(data: Dataset, time: str | None, file: Path | None) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(file, columns=["qid", "time"])
+        with arrow_input(file) as opened:
+            table = pq.read_table(opened, columns=["qid", "time"])
         known = table["qid"].cast(pa.string())
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: cannot be read as parquet ({error}).") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -34,6 +33,7 @@ from dranking.cli.pairwise_options import (
 )
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_file
+from dranking.files.places import Place
 
 TuneModel: TypeAlias = Literal[
     "greedy-rankrls",
@@ -78,7 +78,7 @@ def tune(
     others: Others,
     *,
     validation: Annotated[
-        Path | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
+        Place | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
@@ -130,7 +130,7 @@ def tune(
     solver: Solver,
     unlabelled: Unlabelled = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the validation curves (.svg or .png).")
+        Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
     memory_limit: MemoryLimit = None,
     columns: ColumnOptions = ColumnOptions(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,25 +17,28 @@ from dranking.data.statistics.manifest import (
     STATISTICS_FILE,
     StatisticsEntry,
     StatisticsManifest,
-    block_path,
 )
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES
 from dranking.data.statistics.row_files import RowFile, write_rows
+from dranking.errors import DataError
 from dranking.files.checksums import DamagedFileError, checksum
+from dranking.files.commit import part_file
+from dranking.files.places import Place
 from dranking.files.verified_folder import VerifiedFolder
 from dranking.kernels.machine.compile import frozen
 
 
-def write_block(root: Path, index: int, block: QueryStatistics) -> StatisticsEntry:
-    """Write a block into the directory of a store, in a new folder with number `index`."""
-    folder = root / block_path(index)
-    folder.mkdir(parents=True)
+def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEntry:
+    """Write a block into the directory of a store, in the new folder `path`."""
     content = _arrow(_queries(block))
-    (folder / QUERY_TABLE).write_bytes(content)
+    with part_file(root / path / QUERY_TABLE) as file:
+        file.write_bytes(content)
     arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
+    with part_file(root / path / STATISTICS_FILE) as file:
+        index_checksum = write_rows(file, arrays)
     return StatisticsEntry(
-        path=block_path(index),
+        path=path,
         n_documents=block.info.n_documents,
         n_queries=block.n_queries,
         n_unlabelled=block.info.n_unlabelled,
@@ -45,13 +47,13 @@ def write_block(root: Path, index: int, block: QueryStatistics) -> StatisticsEnt
         is_whole=block.source is not None,
         checksums={
             QUERY_TABLE: checksum(content),
-            STATISTICS_FILE: write_rows(folder / STATISTICS_FILE, arrays),
+            STATISTICS_FILE: index_checksum,
         },
     )
 
 
 def read_block(
-    root: Path, manifest: StatisticsManifest, index: int, *, queries_only: bool = False
+    root: Place, manifest: StatisticsManifest, index: int, *, queries_only: bool = False
 ) -> QueryStatistics:
     """Read a block. Its arrays are read-only; rows of A_q are read from disk at every use.
 
@@ -104,7 +106,7 @@ class _StatisticsFolder(VerifiedFolder):
             yield from file.read(wanted)
         except DamagedFileError as error:
             raise self.damaged(STATISTICS_FILE, f"is not what was written, {error}") from error
-        except OSError as error:
+        except (OSError, DataError) as error:
             raise self.unreadable(STATISTICS_FILE, error) from error
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,6 @@ class StatisticsDataset(DirectoryDataset[StatisticsManifest]):
     See `DirectoryDataset` for parameters and errors.
     """
 
-    path: Path
     _model, _kind = StatisticsManifest, KIND
     has_documents = False
 

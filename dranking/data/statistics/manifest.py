@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
@@ -13,10 +12,11 @@ from dranking.data.statistics.query_times import TimeType
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Transform
 from dranking.files.checksums import Checksum
+from dranking.files.json_files import sealed_json
 from dranking.files.manifests import DirectoryKind
 
 KIND: Final = DirectoryKind(
-    "statistics store", "dranking-statistics", 2, "build the statistics anew"
+    "statistics store", "dranking-statistics", 3, "build the statistics anew", sealed=True
 )
 
 QUERY_TABLE = "queries.arrow"
@@ -52,7 +52,7 @@ class StatisticsEntry(BaseModel):
     """
 
     model_config = _STRICT
-    path: str = Field(pattern=r"^blocks/[0-9]{6,}$")
+    path: str = Field(pattern=r"^blocks/[0-9a-f]{16}-[0-9]{6,}$")
     n_documents: PositiveInt
     n_queries: PositiveInt
     n_unlabelled: NonNegativeInt
@@ -83,7 +83,7 @@ class StatisticsManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-statistics"] = "dranking-statistics"
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
     transforms: tuple[Transform, ...] = ()
@@ -127,14 +127,6 @@ class StatisticsManifest(BaseModel):
         return size * sum(entry.n_values for entry in self.blocks)
 
 
-def manifest_json(manifest: StatisticsManifest) -> str:
-    """Text of ``manifest.json`` with one line per entry and one line per block."""
-    content = manifest.model_dump(mode="json")
-    blocks = ",\n".join(f"  {json.dumps(entry)}" for entry in content.pop("blocks"))
-    entries = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
-    return "{\n" + ",\n".join([*entries, f' "blocks": [\n{blocks}\n ]']) + "\n}\n"
-
-
-def block_path(index: int) -> str:
-    """Folder of a block inside the store."""
-    return f"blocks/{index:06d}"
+def manifest_json(manifest: StatisticsManifest) -> bytes:
+    """Text of ``manifest.json``, with a seal."""
+    return sealed_json(manifest.model_dump(mode="json"), indent=1)

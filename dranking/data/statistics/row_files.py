@@ -8,11 +8,11 @@ place.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -20,12 +20,17 @@ from numpy.typing import NDArray
 
 from dranking.data.store.zarr_arrays import CODEC, decode_chunk
 from dranking.files.checksums import DamagedFileError, checksum
+from dranking.files.places import Place
+from dranking.files.reading import file_size, read_bytes, read_ranges
 
 Array = NDArray[np.float64]
 
 WORTH_DECODING = 0.8
 """Rows that compress to more than this share of their size are stored uncompressed: a core decodes
 2.5 GB/s but copies 14 GB/s."""
+
+ROWS_AT_ONCE = 8
+"""Rows that are read side by side from a store."""
 
 _NUMBER = 8  # bytes
 _INDEX_ENTRY = 2 * _NUMBER
@@ -83,7 +88,7 @@ class RowFile:
     """
 
     def __init__(
-        self, file: Path, n_rows: int, shape: tuple[int, ...], index_checksum: str
+        self, file: Place, n_rows: int, shape: tuple[int, ...], index_checksum: str
     ) -> None:
         self._file, self._n_rows, self._shape = file, n_rows, shape
         self._index_checksum = index_checksum
@@ -100,16 +105,15 @@ class RowFile:
         ------
         DamagedFileError
             If the index or a row differs from what was written.
-        OSError
+        FileNotFoundError, DataError, TryAgainError
             If the file cannot be read.
         """
-        with self._file.open("rb") as source:
-            index = self._index = self._index or self._read_index(source)
-            for row in wanted:
-                start, end, row_checksum = (int(values[row]) for values in index)
-                source.seek(start)
-                content = source.read(end - start)
-                if google_crc32c.value(content) != row_checksum:
+        index = self._index = self._index or self._read_index()
+        rows = iter(wanted)
+        while some := list(islice(rows, ROWS_AT_ONCE)):
+            ranges = [(int(index.starts[row]), int(index.ends[row])) for row in some]
+            for row, content in zip(some, read_ranges(self._file, ranges), strict=True):
+                if google_crc32c.value(content) != int(index.checksums[row]):
                     raise DamagedFileError(f"the checksum of row {row} is wrong")
                 yield self._decoded(content)
 
@@ -120,10 +124,10 @@ class RowFile:
         decode_chunk(np.frombuffer(content, np.uint8), values)
         return values
 
-    def _read_index(self, source: BinaryIO) -> _Index:
-        start = source.seek(0, os.SEEK_END) - _INDEX_ENTRY * self._n_rows
-        source.seek(max(start, 0))
-        content = source.read()
+    def _read_index(self) -> _Index:
+        size = file_size(self._file)
+        start = size - _INDEX_ENTRY * self._n_rows
+        content = read_bytes(self._file, max(start, 0), size)
         if start < 0 or checksum(content) != self._index_checksum:
             raise DamagedFileError("the checksum of its index is wrong")
         n_bytes, checksums = np.frombuffer(content, "<u8").reshape(self._n_rows, 2).T

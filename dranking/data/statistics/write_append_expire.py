@@ -1,18 +1,15 @@
 """Writing a statistics store, appending queries and expiring queries, whole or not at all.
 
-A change leaves the folders of unchanged blocks alone. New folders are moved beside them, the
-manifest is replaced, and folders that the new manifest does not name are deleted. Whatever
-interrupts a change therefore leaves the old or the new manifest with all of its folders. Folders
-without an entry in the manifest do not count, and the next change deletes them.
+A change leaves the folders of unchanged blocks alone. New folders are written beside them, and the
+manifest is replaced (`dranking.files.commit`). Whatever interrupts a change therefore leaves the
+old or the new manifest with all of its folders. Folders without an entry in the manifest do not
+count; a later change deletes them after a week, since a reader may have opened the old manifest.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,20 +27,14 @@ from dranking.data.statistics.manifest import (
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
 from dranking.data.transforms import Scaling
-from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files.commit import (
-    MANIFEST_NAME,
-    AnyPath,
-    atomic_write,
-    move_folders,
-    new_directory,
-    scratch_directory,
-)
+from dranking.errors import DataError, UsageError
+from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.places import AnyPlace
 
 
 def write_statistics(
     blocks: Iterable[QueryStatistics],
-    path: AnyPath,
+    path: AnyPlace,
     *,
     feature_names: Sequence[str],
     sparse: bool = False,
@@ -82,15 +73,13 @@ def write_statistics(
         "sparse": sparse,
         "transforms": tuple(transforms),
     }
-    alone = _locked(path) if overwrite and Path(path).exists() else nullcontext()
-    with alone, new_directory(path, overwrite=overwrite) as temporary:
-        manifest = _written(blocks, temporary, 0, facts)
-        (temporary / MANIFEST_NAME).write_text(manifest_json(manifest), encoding="utf-8")
-    return StatisticsDataset(path)
+    with begin_directory(path, overwrite=overwrite) as commit:
+        commit.finish(manifest_json(_written(blocks, commit, facts)))
+    return StatisticsDataset(commit.place)
 
 
 def append_statistics(
-    path: AnyPath, blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics]]
+    path: AnyPlace, blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics]]
 ) -> StatisticsDataset:
     """Append blocks to a statistics store, whole or not at all, without reading other blocks.
 
@@ -109,13 +98,14 @@ def append_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    with _locked(path):
-        store = StatisticsDataset(path)
-        return _changed(store, chain(store.manifest.blocks, blocks(store)))
+    StatisticsDataset(path)  # says what is wrong with the path
+    with begin_directory(path, append=True) as commit:
+        store = StatisticsDataset(commit.place)
+        return _changed(commit, store, chain(store.manifest.blocks, blocks(store)))
 
 
 def expire_statistics(
-    path: AnyPath, *, blocks: Collection[int] = (), before: str | int | None = None
+    path: AnyPlace, *, blocks: Collection[int] = (), before: str | int | None = None
 ) -> StatisticsDataset:
     """Remove queries from a statistics store, whole or not at all.
 
@@ -139,7 +129,8 @@ def expire_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    with _locked(path):
+    StatisticsDataset(path)  # says what is wrong with the path
+    with begin_directory(path, append=True) as commit:
         store = StatisticsDataset(path)
         wrong = [index for index in blocks if not 0 <= index < store.n_blocks]
         if wrong:
@@ -157,33 +148,25 @@ def expire_statistics(
             )
         if all(mask.all() for mask in masks):
             return store
-        return _changed(store, _remaining(store, masks))
+        return _changed(commit, store, _remaining(store, masks))
 
 
 def _changed(
-    store: StatisticsDataset, blocks: Iterable[QueryStatistics | StatisticsEntry]
+    commit: DirectoryCommit,
+    store: StatisticsDataset,
+    blocks: Iterable[QueryStatistics | StatisticsEntry],
 ) -> StatisticsDataset:
     """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks."""
-    _remove_unnamed(store)
-    free = 1 + max(int(Path(entry.path).name) for entry in store.manifest.blocks)
-    with scratch_directory(store.path) as temporary:
-        manifest = _written(blocks, temporary, free, _facts(store))
-        new = temporary / "blocks"
-        if new.exists():
-            move_folders(new, store.path / new.name)
-        atomic_write(store.path / MANIFEST_NAME, manifest_json(manifest), overwrite=True)
-    changed = StatisticsDataset(store.path)
-    _remove_unnamed(changed)
-    return changed
+    commit.finish(manifest_json(_written(blocks, commit, _facts(store))))
+    return StatisticsDataset(store.path)
 
 
 def _written(
     blocks: Iterable[QueryStatistics | StatisticsEntry],
-    directory: Path,
-    number: int,
+    commit: DirectoryCommit,
     facts: dict[str, Any],
 ) -> StatisticsManifest:
-    """Write new blocks into folders numbered from `number`; make the manifest of all blocks.
+    """Write new blocks into folders of their own; make the manifest of all blocks.
 
     Items of `blocks` that are entries belong to blocks written before. `facts` are the other
     entries of the manifest; the first new block determines the facts that are absent.
@@ -195,19 +178,11 @@ def _written(
             entries.append(block)
         elif block.n_queries:
             _check_alike(block, facts)
-            entries.append(write_block(directory, number, block))
-            number += 1
+            path = commit.name(f"blocks/{len(entries):06d}")
+            entries.append(write_block(commit.root, path, block))
     if not entries:
         raise DataError("there are no queries to keep statistics of: the input is empty.")
     return StatisticsManifest(**facts, blocks=tuple(entries))
-
-
-def _remove_unnamed(store: StatisticsDataset) -> None:
-    """Delete folders that the manifest does not name; the caller holds the store's lock."""
-    named = {entry.path for entry in store.manifest.blocks}
-    for folder in (store.path / "blocks").iterdir():
-        if f"blocks/{folder.name}" not in named:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
@@ -262,26 +237,3 @@ def _limit(store: StatisticsDataset, before: str | int) -> pa.Scalar:
             f"{time_in_words(kind)}."
         )
     return limit
-
-
-@contextmanager
-def _locked(path: AnyPath) -> Iterator[None]:
-    """Hold the lock of a store against other processes that change it; readers need no lock."""
-    from filelock import FileLock, Timeout
-
-    target = Path(path).resolve()
-    lock = FileLock(target.with_name(f".{target.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise TryAgainError(
-            f"{target}: another process is changing it; run again when that is done."
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            f"{target}: cannot be locked, {error.strerror}. Make its folder writable."
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()

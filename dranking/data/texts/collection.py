@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,10 @@ from dranking.data.tables.ids import as_ids
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, problems_in
 from dranking.files.array_folder import csr_of, read_arrays, write_arrays
-from dranking.files.checksums import file_checksum
-from dranking.files.commit import MANIFEST_NAME, AnyPath, restore_interrupted
+from dranking.files.checksums import checksum
+from dranking.files.commit import MANIFEST_NAME, restore_interrupted
+from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.reading import read_bytes
 
 KIND = "collection"
 
@@ -27,7 +28,7 @@ KIND = "collection"
 class Stored(NamedTuple):
     """The directory of a stored collection, and the checksum of its manifest."""
 
-    path: Path
+    path: Place
     checksum: str
 
 
@@ -105,7 +106,7 @@ class Collection:
             classes=None if self.classes is None else self.classes[rows],
         )
 
-    def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
+    def save(self, path: AnyPlace, *, overwrite: bool = False) -> None:
         """Write the collection as a directory: a manifest, and arrays as .npy files.
 
         The vectors are whole arrays, not blocks of rows: the documents of a tuple may lie anywhere,
@@ -229,7 +230,7 @@ class _Facts(BaseModel):
     vectorizer: dict[str, Any] | None
 
 
-def load_collection(path: AnyPath) -> Collection:
+def load_collection(path: AnyPlace) -> Collection:
     """Load a stored collection; its arrays are mapped into memory.
 
     Raises
@@ -318,11 +319,13 @@ def _ids_from(arrays: Mapping[str, NDArray[Any]]) -> pa.Array:
     return texts
 
 
-def _stored(path: AnyPath) -> Stored:
-    root = Path(path).absolute()
+def _stored(path: AnyPlace) -> Stored:
+    root = as_place(path)
     restore_interrupted(root)
-    file = root / MANIFEST_NAME
-    return Stored(root, file_checksum(file) if file.exists() else "")
+    try:
+        return Stored(root, checksum(read_bytes(root / MANIFEST_NAME)))
+    except FileNotFoundError:
+        return Stored(root, "")
 
 
 def _checked(vectors: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from pathlib import Path
 from typing import Any
 
 from dranking.data.texts.collection import (
@@ -15,9 +14,10 @@ from dranking.data.texts.collection import (
     text_collection,
 )
 from dranking.data.texts.tfidf import TextVectorizer
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError, DrankingError, UsageError
 from dranking.files.array_folder import is_array_folder
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.reading import arrow_input, exists, open_input
 
 COLUMNS = ("id", "text", "label")
 
@@ -38,7 +38,7 @@ _ARCHIVE_ERRORS = (
 
 
 def open_collection(
-    path: AnyPath, vectorizer: TextVectorizer | None = None, **options: Any
+    path: AnyPlace, vectorizer: TextVectorizer | None = None, **options: Any
 ) -> Collection:
     """Open a collection directory, a parquet table of texts, or a SciPy sparse matrix (.npz).
 
@@ -58,11 +58,11 @@ def open_collection(
     UsageError
         If options for texts are given with vectors.
     """
-    source = Path(path)
+    source = as_place(path)
     is_table = source.suffix == ".parquet"
     if options and not is_table:
         raise UsageError(f"{', '.join(options)}: only for text, but {source} holds vectors.")
-    if not source.exists():
+    if not exists(source):
         raise DataError(f"{source}: there is no such file or directory.")
     if is_table:
         return _read_table(source, vectorizer, options)
@@ -70,7 +70,10 @@ def open_collection(
         from scipy import sparse
 
         try:
-            return collection(sparse.load_npz(source))
+            with open_input(source) as file:
+                return collection(sparse.load_npz(file))
+        except DrankingError:
+            raise
         except _ARCHIVE_ERRORS as error:
             raise DataError(f"{source}: no sparse matrix of SciPy ({error}).") from error
     if is_array_folder(source, KIND):
@@ -82,17 +85,20 @@ def open_collection(
 
 
 def _read_table(
-    source: Path, vectorizer: TextVectorizer | None, options: dict[str, Any]
+    source: Place, vectorizer: TextVectorizer | None, options: dict[str, Any]
 ) -> Collection:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(source)
-        names = file.schema_arrow.names
-        if "text" not in names:
-            raise DataError(f"{source}: has no column text; its columns are {', '.join(names)}.")
-        table = file.read(columns=[name for name in COLUMNS if name in names])
+        with arrow_input(source) as opened:
+            file = pq.ParquetFile(opened)
+            names = file.schema_arrow.names
+            if "text" not in names:
+                raise DataError(
+                    f"{source}: has no column text; its columns are {', '.join(names)}."
+                )
+            table = file.read(columns=[name for name in COLUMNS if name in names])
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{source}: no parquet table that can be read ({error}).") from error
     ids, labels = (

@@ -6,6 +6,7 @@ stand for their tuples, which `dranking.sampling.tuples` draws.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from dranking.data.texts.collection import Collection
 from dranking.errors import DataError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace, as_place
+from dranking.files.reading import arrow_input, read_bytes
 
 Ints = NDArray[np.int64]
 
@@ -222,7 +224,7 @@ def check_rows(preferences: Preferences, queries: Collection, documents: Collect
             )
 
 
-def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> GradePreferences:
+def read_qrels(path: AnyPlace, queries: Collection, documents: Collection) -> GradePreferences:
     """Read preferences from a TREC qrels file: query, iteration, document and grade in each line.
 
     Raises
@@ -233,10 +235,10 @@ def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> Gra
     """
     judgments: list[tuple[str, str, float]] = []
     try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    judgments.append(_judgment(line, f"{path}:{number}"))
+        lines = io.StringIO(read_bytes(as_place(path)).decode(), newline=None)
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                judgments.append(_judgment(line, f"{path}:{number}"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error}).") from error
     if not judgments:
@@ -245,7 +247,7 @@ def read_qrels(path: AnyPath, queries: Collection, documents: Collection) -> Gra
     return preferences_from_judgments(queries, documents, query_ids, doc_ids, grades)
 
 
-def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> TablePreferences:
+def read_tuples(path: AnyPlace, queries: Collection, documents: Collection) -> TablePreferences:
     """Read preferences from a parquet table with ids in the columns query, preferred and other.
 
     Raises
@@ -258,15 +260,16 @@ def read_tuples(path: AnyPath, queries: Collection, documents: Collection) -> Ta
 
     names = ["query", "preferred", "other"]
     try:
-        file = pq.ParquetFile(path)
-        missing = [name for name in names if name not in file.schema_arrow.names]
-        if missing:
-            raise DataError(
-                f"{path}: has no column {', '.join(missing)}; it needs {', '.join(names)}."
-            )
-        batches = file.iter_batches(TUPLES_AT_ONCE, columns=names)
-        parts = ([batch[name] for name in names] for batch in batches)
-        return _from_parts(queries, documents, parts)
+        with arrow_input(as_place(path)) as opened:
+            file = pq.ParquetFile(opened)
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            if missing:
+                raise DataError(
+                    f"{path}: has no column {', '.join(missing)}; it needs {', '.join(names)}."
+                )
+            batches = file.iter_batches(TUPLES_AT_ONCE, columns=names)
+            parts = ([batch[name] for name in names] for batch in batches)
+            return _from_parts(queries, documents, parts)
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{path}: no parquet table that can be read ({error}).") from error
 

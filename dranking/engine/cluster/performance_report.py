@@ -10,12 +10,13 @@ from typing import Any
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
-from dranking.files.commit import AnyPath, atomic_write, check_output_file
+from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.places import AnyPlace
 
 
 @contextmanager
 def performance_report(
-    executor: Executor, path: AnyPath | None, overwrite: bool = False
+    executor: Executor, path: AnyPlace | None, overwrite: bool = False
 ) -> Iterator[None]:
     """Write a report of the tasks that run inside the context, unless the context ends by an error.
 

@@ -20,7 +20,7 @@ from dranking.data.texts.preferences import Preferences, check_rows, same_class
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DataError, UsageError
 from dranking.files.checksums import checksum
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.kernels.bilinear.shrinkage import Groups, entrywise, normwise
 from dranking.kernels.bilinear.steps import Steps
 from dranking.rankers.bilinear.model import BilinearModel
@@ -128,7 +128,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         n_shards: int = 1,
         n_epochs: int = 10,
         random_state: int = 0,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> None:
         self.regularization = regularization
         self.learning_rate = learning_rate

@@ -15,7 +15,7 @@ from dranking.data.texts.collection import Collection
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.array_folder import csr_of, read_arrays, write_arrays
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace, as_place
 
 KIND = "bilinear-model"
 
@@ -155,8 +155,23 @@ class BilinearModel:
                 break
         return found
 
-    def save(self, path: AnyPath, *, overwrite: bool = False) -> None:
+    def save(
+        self,
+        path: AnyPlace,
+        *,
+        overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the model as a directory: a manifest, and arrays as .npy files.
+
+        Parameters
+        ----------
+        path
+            Where to write: a local path or a URL.
+        overwrite
+            Replace a model that exists.
+        storage_options
+            Options of the URL's file system, as pandas and Dask take them.
 
         Raises
         ------
@@ -174,7 +189,7 @@ class BilinearModel:
             "vectorizers": {k: dict(v.options) for k, v in vectorizers.items() if v is not None},
             "provenance": dict(self.provenance),
         }
-        write_arrays(path, KIND, facts, arrays, overwrite=overwrite)
+        write_arrays(as_place(path, storage_options), KIND, facts, arrays, overwrite=overwrite)
 
     def _vectors(self, given: Any, *, of_queries: bool) -> Any:
         """Return the vectors of a collection, of texts or of a sparse matrix, checked against W."""
@@ -222,7 +237,7 @@ class _Facts(BaseModel):
     provenance: dict[str, Any]
 
 
-def load_bilinear_model(path: AnyPath) -> BilinearModel:
+def load_bilinear_model(path: AnyPlace) -> BilinearModel:
     """Load a stored bilinear model. No code from the model is run.
 
     Raises

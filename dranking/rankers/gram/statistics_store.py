@@ -28,7 +28,8 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath, check_output_directory
+from dranking.files.commit import check_output_directory
+from dranking.files.places import AnyPlace
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import add_up
 from dranking.kernels.gram.whole_blocks import add_weighted
@@ -43,7 +44,7 @@ BLOCKS_PER_SLOT = 2
 
 def build_statistics(
     data: Dataset,
-    path: AnyPath,
+    path: AnyPlace,
     *,
     times: Any = None,
     overwrite: bool = False,
@@ -85,7 +86,7 @@ def build_statistics(
 
 
 def append_queries(
-    path: AnyPath,
+    path: AnyPlace,
     data: Dataset,
     *,
     repeated: bool = False,

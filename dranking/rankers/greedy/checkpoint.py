@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import (
@@ -17,7 +16,9 @@ from pydantic import (
 )
 
 from dranking.errors import DataError
-from dranking.files.commit import AnyPath, atomic_write
+from dranking.files.commit import atomic_write
+from dranking.files.places import AnyPlace, as_place
+from dranking.files.reading import read_bytes
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.training.checkpoint import check_same_settings
@@ -94,7 +95,7 @@ def selection_job(
     return {name: json_ready(value) for name, value in job.items()}
 
 
-def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> list[Rounds]:
+def load_rounds(file: AnyPlace | None, job: dict[str, Any], n_features: int) -> list[Rounds]:
     """The rounds of each path so far; no rounds if there is no file.
 
     Parameters
@@ -114,15 +115,18 @@ def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> l
         If the file is no checkpoint, or its rounds do not fit this data.
     """
     n_paths = len(job["regularizations"])
-    if file is None or not Path(file).exists():
+    if file is None:
         return [Rounds()] * n_paths
+    place = as_place(file)
     try:
-        stored = SelectionCheckpoint.model_validate_json(Path(file).read_bytes())
-    except (ValidationError, OSError) as error:
+        stored = SelectionCheckpoint.model_validate_json(read_bytes(place))
+    except FileNotFoundError:
+        return [Rounds()] * n_paths
+    except ValidationError as error:
         raise DataError(
             f"{file}: this is no checkpoint of a selection; remove the file to start anew."
         ) from error
-    check_same_settings(Path(file), job, stored.job, "a selection")
+    check_same_settings(place, job, stored.job, "a selection")
     features = chain.from_iterable(chain.from_iterable(one.kept for one in stored.rounds))
     if len(stored.rounds) != n_paths or any(feature >= n_features for feature in features):
         raise DataError(
@@ -131,7 +135,7 @@ def load_rounds(file: AnyPath | None, job: dict[str, Any], n_features: int) -> l
     return list(stored.rounds)
 
 
-def save_rounds(file: AnyPath | None, job: dict[str, Any], rounds: Sequence[Rounds]) -> None:
+def save_rounds(file: AnyPlace | None, job: dict[str, Any], rounds: Sequence[Rounds]) -> None:
     """Replace a checkpoint by these rounds; do nothing if `file` is None."""
     if file is not None:
         stored = SelectionCheckpoint(job=job, rounds=tuple(rounds))

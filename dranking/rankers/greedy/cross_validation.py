@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import UsageError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import LinearRanker, feature_indices
@@ -86,7 +86,7 @@ class GreedyRankRLSCV(LinearRanker):
         forbidden: Sequence[int | str] = (),
         prefetch: int | None = None,
         memory_limit: int | str | None = None,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> None:
         self.n_features = n_features
         self.regularizations = regularizations

@@ -19,7 +19,7 @@ from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
 from dranking.errors import SelectionWarning
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
 from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
@@ -173,7 +173,7 @@ class GreedyRankRLS(LinearRanker):
         prefetch: int | None = None,
         memory_limit: int | str | None = None,
         feature_blocks: int | None = None,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
         feature_costs: Costs | None = None,
         feature_groups: Groups | None = None,
         budget: float | None = None,

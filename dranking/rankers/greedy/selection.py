@@ -13,7 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.backward import BackwardSearch
 from dranking.rankers.greedy.checkpoint import Rounds, load_rounds, save_rounds, selection_job
@@ -44,7 +44,7 @@ def select_paths(
     measure: LqoMeasure | None = None,
     memory_limit: int | str | None = None,
     feature_blocks: int | None = None,
-    checkpoint: AnyPath | None = None,
+    checkpoint: AnyPlace | None = None,
     executor: Any = None,
 ) -> Selection:
     """Greedy selections for many lambdas, which share every pass over the data.

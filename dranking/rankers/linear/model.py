@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +28,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import atomic_write
 from dranking.files.json_files import read_json
+from dranking.files.places import AnyPlace, as_place, is_local
 
 Transforms: TypeAlias = tuple[Scaling, ...]
 
@@ -127,18 +126,35 @@ class LinearModel(BaseModel):
         """The model as an indented JSON document."""
         return json.dumps(self.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def save(
+        self,
+        path: AnyPlace,
+        *,
+        overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the model as one JSON file, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Where to write: a local path or a URL.
+        overwrite
+            Replace a file that exists.
+        storage_options
+            Options of the URL's file system, as pandas and Dask take them.
 
         Raises
         ------
         UsageError
             If the file exists and `overwrite` is false.
+        DataError, TryAgainError
+            If a store refuses access, or is out of reach.
         """
-        atomic_write(path, self.to_json(), overwrite=overwrite)
+        atomic_write(as_place(path, storage_options), self.to_json(), overwrite=overwrite)
 
 
-def load_model(path: str | os.PathLike[str]) -> LinearModel:
+def load_model(path: AnyPlace) -> LinearModel:
     """Read a stored linear model. Runs no code from the file.
 
     Raises
@@ -146,13 +162,15 @@ def load_model(path: str | os.PathLike[str]) -> LinearModel:
     DataError
         If the file does not exist, is not a model, is of a newer schema, or has wrong content.
     """
-    file = Path(path)
+    file = as_place(path)
+    if is_local(file) and file.is_dir():
+        raise DataError(f"{file}: is a directory; give the file of a linear model.")
     try:
         content = read_json(file, MAX_MODEL_BYTES)
-    except IsADirectoryError as error:
-        raise DataError(f"{file}: is a directory; give the file of a linear model.") from error
-    except OSError as error:
+    except FileNotFoundError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from error
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{file}: {error}; give a model file.") from error
     if not isinstance(content, dict) or content.get("format") != "dranking-model":

@@ -14,7 +14,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import UsageError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.losses.margins import MarginRule, Margins, margin_targets
 from dranking.losses.pairwise import smoothed_hinge
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
@@ -162,7 +162,7 @@ class MaxMarginRanker(LinearRanker):
         patience: int | None = None,
         metric: str = "ndcg@10",
         random_state: int = 0,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> None:
         self.regularization = regularization
         self.loss = loss

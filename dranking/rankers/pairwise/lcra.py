@@ -27,7 +27,7 @@ from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment, Shards, Source
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
@@ -152,7 +152,7 @@ class LCRA(StochasticRanker):
         warm_start: bool = False,
         random_state: int = 0,
         memory_limit: int | str | None = None,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> None:
         self.regularization = regularization
         self.mu = mu

@@ -13,7 +13,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
@@ -116,7 +116,7 @@ class SPD(StochasticRanker):
         warm_start: bool = False,
         random_state: int = 0,
         memory_limit: int | str | None = None,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> None:
         self.regularization = regularization
         self.loss = loss

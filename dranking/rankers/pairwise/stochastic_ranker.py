@@ -16,7 +16,7 @@ from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath
+from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.metrics.conventions import get_convention
@@ -118,7 +118,7 @@ class StochasticRanker(LinearRanker):
     warm_start: bool
     random_state: int
     memory_limit: int | str | None
-    checkpoint: AnyPath | None
+    checkpoint: AnyPlace | None
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
         """The function that a shard runs in an epoch; can be pickled."""
@@ -147,7 +147,7 @@ class StochasticRanker(LinearRanker):
         start: AveragedState | None,
         validation: Dataset | None,
         *,
-        checkpoint: AnyPath | None = None,
+        checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
         start = self._untrained(problem) if start is None else start.with_new_average()

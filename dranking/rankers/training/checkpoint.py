@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from datetime import timedelta
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,7 +13,8 @@ from pydantic import Field
 
 from dranking.errors import DataError, UsageError
 from dranking.files.array_folder import read_arrays, write_arrays
-from dranking.files.commit import AnyPath, restore_interrupted
+from dranking.files.commit import is_written
+from dranking.files.places import AnyPlace, Place, as_place
 
 Facts: TypeAlias = dict[str, Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -31,14 +32,14 @@ class TrainingCheckpoint:
     Parameters
     ----------
     path
-        The directory; None means that nothing is stored.
+        The directory, local or behind a URL; None means that nothing is stored.
     settings
         What determines the training: parameters and fingerprints of the data, as values that JSON
         can hold (or arrays). A training is resumed only with equal settings.
     """
 
-    def __init__(self, path: AnyPath | None, settings: Mapping[str, Any]) -> None:
-        self._path = None if path is None else Path(path)
+    def __init__(self, path: AnyPlace | None, settings: Mapping[str, Any]) -> None:
+        self._path = None if path is None else as_place(path)
         self._settings = json.loads(json.dumps(settings, default=lambda value: value.tolist()))
 
     def load(self, restore: Callable[[Facts, Arrays], Restored]) -> Restored | None:
@@ -57,10 +58,7 @@ class TrainingCheckpoint:
         DataError
             If the directory is no checkpoint of this kind of training, or is damaged.
         """
-        if self._path is None:
-            return None
-        restore_interrupted(self._path)
-        if not self._path.exists():
+        if self._path is None or not is_written(self._path):
             return None
         facts, arrays = read_arrays(self._path, KIND)
         settings = facts.pop("settings", None)
@@ -83,11 +81,12 @@ class TrainingCheckpoint:
         if self._path is not None:
             facts, arrays = stored()
             facts = {"settings": self._settings, **facts}
-            write_arrays(self._path, KIND, facts, arrays, overwrite=True)
+            # Only the training itself reads its checkpoint: what was replaced may go at once.
+            write_arrays(self._path, KIND, facts, arrays, overwrite=True, grace=timedelta(0))
 
 
 def check_same_settings(
-    path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any], work: str
+    path: Place, ours: Mapping[str, Any], theirs: Mapping[str, Any], work: str
 ) -> None:
     """Raise UsageError unless a checkpoint was made with the present settings.
 

@@ -14,7 +14,7 @@ from dranking.files.commit import atomic_write, check_output_file
 from dranking.files.redaction import redacted
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.markers import Cost
-from dranking.retrain.registry.storage import open_storage
+from dranking.retrain.registry.storage import Storage
 from dranking.retrain.results import Results
 
 Labels: TypeAlias = Mapping[str, str]
@@ -83,7 +83,7 @@ def write_gauges(
 def _registry_label(location: str) -> str:
     """The registry's place without credentials, also where the registry cannot be opened."""
     with suppress(UsageError):
-        location = str(open_storage(location))
+        location = str(Storage(location))
     return redacted(location)
 
 

@@ -29,10 +29,11 @@ from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import MANIFEST_NAME
 from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.files.local_output import is_temporary
+from dranking.files.places import AnyPlace
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
-from dranking.retrain.registry.storage import Storage, open_storage
+from dranking.retrain.registry.storage import Storage
 
 ALIASES_NAME = "aliases.json"
 LEDGER_NAME = "ledger.json"
@@ -60,8 +61,8 @@ class Registry:
         If the location holds something else, or the registry is damaged.
     """
 
-    def __init__(self, location: str | Path) -> None:
-        self.storage: Storage = open_storage(location)
+    def __init__(self, location: AnyPlace) -> None:
+        self.storage = Storage(location)
         self._check()
 
     def __str__(self) -> str:
@@ -318,21 +319,13 @@ class Registry:
     def _parse(self, kind: type[M], content: bytes, name: str) -> M:
         try:
             # The text is validated, as JSON has no times and no tuples.
-            return kind.model_validate_json(json.dumps(unsealed(_object(content))))
+            return kind.model_validate_json(json.dumps(unsealed(parse_json(content))))
         except ValidationError as error:
             raise DataError(f"{self}: {name}: {problems_in(error, 'file')}.") from error
         except ValueError as error:
             raise DataError(
                 f"{self}: {name}: damaged, {error}. Restore the file from a copy."
             ) from error
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    """The entries of a JSON object; ValueError if the content is something else."""
-    found = parse_json(content)
-    if not isinstance(found, dict):
-        raise ValueError("not a JSON object")
-    return found
 
 
 def _text(content: BaseModel) -> bytes:

@@ -9,6 +9,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import as_times
 from dranking.data.statistics.write_append_expire import write_statistics
 from dranking.data.tables.feature_names import default_feature_names
+from dranking.files.json_files import sealed_json
 from tests.data.store.blocks import everything_in, simple_block
 
 
@@ -63,11 +64,17 @@ def assert_same_statistics(actual, expected):
 
 
 def everything_of(store):
-    """Content of all files by their path inside the store."""
-    return {file.relative_to(store.path): text for file, text in everything_in(store.path).items()}
+    """Content of all files that the manifest names, by block; names themselves are random."""
+    return [
+        {
+            file.relative_to(store.path / entry.path): text
+            for file, text in everything_in(store.path / entry.path).items()
+        }
+        for entry in store.manifest.blocks
+    ]
 
 
 def edited(path, **changes):
     """Change entries of a directory's manifest."""
     file = path / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    file.write_bytes(sealed_json(json.loads(file.read_text()) | changes))

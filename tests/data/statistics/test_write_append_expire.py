@@ -15,6 +15,7 @@ from dranking.data.statistics.write_append_expire import (
     write_statistics,
 )
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files.commit import clean
 from tests.data.statistics.stores import (
     assert_same_statistics,
     blocks_of,
@@ -48,8 +49,11 @@ def test_expiring_blocks_equals_a_build_from_the_rest(tmp_path, dropped):
     rest = [block for number, block in enumerate(blocks) if number not in dropped]
     expected = written(rest, tmp_path / "rest")
     assert_same_statistics(left, expected)
-    folders = {folder.name for folder in (left.path / "blocks").iterdir()}
-    assert folders == {f"{number:06d}" for number in range(4) if number not in dropped}
+    folders = {f"blocks/{folder.name}" for folder in (left.path / "blocks").iterdir()}
+    named = {entry.path for entry in left.manifest.blocks}
+    assert named < folders  # a reader may have the old manifest open
+    assert clean(left.path, grace=0) == 2 * len(dropped)
+    assert {f"blocks/{folder.name}" for folder in (left.path / "blocks").iterdir()} == named
     assert left.fingerprint == expected.fingerprint
 
 

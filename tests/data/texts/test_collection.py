@@ -15,6 +15,7 @@ from dranking.data.texts.collection import (
 )
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
+from dranking.files.json_files import sealed_json
 
 TEXTS = ["The cat sat on a mat", "a dog and a cat", "", "dogs, dogs and space"]
 
@@ -60,8 +61,11 @@ def test_damage_is_found(tmp_path):
         load_collection(tmp_path / "docs")
     manifest = tmp_path / "docs" / "manifest.json"
     content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**content, "files": {"../secret.npy": "0"}}))
+    manifest.write_bytes(sealed_json({**content, "files": {"../secret.npy": "0"}}))
     with pytest.raises(DataError, match=r"files.../secret.npy.*should match"):
+        load_collection(tmp_path / "docs")
+    manifest.write_text(json.dumps({**content, "words": None}))
+    with pytest.raises(DataError, match="not what was written, its 'digest' is another"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "schema_version": 9}))
     with pytest.raises(DataError, match="schema 9"):

@@ -154,11 +154,13 @@ def test_growing_and_selecting_open_no_file_of_the_old_data(tmp_path, opened):
     old = dr.write_dataset((old.block(b) for b in range(old.n_blocks)), tmp_path / "old")
     opened.clear()
     store = build_statistics(old, tmp_path / "store")
-    assert sum(file.is_relative_to(old.path / "blocks") for file in opened) > old.n_blocks
+    assert any(file.is_relative_to(old.path / "segments") for file in opened)
     opened.clear()
     grown = append_queries(store.path, new)
     rows = {file.parent.name for file in opened if file.name == "statistics.rows"}
-    assert rows == {f"{b:06d}" for b in range(old.n_blocks, grown.n_blocks)}
+    assert {row.partition("-")[2] for row in rows} == {
+        f"{b:06d}" for b in range(old.n_blocks, grown.n_blocks)
+    }
     found = selected(grown)
     dr.RankRLS().fit(grown)
     dr.GreedyRankRLSCV(3, LAMBDAS).fit(grown)

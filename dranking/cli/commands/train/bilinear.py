@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -16,9 +15,10 @@ from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_directory
+from dranking.files.places import Place
 
 Docs = Annotated[
-    Path,
+    Place,
     typer.Argument(
         help="Documents: parquet with a column text (and id, label), a collection directory, or "
         "a sparse matrix (.npz).",
@@ -26,11 +26,11 @@ Docs = Annotated[
     ),
 ]
 Queries = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(help="Queries, in a form of DOCS. Default: the documents are the queries."),
 ]
 Qrels = Annotated[
-    Path | None, typer.Option(help="Graded judgments: lines with query, 0, document and grade.")
+    Place | None, typer.Option(help="Graded judgments: lines with query, 0, document and grade.")
 ]
 
 
@@ -41,7 +41,8 @@ class Source:
     queries: Queries = None
     qrels: Qrels = None
     tuples: Annotated[
-        Path | None, typer.Option(help="Parquet table with the columns query, preferred and other.")
+        Place | None,
+        typer.Option(help="Parquet table with the columns query, preferred and other."),
     ] = None
     labels: Annotated[
         bool, typer.Option("--labels", help="Every document prefers documents of its own label.")
@@ -114,7 +115,7 @@ class Estimator:
     ] = None
     random_state: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0
     checkpoint: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="Directory that stores the training after every epoch. If the directory exists, "
             "the training continues from there."

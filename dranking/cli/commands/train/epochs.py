@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from dranking.cli.commands.train.learning_curve import check_learning_curve, sav
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
 from dranking.cli.number_options import parse_step
 from dranking.cli.options import Convention, RegularizationIfGiven
+from dranking.files.places import Place
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Estimator:
     convention: Convention = "standard"
     random_state: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0
     checkpoint: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="Directory that stores the training after every epoch or round. If the directory "
             "exists, the training continues from there."
@@ -54,10 +54,10 @@ class Monitoring:
     """Monitoring of the training."""
 
     validation: Annotated[
-        Path | None, typer.Option(help="Data to evaluate the model on after every epoch.")
+        Place | None, typer.Option(help="Data to evaluate the model on after every epoch.")
     ] = None
     learning_curve: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             help="Draw (.png, .svg) or write (.csv, .json) the objective and metric of every epoch."
         ),
@@ -65,7 +65,7 @@ class Monitoring:
 
 
 def train_epochs(
-    name: str, ranker: Any, job: TrainingJob, monitoring: Monitoring, **others: Path | None
+    name: str, ranker: Any, job: TrainingJob, monitoring: Monitoring, **others: Place | None
 ) -> None:
     """Call `train_linear`, and write the learning curve if `monitoring` names a file."""
     curve = monitoring.learning_curve

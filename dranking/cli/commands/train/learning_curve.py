@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.places import Place
 
 TABLES = (".csv", ".json")
 
 
-def check_learning_curve(path: Path, overwrite: bool) -> None:
+def check_learning_curve(path: Place, overwrite: bool) -> None:
     """Raise UsageError, before any work, if `save_learning_curve` cannot write to a path."""
     from dranking.tuning.curves import check_figure
 
@@ -22,7 +22,7 @@ def check_learning_curve(path: Path, overwrite: bool) -> None:
         check_figure(path, overwrite)
 
 
-def save_learning_curve(ranker: Any, path: Path, overwrite: bool) -> None:
+def save_learning_curve(ranker: Any, path: Place, overwrite: bool) -> None:
     """Write or draw the learning curve of a fitted ranker."""
     from dranking.rankers.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dranking.cli.column_options import ColumnOptions
@@ -12,6 +11,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
 from dranking.files.commit import check_output_file
+from dranking.files.places import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class TrainingJob(ColumnOptions, ExecutionOptions):
     as_json: Json = False
 
 
-def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Path | None) -> None:
+def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Place | None) -> None:
     """Fit a ranker, write its `LinearModel`, and print the result.
 
     Parameters

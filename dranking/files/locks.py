@@ -1,0 +1,159 @@
+"""Locks of places, which one process at a time holds: a file lock, or a lease in a store.
+
+A file lock ends with its process. A lease is an object that is renewed while its holder lives, and
+that may be taken over when it was not: by a write on the condition that the object is unchanged, so
+that of two processes one gets it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from upath import UPath
+
+from dranking.errors import DrankingError, TryAgainError, UsageError
+from dranking.files.json_files import parse_json
+from dranking.files.object_store import put_if_unchanged, remove, version
+from dranking.files.places import Place, is_local
+from dranking.files.reading import read_bytes
+from dranking.files.requests import ChangedError
+
+LEASE_SECONDS = 300.0
+"""Time after which the lease of a process that has died may be taken over."""
+
+
+@contextmanager
+def locked(place: Place, busy: str) -> Iterator[Callable[[], None]]:
+    """Hold a lock, and yield a function that raises TryAgainError if the lock was lost.
+
+    Parameters
+    ----------
+    place
+        The lock's file or object; missing parent directories are made.
+    busy
+        Begin of the error message if another process holds the lock, without punctuation at its
+        end.
+
+    Raises
+    ------
+    TryAgainError
+        If another process holds the lock.
+    UsageError
+        If the file cannot be made.
+    """
+    if is_local(place):
+        with locked_file(place, busy):
+            yield lambda: None
+        return
+    lease = Lease(place, busy)
+    lease.take()
+    try:
+        yield lease.check
+    finally:
+        lease.release()
+
+
+@contextmanager
+def locked_file(file: Path, busy: str) -> Iterator[None]:
+    """Hold a file lock, which ends with its process; parameters and errors as of `locked`."""
+    from filelock import FileLock, Timeout
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(file)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise TryAgainError(f"{busy}; run again when that process is done.") from error
+    except OSError as error:
+        raise UsageError(f"{file.parent}: cannot be locked ({error.strerror}).") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class Lease:
+    """An object in a store that says who may write, and until when.
+
+    Parameters
+    ----------
+    place
+        The object.
+    busy
+        As for `locked`.
+    """
+
+    def __init__(self, place: UPath, busy: str) -> None:
+        self._place, self._busy = place, busy
+        self._holder = secrets.token_hex(8)
+        self._released = threading.Event()
+        self._renewal = threading.Thread(target=self._renew, daemon=True)
+
+    def take(self) -> None:
+        """Make the object, or take it over if it has expired; then renew it until the release."""
+        seen = version(self._place)
+        if seen is not None:
+            _, expires = self._read()
+            left = expires - time.time()
+            if left > 0:
+                raise TryAgainError(
+                    f"{self._busy}; run again later. If that process has died, its lock expires in "
+                    f"{left:.0f} s."
+                )
+        try:
+            put_if_unchanged(self._place, self._content(), seen)
+        except ChangedError as error:
+            raise TryAgainError(f"{self._busy}, since a moment ago; run again later.") from error
+        self._renewal.start()
+
+    def check(self) -> None:
+        """Raise TryAgainError unless the lease is still this holder's and has not expired."""
+        if not self._is_held():
+            raise TryAgainError(
+                f"{self._place}: the lock was lost, as it could not be renewed for "
+                f"{LEASE_SECONDS:g} s; another process may be writing. Nothing more was written; "
+                "run again."
+            )
+
+    def release(self) -> None:
+        """Delete the object; one that cannot be deleted expires."""
+        self._released.set()
+        self._renewal.join()
+        with suppress(DrankingError, OSError):
+            if self._is_held():
+                remove(self._place.parent, [self._place.name])
+
+    def _renew(self) -> None:
+        """Renew the lease again and again until it is released; never renew a lost lease."""
+        while not self._released.wait(LEASE_SECONDS / 3):
+            with suppress(Exception):  # the next renewal may succeed
+                seen = version(self._place)
+                if seen is None or not self._is_held():
+                    return
+                put_if_unchanged(self._place, self._content(), seen)
+
+    def _is_held(self) -> bool:
+        holder, expires = self._read()
+        return holder == self._holder and expires > time.time()
+
+    def _read(self) -> tuple[str, float]:
+        """Holder and expiry (seconds since 1970); an unreadable lease has expired."""
+        try:
+            stored = read_bytes(self._place)
+        except FileNotFoundError:
+            return "", 0.0
+        try:
+            content = parse_json(stored)
+            return str(content["holder"]), float(content["expires"])
+        except (ValueError, KeyError, TypeError):
+            return "", 0.0
+
+    def _content(self) -> bytes:
+        lease = {"holder": self._holder, "expires": time.time() + LEASE_SECONDS}
+        return json.dumps(lease).encode()
