@@ -17,7 +17,7 @@ from dranking.files import object_store
 from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory
 from dranking.files.local_output import remove_leftovers
 from dranking.files.locks import locked
-from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import list_files, read_bytes
 
 
@@ -115,7 +115,7 @@ class Storage:
             check()
 
 
-def _check_no_links(folder: Path, root: Path) -> None:
+def _check_no_links(folder: Path, root: Place) -> None:
     """Raise DataError for a symbolic link, which may change what a version is at any time."""
     for path in (folder, *folder.rglob("*")):
         if path != root and path.is_symlink():
