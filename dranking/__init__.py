@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dranking.data.ingest import ingest as ingest
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from dranking.data.texts.preferences import same_class as same_class
     from dranking.engine.dask_collections import to_dask_array as to_dask_array
     from dranking.engine.dask_collections import to_dask_dataframe as to_dask_dataframe
+    from dranking.engine.ingest.ingest import ingest as ingest
     from dranking.errors import DataError as DataError
     from dranking.errors import DrankingError as DrankingError
     from dranking.errors import TryAgainError as TryAgainError
@@ -98,7 +98,7 @@ _HOME = {
     "from_arrays": "dranking.data.tables.in_memory",
     "from_table": "dranking.data.tables.in_memory",
     "import_model": "dranking.export.formats",
-    "ingest": "dranking.data.ingest",
+    "ingest": "dranking.engine.ingest.ingest",
     "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
     "open_collection": "dranking.data.texts.open_collection",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import typer
@@ -22,10 +21,9 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.number_options import Grid, parse_grid
 from dranking.cli.output import print_json, progress_shown
 from dranking.data.dataset import Dataset
-from dranking.data.ingest import ingest
 from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.engine.progress import report
+from dranking.engine.ingest.ingest import ingest
 from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import write_per_query
 from dranking.tuning.curves import plot_curves, save_figure
@@ -110,8 +108,7 @@ def stored(files: list[Path], path: Path) -> Dataset:
     """Open the data set in some files; text is ingested to a path first."""
     if data_form(files) != "text":
         return open_dataset(files)
-    count = partial(report, f"ingest {path.name}", total=None)
-    dataset, _ = ingest(files, path, overwrite=True, progress=count)
+    dataset, _ = ingest(files, path, overwrite=True)
     return dataset
 
 

@@ -31,8 +31,8 @@ On disk
 | `texts` | collections of texts and preferences | `load_collection` | mapped files |
 
 The docstring of each subpackage describes its files and its limits. `open.open_dataset` recognises
-the form of a path, and `ingest.ingest` stores text, parquet files or another dataset directory as a
-dataset directory.
+the form of a path. `ingest` and `regrouping` hold the tasks with which `dranking.engine.ingest`
+stores text, parquet files, tables or another dataset directory as a dataset directory.
 
 Views
 -----

@@ -251,7 +251,6 @@ def test_wrong_calls_of_select(
     ("text", "message"),
     [
         ("1 qid:1 1:x\n", "bad.txt:1"),
-        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:2\n", "Rows of a query must be adjacent"),
         ("", "bad.txt"),
     ],
 )
@@ -268,9 +267,14 @@ def test_wrong_data_exits_3(dranking: Call, tmp_path: Path, text: str, message: 
 def test_regroup(dranking: Call, tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:2\n")
-    code, out, _ = dranking("ingest", path, "-o", tmp_path / "d.zarr", "--regroup", "--json")
+    code, out, err = dranking("ingest", path, "-o", tmp_path / "d.zarr", "--json")
     assert code == 0
     assert json.loads(out)["n_queries"] == 2
+    assert "the rows of 1 queries (2 documents) lay apart" in " ".join(err.split())
+    code, _, err = dranking("ingest", path, "-o", tmp_path / "e.zarr", "--no-regroup")
+    assert code == 3
+    assert "t.txt:3: query 1 appears again (first at line 1, ended at line 1)" in err
+    assert not (tmp_path / "e.zarr").exists()
 
 
 def test_data_that_is_not_there(dranking: Call, tmp_path: Path) -> None:
@@ -395,7 +399,7 @@ def test_an_interrupt_is_said_and_leaves_nothing(
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dranking.data.ingest.write_dataset", interrupt)
+    monkeypatch.setattr("dranking.engine.ingest.ingest.commit_dataset", interrupt)
     code, out, err = dranking("ingest", letor(), "-o", tmp_path / "d.zarr")
     assert code == 130
     assert out == ""

@@ -78,7 +78,7 @@ def quickstart(
 
 def _ingest(judged: Judged, output: Path, name: str) -> Any:
     """Write LETOR text, as users have, and ingest the text."""
-    from dranking.data.ingest import ingest
+    from dranking.engine.ingest.ingest import ingest
 
     text = output / f"{name}.txt"
     with text.open("w", encoding="ascii") as file:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
-from dranking.data.ingest import ingest
 from dranking.data.open import data_form
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
+from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME
 from dranking.retrain.config_tables import DataConfig

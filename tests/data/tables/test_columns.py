@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dranking as dr
-from dranking.data.roles import Columns, Roles
+from dranking.data.roles import Roles
 from dranking.errors import DataError, UsageError
 from tests.data.tables.flat_tables import frame_of, written
 
@@ -110,8 +110,7 @@ def test_a_role_moved_to_another_column_leaves_no_doubt(tmp_path):
 def test_names_are_remembered_in_the_data_set(tmp_path):
     frame = frame_of().rename(columns={"qid": "query_id", "relevance": "label"})
     path = written(tmp_path / "a.parquet", frame)
-    columns = Columns(qid="query_id", relevance="label")
-    dr.ingest(path, tmp_path / "d", columns=columns)
+    dr.ingest(path, tmp_path / "d", qid="query_id", relevance="label")
     found = Roles("query_id", "docid", "label", None)
     assert dr.open_dataset(tmp_path / "d").roles == found
     assert dr.open_dataset(tmp_path / "d", qid="query_id", relevance="label").roles == found

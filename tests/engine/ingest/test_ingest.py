@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.data.ingest import queries_without_pairs
+from dranking.data.ingest.finish_blocks import queries_without_pairs
 from dranking.data.parquet.dataset import write_parquet
+from dranking.engine.progress import reporting
 from dranking.errors import DataError, UsageError
 
 TEXT = "2 qid:a 1:4 3:1\n0 qid:a 2:1 # docid = x\n-1 qid:b 1:2\n1 qid:b 1:6 3:2\n0 qid:c 3:7\n"
@@ -27,8 +28,8 @@ def values_of(dataset):
 
 
 def test_text_directory_and_parquet_hold_the_same(text, tmp_path):
-    stored, n_without_pairs = dr.ingest(text, tmp_path / "d.zarr")
-    assert n_without_pairs == 2
+    stored, facts = dr.ingest(text, tmp_path / "d.zarr")
+    assert facts == (2, 0, 0)
     write_parquet(dr.open_dataset(text), tmp_path / "p.parquet")
     again, _ = dr.ingest(tmp_path / "p.parquet", tmp_path / "e.zarr")
     third, _ = dr.ingest(tmp_path / "d.zarr", tmp_path / "f.zarr")
@@ -129,11 +130,12 @@ def test_wrong_data_leaves_the_old_state(text, tmp_path, normalize, null):
 def test_an_interrupt_leaves_the_old_state(text, tmp_path):
     dr.ingest(text, tmp_path / "d.zarr")
 
-    def interrupt(n_documents):
-        raise KeyboardInterrupt
+    def interrupt(stage, done, total, facts):
+        if stage == "write":
+            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        dr.ingest(text, tmp_path / "d.zarr", overwrite=True, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt), reporting(interrupt):
+        dr.ingest(text, tmp_path / "d.zarr", overwrite=True)
     assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 5
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt"]
 
@@ -172,7 +174,7 @@ except dr.UsageError as error:
     assert len(messages) == len(names)
     for name, message in zip(names, messages, strict=True):
         assert name in message
-        assert "cannot be written, File too large" in message
+        assert "File too large" in message
     assert dr.open_dataset(tmp_path / "old.zarr").n_documents == 20_000
     assert (tmp_path / "old.parquet").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data.txt", "old.parquet", "old.zarr"]
@@ -183,8 +185,9 @@ def test_what_a_killed_process_left_is_removed(text, tmp_path):
     program = """
 import os, sys
 import dranking as dr
-dr.ingest(sys.argv[1], sys.argv[2], normalize="standard", overwrite=True,
-          progress=lambda n: os.kill(os.getpid(), 9))
+from dranking.engine.progress import reporting
+with reporting(lambda stage, *rest: stage == "write" and os.kill(os.getpid(), 9)):
+    dr.ingest(sys.argv[1], sys.argv[2], normalize="standard", overwrite=True)
 """
     killed = subprocess.run([sys.executable, "-c", program, text, tmp_path / "d.zarr"], check=False)
     assert killed.returncode == -9
@@ -194,10 +197,12 @@ dr.ingest(sys.argv[1], sys.argv[2], normalize="standard", overwrite=True,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt"]
 
 
-def test_progress_counts_documents(text, tmp_path):
+def test_every_stage_reports_its_end(text, tmp_path):
     seen = []
-    dr.ingest(text, tmp_path / "d.zarr", progress=seen.append)
-    assert seen[-1] == 5
+    with reporting(lambda stage, done, total, facts: seen.append((stage, done, total))):
+        dr.ingest(text, tmp_path / "d.zarr", normalize="standard")
+    stages = ["read", "scan", "order", "measure", "write"]
+    assert [stage for stage, done, total in seen if done == total] == stages
 
 
 @pytest.mark.parametrize(

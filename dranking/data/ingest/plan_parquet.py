@@ -1,0 +1,189 @@
+"""Which parquet files belong to a data set, and what their columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from dranking.data.ingest.where import matching
+from dranking.data.parquet.common_layout import common_layout
+from dranking.data.parquet.files import (
+    ParquetPart,
+    list_parquet,
+    parts_below,
+    read_part,
+    read_schema,
+)
+from dranking.data.roles import RESERVED, Columns
+from dranking.data.tables.columns import Layout
+from dranking.data.tables.ids import as_ids
+from dranking.data.tables.recorded_scalings import Schemas
+from dranking.errors import DataError
+from dranking.files.places import AnyPlace, Place, as_place
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Value in a folder's name that stands for a missing one."""
+
+
+class FoundFile(NamedTuple):
+    """A file, and the values of the folders ``key=value`` that it lies in, by key."""
+
+    place: Place
+    folders: Mapping[str, str]
+
+
+class ReadFooter(NamedTuple):
+    """A file with its number of rows, and its serialized Arrow schema."""
+
+    part: ParquetPart
+    schema: bytes
+
+
+def find_files(sources: Sequence[AnyPlace], where: str | None) -> list[FoundFile]:
+    """Parquet files of several places, in order, whose folders fulfil a condition.
+
+    Parameters
+    ----------
+    sources
+        Files, or folders, whose files and folders are read in natural order.
+    where
+        A condition on the values of folders, see `dranking.data.ingest.where`; None for all files.
+
+    Raises
+    ------
+    DataError
+        If there are no files.
+    UsageError
+        If the condition cannot be read.
+    """
+    found = [
+        FoundFile(file, folder_values(parts_below(file, root)[:-1] if file != root else ()))
+        for root in map(as_place, sources)
+        for file in list_parquet(root)
+    ]
+    if where is None:
+        return found
+    kept = matching(where, [file.folders for file in found])
+    chosen = [file for file, keep in zip(found, kept, strict=True) if keep]
+    if not chosen:
+        raise DataError(f"--where {where!r}: none of {len(found)} files lies in such folders.")
+    return chosen
+
+
+def folder_values(names: Sequence[str]) -> dict[str, str]:
+    """Values by key of folders named ``key=value``; both are URL-escaped."""
+    pairs = [name.split("=", 1) for name in names if "=" in name]
+    return {unquote(key): unquote(value) for key, value in pairs if value != DEFAULT_PARTITION}
+
+
+def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> list[ReadFooter]:
+    """Read the footers of some files: a task.
+
+    Parameters
+    ----------
+    files
+        The files.
+    folder_features
+        Keys of folders whose values, which must be numbers, are features.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, lies in no such folder, or has a column of the same name.
+    """
+    footers = []
+    for file in files:
+        schema = read_schema(file.place)
+        constants = tuple((key, _number(file, key, schema)) for key in folder_features)
+        for key, _ in constants:
+            schema = schema.append(pa.field(key, pa.float64()))
+        part = replace(read_part(file.place), constants=constants)
+        footers.append(ReadFooter(part, schema.serialize().to_pybytes()))
+    return footers
+
+
+def _number(file: FoundFile, key: str, schema: pa.Schema) -> float:
+    if key in schema.names:
+        raise DataError(
+            f"{file.place}: has a column {key!r}, so the folder {key}=... cannot be a feature."
+        )
+    try:
+        return float(file.folders[key])
+    except KeyError as error:
+        raise DataError(f"{file.place}: lies in no folder {key}=...") from error
+    except ValueError as error:
+        raise DataError(
+            f"{file.place}: the folder {key}={file.folders[key]} is not a number, so it cannot be "
+            "a feature."
+        ) from error
+
+
+def distinct_schemas(footers: Sequence[ReadFooter]) -> Schemas:
+    """Each schema once, with the first file that has it; files without rows count as well."""
+    first: dict[bytes, str] = {}
+    for footer in footers:
+        first.setdefault(footer.schema, footer.part.path)
+    return [(path, pa.ipc.read_schema(pa.py_buffer(schema))) for schema, path in first.items()]
+
+
+def united_layout(schemas: Schemas, columns: Columns, *, allow_absent: bool) -> Layout:
+    """Roles of the columns of all files; features in the order of their first appearance.
+
+    Parameters
+    ----------
+    schemas
+        File and schema, in order.
+    columns
+        What the caller says about the columns.
+    allow_absent
+        Whether a file may lack features of other files, which are missing values then.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, of a wrong type, or not of one kind in all files.
+    UsageError
+        If a column is named for two purposes.
+    """
+    if allow_absent:
+        roles = {*RESERVED, columns.qid, columns.relevance, columns.docid, columns.weight}
+        fields = {field.name: field for _, schema in schemas for field in reversed(schema)}
+        names = dict.fromkeys(name for _, schema in schemas for name in schema.names)
+        wanted = [fields[name] for name in names if name not in roles]
+        schemas = [(where, _with_fields(schema, wanted)) for where, schema in schemas]
+    try:
+        return common_layout(schemas, columns)
+    except DataError as error:
+        if allow_absent or "it lacks" not in str(error):
+            raise
+        raise DataError(
+            f"{error} Or say with --null zero, --null minimum or --null mean what stands for the "
+            "values of columns that a file lacks."
+        ) from error
+
+
+def _with_fields(schema: pa.Schema, wanted: Sequence[pa.Field]) -> pa.Schema:
+    for field in wanted:
+        if field.name not in schema.names:
+            schema = schema.append(field)
+    return schema
+
+
+def unsigned_ids(schemas: Schemas, layout: Layout) -> list[str]:
+    """Columns of ids that may hold integers beyond int64."""
+    roles = layout.roles
+    names = [name for name in (roles.qid, roles.docid) if name is not None]
+    return [
+        name
+        for name in names
+        if any(name in s.names and s.field(name).type == pa.uint64() for _, s in schemas)
+    ]
+
+
+def beyond_int64(tables: Sequence[pa.Table], name: str) -> bool:
+    """Whether an id in some tables is an integer beyond int64."""
+    return any(pa.types.is_string(as_ids(table.column(name), name).type) for table in tables)

@@ -1,0 +1,77 @@
+"""Sources of rows: files whose rows have numbers, and of which tasks read any range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+
+
+class IdBatch(NamedTuple):
+    """Query ids of consecutive rows, without nulls, and whether each row has no relevance."""
+
+    first_row: int
+    ids: pa.Array
+    unlabelled: NDArray[np.bool_] | None
+
+
+class RowSource(Protocol):
+    """Rows that are numbered from 0, in the order of the files. A source is small and is pickled.
+
+    Attributes
+    ----------
+    n_rows
+        Number of rows.
+    borders
+        Where a range of rows best begins, ascending from 0 to `n_rows`: reading from there costs
+        nothing for the rows before.
+    row_bytes
+        About the bytes of a row in memory.
+    """
+
+    n_rows: int
+    borders: tuple[int, ...]
+    row_bytes: int
+
+    def query_ids(self, start: int, stop: int) -> Iterator[IdBatch]:
+        """Query ids and missing relevance of a range of rows; reads only these columns.
+
+        Raises
+        ------
+        DataError
+            If an id is missing or a relevance is infinite; the message says where.
+        """
+        ...
+
+    def read_block(self, start: int, stop: int) -> QueryBlock:
+        """The block of a range of rows, which holds whole queries; missing values may be NaN.
+
+        Raises
+        ------
+        DataError
+            If a value is not allowed; the message says where.
+        """
+        ...
+
+    def tables(self, start: int, stop: int, n_bytes: int) -> Iterator[pa.Table]:
+        """A range of rows as tables of about `n_bytes`, with the ids in the column ``qid``.
+
+        Raises
+        ------
+        DataError
+            If a value is not allowed; the message says where.
+        """
+        ...
+
+    def table_block(self, rows: pa.Table) -> QueryBlock:
+        """The block of rows of whole queries that come from `tables`."""
+        ...
+
+    def place(self, row: int) -> str:
+        """The place of a row, for errors."""
+        ...

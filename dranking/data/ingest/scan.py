@@ -1,0 +1,99 @@
+"""Tasks that find the queries of a source: their first rows, and their numbers of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.data.ingest.row_source import RowSource
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.regrouping.layout import QueryOrder, summarize
+from dranking.data.regrouping.query_lines import LINE, merge_lines, query_lines
+
+N_BINS = 256
+"""Bins of hashes, by their first byte; a partition of hashes is some neighbouring bins."""
+
+
+class Span(NamedTuple):
+    """Items `start` to `stop` - 1 of a scratch file."""
+
+    name: str
+    start: int
+    stop: int
+
+
+def scan_rows(
+    source: RowSource, scratch: Scratch, name: str, start: int, stop: int, key: int
+) -> tuple[int, ...]:
+    """Write the lines of the queries of a range of rows, sorted by hash.
+
+    Returns
+    -------
+    (N_BINS + 1,) first line of each bin of hashes, then the number of lines.
+    """
+    batches = source.query_ids(start, stop)
+    lines = merge_lines(
+        [query_lines(b.ids, b.first_row, key=key, unlabelled=b.unlabelled) for b in batches]
+    )
+    scratch.put(name, lines.tobytes())
+    bins = (lines["hash"] >> np.uint64(56)).astype(np.int64)
+    return tuple(np.concatenate(([0], np.cumsum(np.bincount(bins, minlength=N_BINS)))).tolist())
+
+
+def reduce_lines(scratch: Scratch, spans: Sequence[Span]) -> QueryOrder:
+    """The queries of a partition of hashes, from its lines in all ranges of rows."""
+    return summarize(merge_lines([_lines(scratch, span) for span in spans]))
+
+
+def answer_lines(scratch: Scratch, name: str, spans: Sequence[Span]) -> tuple[int, ...]:
+    """Write, for every line of a partition, the first row of its query in all rows (int64).
+
+    Returns
+    -------
+    (len(spans) + 1,) first item of the answers to each span, then the number of items.
+    """
+    parts = [_lines(scratch, span) for span in spans]
+    whole = merge_lines(parts)
+    first = [whole["first"][np.searchsorted(whole["hash"], part["hash"])] for part in parts]
+    scratch.put(name, np.concatenate(first).tobytes() if first else b"")
+    return tuple(np.cumsum([0, *map(len, parts)]).tolist())
+
+
+def known_hashes(
+    scratch: Scratch, spans: Sequence[Span], hashes: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Those of some hashes that the lines of a partition have."""
+    return np.intersect1d(np.concatenate([_lines(scratch, s)["hash"] for s in spans]), hashes)
+
+
+def _lines(scratch: Scratch, span: Span) -> NDArray[Any]:
+    size = LINE.itemsize
+    return np.frombuffer(scratch.get(span.name, span.start * size, span.stop * size), LINE)
+
+
+def read_answers(scratch: Scratch, spans: Sequence[Span]) -> NDArray[np.int64]:
+    """(n,) int64 first rows, joined from the answers of all partitions."""
+    parts = [scratch.get(span.name, 8 * span.start, 8 * span.stop) for span in spans]
+    return np.frombuffer(b"".join(parts), np.int64)
+
+
+def partition_bins(bin_sizes: Sequence[int], n_lines: int) -> list[tuple[int, int]]:
+    """Cut the bins into partitions of about `n_lines` lines, or of one bin."""
+    borders, filled = [0], 0
+    for bin_, size in enumerate(bin_sizes):
+        if filled and filled + size > n_lines:
+            borders.append(bin_)
+            filled = 0
+        filled += size
+    return list(pairwise([*borders, len(bin_sizes)]))
+
+
+def all_ids(table: pa.Table, name: str) -> pa.Array:
+    """A column of ids as one array."""
+    column = table.column(name)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

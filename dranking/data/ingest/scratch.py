@@ -1,0 +1,122 @@
+"""Scratch files: what the tasks of one job leave for its later tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dranking.errors import DrankingError, UsageError
+from dranking.files.places import Place, is_local
+from dranking.files.reading import list_files, open_input, read_bytes
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A folder that all workers see, for the files of one job.
+
+    A file is there whole or not at all, and is written with the same content if its task is run
+    again, so tasks may be run twice or side by side.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    token
+        Beginning of the names of the job's files.
+    """
+
+    folder: Place
+    token: str
+
+    def place(self, name: str) -> Place:
+        """The place of a file."""
+        return self.folder / f"{self.token}-{name}"
+
+    def put(self, name: str, content: Any) -> None:
+        """Write a file from bytes or a buffer.
+
+        Raises
+        ------
+        UsageError
+            If the disk is full.
+        """
+        with self.writing(name) as place:
+            if is_local(place):
+                with place.open("wb") as file:
+                    file.write(content)
+            else:
+                place.write_bytes(bytes(content))
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Place]:
+        """Yield where to write a file, which appears under its name when the block ends."""
+        target = self.place(name)
+        if not is_local(target):
+            yield target
+            return
+        temporary = target.with_name(f"{target.name}.tmp-{secrets.token_hex(4)}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, target)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            raise UsageError(
+                f"{self.folder}: {os.strerror(error.errno)} while the data is brought together "
+                "there for a while. Free some space, or name another place with --scratch."
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Content of a file, or a part of it."""
+        return read_bytes(self.place(name), start, end)
+
+    def open_arrow(self, name: str) -> pa.ipc.RecordBatchFileReader:
+        """Open an Arrow file; a local file is mapped, not read."""
+        place = self.place(name)
+        return pa.ipc.open_file(pa.memory_map(str(place)) if is_local(place) else open_input(place))
+
+    def clear(self) -> None:
+        """Delete all files of the job; what cannot be deleted is left."""
+        with contextlib.suppress(OSError, DrankingError):
+            for place in list_files(self.folder):
+                if place.name.startswith(self.token):
+                    place.unlink(missing_ok=True)
+            if is_local(self.folder):
+                self.folder.rmdir()
+
+    def check_space(self, n_bytes: int) -> None:
+        """Check that a local disk has room for so many bytes.
+
+        Raises
+        ------
+        UsageError
+            If it has not; names what is needed and what is there.
+        """
+        if not is_local(self.folder):
+            return
+        folder = Path(self.folder)
+        while not folder.exists():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free
+        if n_bytes > free:
+            raise UsageError(
+                f"{self.folder}: bringing the rows of each query together takes about "
+                f"{n_bytes / 2**30:.1f} GiB there for a while; {free / 2**30:.1f} GiB are free. "
+                "Free some space, or name another place with --scratch."
+            )

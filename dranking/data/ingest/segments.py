@@ -1,0 +1,148 @@
+"""Tasks that make the blocks of segments, and measure or write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.ingest.exchange_files import join_bucket
+from dranking.data.ingest.finish_blocks import finish_block, queries_without_pairs
+from dranking.data.ingest.row_source import RowSource
+from dranking.data.ingest.scan import Span
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.regrouping.layout import Segment, check_queries
+from dranking.data.store.manifest import WrittenSegment
+from dranking.data.store.segment_writer import write_segment
+from dranking.data.transforms import Scaling
+from dranking.files.places import Place
+
+
+class SegmentBlocks(NamedTuple):
+    """Number and blocks of a segment."""
+
+    number: int
+    blocks: list[QueryBlock]
+
+
+class Work(Protocol):
+    """The segments that one task makes, from a source that all tasks share."""
+
+    def segments_of(self, source: Any) -> Iterator[SegmentBlocks]:
+        """Make the segments one after the other."""
+        ...
+
+
+@dataclass(frozen=True)
+class AdjacentRows:
+    """Segments whose rows are read from a `RowSource` in order."""
+
+    segments: tuple[Segment, ...]
+
+    def segments_of(self, source: RowSource) -> Iterator[SegmentBlocks]:
+        """Read the rows of each block."""
+        for segment in self.segments:
+            blocks = [source.read_block(*rows) for rows in pairwise(segment.row_ptr)]
+            yield _checked(segment, blocks)
+
+
+@dataclass(frozen=True)
+class BucketRows:
+    """Segments whose rows were exchanged; `spans` are the bytes of their bucket."""
+
+    segments: tuple[Segment, ...]
+    scratch: Scratch
+    spans: tuple[Span, ...]
+
+    def segments_of(self, source: RowSource) -> Iterator[SegmentBlocks]:
+        """Bring the rows of the bucket in order and cut them."""
+        rows = join_bucket(self.scratch, self.spans)
+        first = self.segments[0].row_ptr[0]
+        for segment in self.segments:
+            blocks = [
+                source.table_block(rows.slice(start - first, stop - start))
+                for start, stop in pairwise(segment.row_ptr)
+            ]
+            yield _checked(segment, blocks)
+
+
+@dataclass(frozen=True)
+class StoredBlocks:
+    """Segments of blocks `start` to `stop` - 1 of a data set, each with its number."""
+
+    ranges: tuple[tuple[int, int, int], ...]
+
+    def segments_of(self, source: Dataset) -> Iterator[SegmentBlocks]:
+        """Read the blocks."""
+        for number, start, stop in self.ranges:
+            yield SegmentBlocks(number, [source.block(b) for b in range(start, stop)])
+
+
+def _checked(segment: Segment, blocks: list[QueryBlock]) -> SegmentBlocks:
+    for block, n_planned in zip(blocks, segment.n_queries, strict=True):
+        check_queries(block.n_queries, n_planned)
+    return SegmentBlocks(segment.number, blocks)
+
+
+def measure_segments(
+    source: Any,
+    work: Work,
+    function: Callable[[QueryBlock], Any],
+    merge: Callable[[Any, Any], Any],
+    fill: NDArray[np.float32] | None,
+) -> list[Any]:
+    """For each segment, `function` of its blocks, merged; missing values are filled in before."""
+    return [
+        reduce(merge, [function(finish_block(block, fill, ())) for block in segment.blocks])
+        for segment in work.segments_of(source)
+    ]
+
+
+class Written(NamedTuple):
+    """A segment that was written, and its queries of which rankers learn nothing."""
+
+    segment: WrittenSegment
+    n_queries_without_pairs: int
+
+
+def write_segments(
+    source: Any,
+    work: Work,
+    root: Place,
+    prefix: str,
+    fill: NDArray[np.float32] | None,
+    transforms: Sequence[Scaling],
+) -> list[Written]:
+    """Finish and write the blocks of each segment.
+
+    Parameters
+    ----------
+    source, work
+        What to write.
+    root, prefix
+        Where segments are written, and the beginning of their names.
+    fill
+        (n_features,) values that replace missing values, or None.
+    transforms
+        Scalings to apply.
+
+    Raises
+    ------
+    DataError
+        If a value is not allowed.
+    HashCollisionError
+        If two query ids have one hash.
+    """
+    written = []
+    for number, raw in work.segments_of(source):
+        blocks = [finish_block(block, fill, transforms) for block in raw]
+        segment = write_segment(root, f"{prefix}{number:06d}", blocks)
+        written.append(Written(segment, sum(map(queries_without_pairs, blocks))))
+    return written

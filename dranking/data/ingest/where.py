@@ -1,0 +1,127 @@
+"""Conditions on the names of folders, such as ``date >= '2026-11-01' and shard in ('1', '2')``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dranking.errors import UsageError
+
+_COMPARISONS: dict[type[ast.cmpop], Any] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def matching(where: str, folders: Sequence[Mapping[str, str]]) -> list[bool]:
+    """Which files lie in folders that fulfil a condition.
+
+    Parameters
+    ----------
+    where
+        Comparisons (==, !=, <, <=, >, >=, in) of names of keys with texts in quotes or with
+        numbers, joined by and, or, not and parentheses. Texts are compared as texts; with a
+        number, the value of the folder is read as a number. It is parsed, never evaluated.
+    folders
+        For each file, the values of its folders ``key=value`` by key. Without the key, a
+        comparison is not fulfilled.
+
+    Raises
+    ------
+    UsageError
+        If the condition cannot be read, names a key that no folder has, or compares a value that
+        is not a number with a number.
+    """
+    names = sorted({name for values in folders for name in values})
+    try:
+        condition = _expression(ast.parse(where.strip(), mode="eval").body, names)
+        columns: dict[str, pa.Array] = {
+            name: pa.array([values.get(name) for values in folders], pa.string()) for name in names
+        }
+        number = "number of the file"
+        table = pa.table({**columns, number: np.arange(len(folders))})
+        kept = set(table.filter(condition).column(number).to_pylist())
+    except SyntaxError as error:
+        raise UsageError(
+            f"--where {where!r} cannot be read ({error.msg}); write, for example, "
+            "--where \"date >= '2026-11-01' and country == 'fi'\"."
+        ) from error
+    except pa.ArrowException as error:
+        raise UsageError(
+            f"--where {where!r} cannot be applied ({error}); put texts in quotes."
+        ) from error
+    return [file in kept for file in range(len(folders))]
+
+
+def _expression(node: ast.expr, names: Sequence[str]) -> pc.Expression:
+    if isinstance(node, ast.BoolOp):
+        join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+        return reduce(join, (_expression(value, names) for value in node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return ~_expression(node.operand, names)
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+        parts = [
+            _comparison(operands[i], op, operands[i + 1], names) for i, op in enumerate(node.ops)
+        ]
+        return reduce(operator.and_, parts)
+    raise SyntaxError(f"{ast.unparse(node)} is no comparison")
+
+
+def _comparison(
+    left: ast.expr, op: ast.cmpop, right: ast.expr, names: Sequence[str]
+) -> pc.Expression:
+    if isinstance(op, (ast.In, ast.NotIn)):
+        values = _constant(right)
+        if not isinstance(values, tuple):
+            raise SyntaxError(f"{ast.unparse(right)} is no list of texts")
+        found = _key(left, names).isin([str(value) for value in values])
+        return found if isinstance(op, ast.In) else ~found & _key(left, names).is_valid()
+    if type(op) not in _COMPARISONS:
+        raise SyntaxError("comparisons are ==, !=, <, <=, >, >=, in and not in")
+    compare = _COMPARISONS[type(op)]
+    if isinstance(left, ast.Name):
+        value = _constant(right)
+        return compare(_as_type_of(value, _key(left, names)), value)
+    value = _constant(left)
+    return compare(value, _as_type_of(value, _key(right, names)))
+
+
+def _as_type_of(value: Any, key: pc.Expression) -> pc.Expression:
+    return key if isinstance(value, str) else key.cast(pa.float64())
+
+
+def _key(node: ast.expr, names: Sequence[str]) -> pc.Expression:
+    if not isinstance(node, ast.Name):
+        raise SyntaxError(f"{ast.unparse(node)} is not the name of a key")
+    if node.id not in names:
+        known = ", ".join(names) if names else "there are none"
+        raise UsageError(
+            f"--where: no folder is named {node.id}=...; the keys of the folders are: {known}."
+        )
+    return pc.field(node.id)
+
+
+def _constant(node: ast.expr) -> Any:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError as error:
+        raise SyntaxError(
+            f"{ast.unparse(node)} is neither a text in quotes nor a number"
+        ) from error
+    if isinstance(value, (list, set)):
+        return tuple(value)
+    if not isinstance(value, (str, int, float, tuple)):
+        raise SyntaxError(f"{ast.unparse(node)} is neither a text in quotes nor a number")
+    return value

@@ -1,0 +1,113 @@
+"""Replacements of missing values, and scalings, from one pass over the data before the write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.ingest.finish_blocks import fill_values, filled_moments
+from dranking.data.ingest.segments import measure_segments
+from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
+from dranking.data.scaling import (
+    UNFITTED,
+    FeatureMoments,
+    feature_moments,
+    feature_sketch,
+    merged_moments,
+    quantile_of,
+    standard_of,
+)
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.transforms import Scaling, missing_transforms
+from dranking.engine.executor import Executor, Task
+from dranking.engine.ingest.gathering import results_of
+from dranking.engine.ingest.plan import Plan, Request
+from dranking.errors import DataError, UsageError
+
+Fill: TypeAlias = NDArray[np.float32] | None
+
+
+def fit(
+    request: Request, plan: Plan, shared: Task, before: StoredDataset | None
+) -> tuple[Fill, tuple[Scaling, ...]]:
+    """What is put in place of missing values, and the scalings to apply.
+
+    Parameters
+    ----------
+    request, plan
+        What the caller asks for, and what is to be written.
+    shared
+        The source of the plan, as a task's result.
+    before
+        The data set to which data is appended, whose scalings are applied, or None.
+
+    Returns
+    -------
+    fill
+        (n_features,) values, or None if no value may be missing.
+    added
+        Scalings, in order.
+
+    Raises
+    ------
+    DataError
+        If the scaling would fill in the zeros of sparse data.
+    UsageError
+        If a scaling is asked of appended data.
+    """
+    if before is not None and request.normalize != "none":
+        raise UsageError("normalize: appended data is scaled as the data set that is there.")
+    moments, fill = None, None
+    if request.null in ("minimum", "mean") or request.normalize == "standard":
+        parts = _measured(request.executor, plan, shared, feature_moments, merged_moments)
+        moments = reduce(merged_moments, parts)
+    if request.null != "error":
+        none = np.zeros(len(plan.feature_names))
+        known = moments or FeatureMoments(none, none, none, none, none)
+        fill = fill_values(known, request.null)
+        moments = moments and filled_moments(moments, fill, plan.n_documents)
+    if before is not None:
+        return fill, missing_transforms(before.transforms, plan.transforms)
+    if request.normalize == "none":
+        return fill, ()
+    if request.normalize == "standard" and moments is not None:
+        return fill, (standard_of([moments], sparse=plan.is_sparse),)
+    if request.normalize == "quantile":
+        return fill, (_fit_quantile(request.executor, plan, shared, fill),)
+    scaling = UNFITTED[request.normalize]()
+    if plan.is_sparse:
+        scaling.check_sparse()
+    return fill, (scaling,)
+
+
+def _fit_quantile(executor: Executor, plan: Plan, shared: Task, fill: Fill) -> Scaling:
+    if plan.is_sparse:
+        raise DataError(
+            "quantile scaling would fill in the zeros of sparse features; "
+            "scale with 'standard' or 'log', or store the data dense."
+        )
+    capacity = sketch_capacity(plan.n_documents, len(plan.feature_names))
+    sketch = partial(feature_sketch, capacity=capacity)
+    return quantile_of(_measured(executor, plan, shared, sketch, QuantileSketch.merged, fill))
+
+
+def _measured(
+    executor: Executor,
+    plan: Plan,
+    shared: Task,
+    function: Callable[[QueryBlock], Any],
+    merge: Callable[[Any, Any], Any],
+    fill: Fill = None,
+) -> Iterator[Any]:
+    """A summary of each segment, in order."""
+    tasks = [
+        executor.submit(measure_segments, shared, work, function, merge, fill, name="measure")
+        for work in plan.work
+    ]
+    for part in results_of(executor, tasks, "measure"):
+        yield from part

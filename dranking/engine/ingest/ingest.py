@@ -1,0 +1,197 @@
+"""Ingest: text, parquet files, tables and data sets stored as a dataset directory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dranking.data.ingest.finish_blocks import NullPolicy
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.ingest.segments import Written, write_segments
+from dranking.data.regrouping.layout import HashCollisionError
+from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
+from dranking.data.scaling import Normalize
+from dranking.data.store.dataset import StoredDataset, commit_dataset
+from dranking.engine.executor import Executor, get_executor
+from dranking.engine.ingest.fit import fit
+from dranking.engine.ingest.gathering import results_of
+from dranking.engine.ingest.plan import IngestFacts, Request, make_plan
+from dranking.engine.tile_tasks import given
+from dranking.errors import DataError
+from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.places import AnyPlace, as_place, is_local
+
+MAX_KEYS = 4
+"""Keys of hashes to try; two ids of 10^9 queries have one 64-bit hash in 3 of 100 data sets."""
+
+
+def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
+    source: Any,
+    output: AnyPlace,
+    *,
+    qid: str = QID,
+    relevance: str | None = RELEVANCE,
+    docid: str | None = DOC_ID,
+    weight: str | None = WEIGHT,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    where: str | None = None,
+    folder_features: Sequence[str] = (),
+    null: NullPolicy = "error",
+    normalize: Normalize = "none",
+    regroup: bool = True,
+    n_features: int | None = None,
+    sparse: bool = False,
+    overwrite: bool = False,
+    append: bool = False,
+    scratch: AnyPlace | None = None,
+    executor: Any = None,
+) -> tuple[StoredDataset, IngestFacts]:
+    """Store ranking data as a dataset directory, whole or not at all.
+
+    The result does not depend on the executor, in any bit. Where the rows of a query lie apart,
+    they are brought together: queries by first appearance, rows of a query in the order of files
+    and rows.
+
+    Parameters
+    ----------
+    source
+        Text files, parquet files or folders of parquet files that together are one data set; a
+        dataset directory; or a table (see `dranking.data.tables.any_table`). Paths or URLs; a
+        folder is read with the folders below it, in natural order.
+    output
+        Path or URL of the directory to write.
+    qid, relevance, docid, weight, features, exclude
+        Tables only: roles of the columns, as `open_dataset` takes them. The data set remembers the
+        names, and they are the defaults when data is appended.
+    where
+        Parquet only: a condition on folders named ``key=value``, such as ``date >= '2026-11-01'``;
+        see `dranking.data.ingest.where`.
+    folder_features
+        Parquet only: keys of folders whose values, which are numbers, are features.
+    null
+        What a missing feature value (``NULL`` in text, null or NaN in tables) stands for: an error,
+        zero, or the minimum or mean of the feature. A parquet file may then lack features.
+    normalize
+        Scaling to apply and to record in the manifest.
+    regroup
+        Bring the rows of a query together; if false, rows that lie apart are an error.
+    n_features, sparse
+        Text only: number of features, None for the largest index; store nonzero values only.
+    overwrite
+        Replace a data set that exists.
+    append
+        Add to a data set that exists. The first new query begins a new block, so that results are
+        not equal in the last bits to those of data that was ingested at once. The scaling of the
+        data set is applied, and not fitted again.
+    scratch
+        Path or URL of a folder that all workers see, for temporary files: text that was read, and
+        rows that are brought together. By default it lies inside the output.
+    executor
+        An executor, a `distributed.Client`, or "threads"; None means the current Dask client, or
+        threads.
+
+    Returns
+    -------
+    dataset
+        The data set that was written.
+    facts
+        What was found.
+
+    Raises
+    ------
+    DataError
+        If the data is wrong.
+    UsageError
+        If the output exists and neither `overwrite` nor `append` is true, if an option does not fit
+        the data, or if a disk is full.
+    TryAgainError
+        If a store, the cluster, or too many workers are lost.
+    """
+    request = Request(
+        source,
+        get_executor(executor),
+        Columns(qid, relevance, docid, weight, features, exclude),
+        where,
+        tuple(folder_features),
+        null,
+        normalize,
+        regroup,
+        n_features,
+        sparse,
+    )
+    for key in range(MAX_KEYS):
+        with (
+            begin_directory(output, overwrite=overwrite, append=append) as commit,
+            _scratch_place(commit, scratch, request.executor) as place,
+        ):
+            try:
+                return _store(
+                    request, commit, place, key, StoredDataset(output) if append else None
+                )
+            except HashCollisionError:
+                continue
+    raise DataError(
+        f"after {MAX_KEYS} attempts two query ids still have one hash; report this with the data."
+    )
+
+
+@contextmanager
+def _scratch_place(
+    commit: DirectoryCommit, place: AnyPlace | None, executor: Executor
+) -> Iterator[Scratch]:
+    """The scratch place of a job, which is empty at the end."""
+    with tempfile.TemporaryDirectory() as here:
+        if place is not None:
+            folder = as_place(place)
+        elif executor.in_process and not is_local(commit.root):
+            folder = as_place(here)
+        else:
+            folder = commit.root / "scratch"
+        scratch = Scratch(folder, commit.token)
+        try:
+            yield scratch
+        finally:
+            scratch.clear()
+
+
+def _store(
+    request: Request,
+    commit: DirectoryCommit,
+    scratch: Scratch,
+    key: int,
+    before: StoredDataset | None,
+) -> tuple[StoredDataset, IngestFacts]:
+    """Write the data set, with one key of the hashes."""
+    plan = make_plan(request, scratch, key, before)
+    shared = request.executor.submit(given, plan.source, name="source")
+    filled, added = fit(request, plan, shared, before)
+    tasks = [
+        request.executor.submit(
+            write_segments,
+            shared,
+            work,
+            commit.root,
+            commit.name("segments/"),
+            filled,
+            added,
+            name="write",
+        )
+        for work in plan.work
+    ]
+    written: list[Written] = [
+        segment for part in results_of(request.executor, tasks, "write") for segment in part
+    ]
+    scratch.clear()
+    dataset = commit_dataset(
+        commit,
+        [each.segment for each in written],
+        feature_names=plan.feature_names,
+        transforms=(*plan.transforms, *added),
+        roles=plan.roles,
+        append=before is not None,
+    )
+    n_without = sum(each.n_queries_without_pairs for each in written)
+    return dataset, plan.facts._replace(n_queries_without_pairs=n_without)

@@ -1,0 +1,222 @@
+"""What ingest is to write: a source of data, and the segments that each task makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dranking.data.dataset import Dataset
+from dranking.data.ingest.finish_blocks import NullPolicy
+from dranking.data.ingest.repeated_query import repeated_query
+from dranking.data.ingest.scan import known_hashes
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.ingest.segments import StoredBlocks, Work
+from dranking.data.open import as_paths, data_form, open_dataset
+from dranking.data.regrouping.layout import plan_segments
+from dranking.data.regrouping.query_lines import hash_ids
+from dranking.data.roles import Columns, Roles
+from dranking.data.scaling import Normalize
+from dranking.data.store.dataset import StoredDataset, segment_borders
+from dranking.data.tables.any_table import is_table
+from dranking.data.transforms import Scaling
+from dranking.engine.executor import Executor
+from dranking.engine.ingest.gathering import results_of
+from dranking.engine.ingest.open_rows import OpenedRows, open_parquet, open_table, open_text
+from dranking.engine.ingest.order_rows import (
+    ScannedRows,
+    adjacent_work,
+    exchange_rows,
+    scan_queries,
+)
+from dranking.engine.tile_tasks import given
+from dranking.errors import DataError, UsageError
+
+
+class IngestFacts(NamedTuple):
+    """What ingest found.
+
+    Attributes
+    ----------
+    n_queries_without_pairs
+        Queries without two labelled documents of different grades; rankers learn nothing from them.
+    n_regrouped_queries, n_regrouped_documents
+        Queries whose rows lay apart, and the documents of these queries.
+    """
+
+    n_queries_without_pairs: int
+    n_regrouped_queries: int = 0
+    n_regrouped_documents: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `ingest` that concern the data, and the executor."""
+
+    source: Any
+    executor: Executor
+    columns: Columns
+    where: str | None
+    folder_features: tuple[str, ...]
+    null: NullPolicy
+    normalize: Normalize
+    regroup: bool
+    n_features: int | None
+    sparse: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written: a source of which every task gets its work."""
+
+    source: Any
+    work: Sequence[Work]
+    feature_names: tuple[str, ...]
+    transforms: tuple[Scaling, ...]
+    roles: Roles
+    is_sparse: bool
+    n_documents: int
+    facts: IngestFacts
+
+
+def make_plan(request: Request, scratch: Scratch, key: int, before: StoredDataset | None) -> Plan:
+    """Open the data, find its queries, and bring their rows together if need be.
+
+    Parameters
+    ----------
+    request
+        What the caller asks for.
+    scratch
+        Place for temporary files.
+    key
+        Key of the hashes of query ids.
+    before
+        The data set to which data is appended, or None.
+
+    Raises
+    ------
+    DataError
+        If the data is wrong, or queries are in the data set already.
+    UsageError
+        If an option does not fit the data, or the disk of the scratch place is full.
+    """
+    columns = request.columns
+    if before is not None and not columns.chosen:
+        columns = _same_columns(before)
+    if is_table(request.source):
+        rows = open_table(request.executor, request.source, columns, request.null, scratch)
+        return _plan_rows(request, rows, scratch, key, before)
+    paths = as_paths(request.source)
+    form = data_form(paths)
+    _check_options(request, form, str(paths[0]))
+    if form == "directory":
+        return _plan_blocks(open_dataset(paths))
+    if form == "parquet":
+        rows = open_parquet(
+            request.executor, paths, columns, request.null, request.where, request.folder_features
+        )
+    else:
+        rows = open_text(
+            request.executor,
+            paths,
+            scratch,
+            request.null,
+            n_features=request.n_features if before is None else before.n_features,
+            sparse=request.sparse if before is None else before.is_sparse,
+        )
+    return _plan_rows(request, rows, scratch, key, before)
+
+
+def _check_options(request: Request, form: str, name: str) -> None:
+    """Raise UsageError if an option is given that data of this form does not have."""
+    text = {"n_features": request.n_features is not None, "sparse": request.sparse}
+    parquet = {"where": request.where, "folder_features": request.folder_features}
+    tables = dict.fromkeys(request.columns.chosen, True)
+    rules = (
+        ("text", ("text",), text),
+        ("parquet", ("parquet",), parquet),
+        ("tables", ("parquet",), tables),
+        ("text and tables", ("text", "parquet"), {"null": request.null != "error"}),
+    )
+    for allowed, forms, options in rules:
+        wrong = [option for option, is_given in options.items() if is_given]
+        if wrong and form not in forms:
+            kind = "a dataset directory" if form == "directory" else form
+            raise UsageError(f"{', '.join(wrong)}: only for {allowed}, but {name} is {kind}.")
+
+
+def _same_columns(before: StoredDataset) -> Columns:
+    """The columns that a data set was ingested with."""
+    roles = before.roles
+    lists = before.feature_names
+    return Columns(roles.qid, roles.relevance, roles.docid, roles.weight, lists)
+
+
+def _plan_blocks(dataset: Dataset) -> Plan:
+    dataset.check_documents()
+    borders = segment_borders([info.n_documents for info in dataset.blocks])
+    work = [
+        StoredBlocks(((number, start, stop),))
+        for number, (start, stop) in enumerate(pairwise(borders))
+    ]
+    return Plan(
+        dataset,
+        work,
+        dataset.feature_names,
+        dataset.transforms,
+        dataset.roles,
+        dataset.is_sparse,
+        dataset.n_documents,
+        IngestFacts(0),
+    )
+
+
+def _plan_rows(
+    request: Request, rows: OpenedRows, scratch: Scratch, key: int, before: StoredDataset | None
+) -> Plan:
+    """Find the queries, and bring their rows together if need be."""
+    executor, source = request.executor, rows.source
+    shared = executor.submit(given, source, name="source")
+    scan = scan_queries(executor, shared, source, scratch, key)
+    if before is not None:
+        _check_new(executor, scratch, scan, before, key)
+    segments = plan_segments(scan.queries)
+    work: Sequence[Work]
+    if scan.queries.is_adjacent:
+        work = adjacent_work(source, segments, executor.n_slots)
+    elif request.regroup:
+        work = exchange_rows(executor, shared, source, scratch, scan, segments, key)
+    else:
+        raise repeated_query(source)
+    return Plan(
+        source,
+        work,
+        rows.feature_names,
+        rows.transforms,
+        rows.roles,
+        rows.is_sparse,
+        source.n_rows,
+        IngestFacts(0, scan.queries.n_scattered_queries, scan.queries.n_scattered_rows),
+    )
+
+
+def _check_new(
+    executor: Executor, scratch: Scratch, scan: ScannedRows, before: StoredDataset, key: int
+) -> None:
+    """Raise DataError if a query is in the data set already, to which data is appended."""
+    ids = before.query_ids()
+    hashes = hash_ids(ids, key)
+    tasks = [
+        executor.submit(known_hashes, scratch, scan.spans(part), hashes, name="known")
+        for part in scan.partitions
+    ]
+    known = np.concatenate(list(results_of(executor, tasks, "known")))
+    if len(known):
+        query = ids[int(np.flatnonzero(np.isin(hashes, known))[0])]
+        raise DataError(
+            f"{before.path}: query {query} is there already, and {len(known)} queries of the new "
+            "data in all. Append new queries only, or ingest everything anew with --overwrite."
+        )
