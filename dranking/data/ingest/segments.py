@@ -82,7 +82,7 @@ class StoredBlocks:
     def segments_of(self, source: Dataset) -> Iterator[SegmentBlocks]:
         """Read the blocks."""
         for number, start, stop in self.ranges:
-            yield SegmentBlocks(number, [source.block(b) for b in range(start, stop)])
+            yield SegmentBlocks(number, list(source.read_blocks(start, stop)))
 
 
 def _checked(segment: Segment, blocks: list[QueryBlock]) -> SegmentBlocks:
