@@ -15,7 +15,7 @@ from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import MANIFEST_NAME, restore_interrupted
 from dranking.files.places import Place, as_place
-from dranking.files.reading import exists, list_files, open_input
+from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
@@ -190,6 +190,7 @@ def _form_of(place: Place) -> Form:
     restore_interrupted(place)
     if not exists(place):
         raise DataError(f"{place}: there is no such file or directory.")
+    check_regular(place)
     if not request(place, place.is_dir):
         with open_input(place) as file:
             return "parquet" if file.read(4) == b"PAR1" else "text"

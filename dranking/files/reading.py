@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from upath import UPath
 
+from dranking.errors import DataError
 from dranking.files.places import Place, is_local
 from dranking.files.requests import ShortReadError, request
 
@@ -98,6 +99,14 @@ def file_size(place: Place) -> int:
     if found["type"] != "file":
         raise FileNotFoundError(2, "No such file", str(place))
     return int(found["size"])
+
+
+def check_regular(place: Place) -> None:
+    """Raise DataError for a pipe or a device, whose reader may wait forever."""
+    if is_local(place) and place.exists() and not (place.is_file() or place.is_dir()):
+        raise DataError(
+            f"{place}: is no regular file but a pipe or a device; write the data to a file first."
+        )
 
 
 def exists(place: Place) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from dranking.errors import UsageError, problems_in
+from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.key_values import put_setting, put_value
+from dranking.files.reading import check_regular
 from dranking.metrics.measures import SQUARED_ERROR
 from dranking.retrain.config_tables import (
     BILINEAR,
@@ -28,6 +31,10 @@ from dranking.retrain.config_tables import (
     TuneConfig,
 )
 from dranking.tuning.families import tunable_of
+
+MAX_DEPTH = 50
+DEEP_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{MAX_DEPTH}}}")
+"""Keys such as ``a.b.c`` with more parts than any table of the configuration has."""
 
 ENVIRONMENT_PREFIX = "DRANKING_RETRAIN__"
 
@@ -142,15 +149,7 @@ def load_config(
     UsageError
         If the file cannot be read, a key is unknown, or a value is wrong.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); name a TOML file, such as a copy of "
-            "pipelines/configs/retrain.toml."
-        ) from error
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number too long
-        raise UsageError(f"{path}: not TOML ({error}).") from error
+    content = _parsed(Path(path))
     variables = os.environ if environment is None else environment
     for name in sorted(variables):
         if name.startswith(ENVIRONMENT_PREFIX):
@@ -163,6 +162,26 @@ def load_config(
     except ValidationError as error:
         problems = problems_in(error, "configuration", separator="\n  ")
         raise UsageError(f"{path}:\n  {problems}") from error
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        check_regular(file)
+    except DataError as error:
+        raise UsageError(str(error)) from error
+    try:
+        text = file.read_text(encoding="utf-8")
+        if DEEP_KEY.search(text):  # tomllib would take minutes
+            raise ValueError(f"a key is nested more than {MAX_DEPTH} deep")
+        return tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(
+            f"{file}: cannot be read ({error.strerror}); name a TOML file, such as a copy of "
+            "pipelines/configs/retrain.toml."
+        ) from error
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number too long
+        raise UsageError(f"{file}: not TOML ({error}).") from error
 
 
 def config_digest(config: RetrainConfig) -> str:

@@ -280,7 +280,8 @@ class MlflowConfig(BaseModel):
     Attributes
     ----------
     tracking_uri
-        URI of the MLflow server, or of a database such as ``sqlite:///mlflow.db``.
+        URI of the MLflow server. A database such as ``sqlite:///mlflow.db`` needs the whole package
+        ``mlflow``, of which the extra installs the client.
     experiment
         Name of the experiment; made if it does not exist.
     deadline

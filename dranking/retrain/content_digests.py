@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 import time
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -19,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
 from dranking.files.places import Place
+from dranking.files.reading import check_regular
 
 DIGESTS_NAME = "digests.json"
 CHUNK_BYTES = 1 << 20
@@ -91,10 +91,9 @@ class ContentDigests:
 
 def _stamp(file: Place) -> Stamp:
     """What changes whenever a file's content changes."""
+    check_regular(file)
     if isinstance(file, Path):
         status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{file}: is no regular file but a pipe or device; name a file.")
         return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
     facts: dict[str, Any] = file.fs.info(file.path)
     tags = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "created")

@@ -91,6 +91,21 @@ def invalid_index(
     )
 
 
+def unlikely_index(
+    widths: NDArray[np.int32], lines: NDArray[np.int64], largest: int
+) -> InvalidLine | None:
+    """The first row whose feature index no dense data has, or None; parameters as above."""
+    found = invalid_index(widths, lines, largest)
+    if found is None:
+        return None
+    index = int(widths[lines == found.line].max())
+    return InvalidLine(
+        found.line,
+        f"feature index {index:,}: every row of dense data would take {4 * index:,} bytes; pass "
+        "--sparse, or --n-features if the index is right.",
+    )
+
+
 def invalid_encoding(
     pointers: NDArray[np.int64], text: NDArray[np.uint8], lines: NDArray[np.int64], what: str
 ) -> InvalidLine | None:

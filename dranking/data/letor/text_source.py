@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_local
-from dranking.files.reading import open_input
+from dranking.files.reading import check_regular, open_input
 
 NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
 """Meaning of the value NULL: an error, zero, or the minimum of the feature."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time: a chunk and its tokens stay in the processor's cache."""
+
+MAX_LINE_BYTES = 1 << 26
+"""Longest line: a document of a few million features; small compressed files may expand to more."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -60,6 +63,11 @@ def line_chunks(
             file.seek(start)
         while True:
             if filled == len(buffer) - 1:
+                if filled > MAX_LINE_BYTES:
+                    raise DataError(
+                        f"{path}: a line has {filled:,} bytes without its end, more than the "
+                        f"{MAX_LINE_BYTES:,} that a line may have; this is no ranking data."
+                    )
                 buffer = buffer + bytearray(len(buffer))
             room = memoryview(buffer)[filled:-1]
             try:
@@ -121,6 +129,7 @@ def _open(path: AnyPlace) -> Any:
     place, name = as_place(path), str(path)
     if is_local(place) and os.path.isdir(name):
         raise DataError(f"{name}: is a folder; name the files in it.")
+    check_regular(place)
     try:
         source: Any = name if is_local(place) else open_input(place)
         if name.endswith(".gz"):

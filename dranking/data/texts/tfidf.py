@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.texts.patterns import check_pattern
 from dranking.errors import DataError, UsageError
 
 StopWords: TypeAlias = Literal["english"] | None
@@ -51,9 +51,9 @@ class TextVectorizer:
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("a word occurs twice")
         try:
-            re.compile(pattern)
-        except (re.error, TypeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"token_pattern is no regular expression ({error})") from error
+            check_pattern(pattern)
+        except ValueError as error:
+            raise ValueError(f"token_pattern {error}") from error
         if idf.shape != (len(vocabulary),) or idf.dtype != np.float64:
             raise ValueError(f"idf must be {len(vocabulary)} float64 numbers")
         if not np.isfinite(idf).all():
@@ -91,12 +91,16 @@ class TextVectorizer:
         Raises
         ------
         UsageError
-            If `n_words` is below 1.
+            If `n_words` is below 1, or the pattern may take very long (`check_pattern`).
         DataError
             If no text has a word.
         """
         if n_words < 1:
             raise UsageError(f"n_words is {n_words}; it must be at least 1.")
+        try:
+            check_pattern(token_pattern)
+        except ValueError as error:
+            raise UsageError(f"token_pattern {token_pattern!r} {error}.") from error
         options = dict(
             zip(OPTIONS, (sublinear_tf, stop_words, token_pattern, lowercase), strict=True)
         )

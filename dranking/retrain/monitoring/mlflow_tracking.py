@@ -23,6 +23,9 @@ from dranking.retrain.outcome import Outcome
 from dranking.retrain.results import Results
 from dranking.retrain.workflow import Run
 
+DATABASES = ("sqlite", "mysql", "postgresql", "mssql")
+"""Schemes of tracking URIs that need the whole package of MLflow."""
+
 MAX_PARAMETER = 500
 """Characters that every MLflow server accepts in a parameter."""
 MAX_ERROR = 300
@@ -30,9 +33,17 @@ MAX_ERROR = 300
 
 
 def check_tracking(config: MlflowConfig | None) -> None:
-    """Raise UsageError if MLflow is configured but not installed."""
-    if config is not None and importlib.util.find_spec("mlflow") is None:
+    """Raise UsageError if MLflow is configured, but what it needs is not installed."""
+    if config is None:
+        return
+    if importlib.util.find_spec("mlflow") is None:
         raise UsageError("[mlflow] needs the mlflow package: pip install 'dranking[mlflow]'.")
+    scheme = config.tracking_uri.partition(":")[0].partition("+")[0]
+    if scheme in DATABASES and importlib.util.find_spec("sqlalchemy") is None:
+        raise UsageError(
+            f"mlflow.tracking_uri: {scheme} is a database, which the client alone cannot write to; "
+            "name a server, or run: pip install mlflow."
+        )
 
 
 def track(run: Run, outcome: Outcome) -> None:

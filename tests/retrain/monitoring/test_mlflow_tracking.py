@@ -46,6 +46,13 @@ def test_without_the_package_nothing_is_begun(stream, monkeypatch):
     assert not (stream.folder / "registry").exists()
 
 
+def test_a_database_needs_the_whole_package(stream, monkeypatch):
+    there = {"mlflow": object(), "sqlalchemy": None}
+    monkeypatch.setattr(mlflow_tracking.importlib.util, "find_spec", there.get)
+    with pytest.raises(UsageError, match=r"sqlite is a database, .* pip install mlflow"):
+        run(stream, "mlflow.tracking_uri=sqlite:///mlflow.db")
+
+
 def test_a_failing_server_is_a_warning(stream, installed, monkeypatch, tmp_path):
     fake = tmp_path / "fake" / "mlflow.py"
     fake.parent.mkdir()
