@@ -47,10 +47,6 @@ class BlockSource:
         """The blocks as stored, unlabelled documents included."""
         return self.dataset.read_blocks(self.start, self.end, self.columns)
 
-    def load(self) -> list[QueryBlock]:
-        """The labelled documents of all blocks of the range."""
-        return [block.labelled() for block in self.read()]
-
     @property
     def n_bytes(self) -> int:
         """Bytes of memory that the features of all blocks of the range take once they are read."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,53 +14,158 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.roles import QID, RELEVANCE, Columns
+from dranking.data.tables.any_table import is_table
+from dranking.data.tables.columns import Layout, find_layout
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.tables.ids import as_ids, row_place
-from dranking.data.tables.numeric_values import as_float32, feature_error
-from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.executor import get_executor
+from dranking.data.tables.in_memory import (
+    MemoryDataset,
+    checked_query_weights,
+    from_arrays,
+    table_dataset,
+)
+from dranking.engine.collections.assembly import Recipe, submit_blocks
+from dranking.engine.collections.compute import as_current, computed, persisted
+from dranking.engine.collections.one_expression import (
+    Partitions,
+    check_fixed,
+    is_dask,
+    is_dask_frame,
+    partitions_of,
+)
+from dranking.engine.collections.parts import FEATURES, Lines, lines_of, schema_of
+from dranking.engine.collections.placed_dataset import PlacedDataset, columns_of_block
+from dranking.engine.collections.plan import BlockPlan
+from dranking.engine.executor import Executor, get_executor
 from dranking.errors import DataError, UsageError
 
 
-def as_dataset(X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None) -> Dataset:
+def as_dataset(
+    X: Any, y: Any = None, *, qid: Any = None, query_weights: Any = None, executor: Any = None
+) -> Dataset:
     """Make a data set of the arguments of an estimator's `fit`.
 
-    Dask collections are computed once. Their partitions then come to this process one by one, and
-    each is released before the next comes, so there are never two copies of a dense array.
+    Dask collections become blocks where their partitions lie, on the workers of the executor's
+    cluster; without a cluster, in this process. Rows of a query that lie apart are brought
+    together: queries come in the order of their first rows, the rows of a query in the order of the
+    collection. Blocks have the borders of data in memory in the same order.
 
     Parameters
     ----------
     X
         A `Dataset` (`y`, `qid` and `query_weights` must then be None); a table as `from_table`
-        takes it; features in any form that `from_arrays` takes; a dask array of features; or a dask
-        DataFrame with columns `qid` and `relevance`, optional columns `docid` and `weight`, and
-        features in all other columns.
-    y, qid, query_weights
-        As in `dranking.from_arrays`. With a table: names of its columns, or None for its columns
-        `relevance` and `qid`.
+        takes it, or a dask DataFrame of this form; features in any form that `from_arrays` takes;
+        or a dask array of features, whose chunks may be sparse.
+    y, qid
+        As in `dranking.from_arrays`. With a table or dask DataFrame: names of its columns, or None
+        for its columns `relevance` and `qid`. With the features of a dask DataFrame: series of the
+        same DataFrame. Dask arrays that come out of DataFrames, or were persisted, are refused
+        where nothing shows that they hold the same rows.
+    query_weights
+        As in `dranking.from_arrays`.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
 
     Raises
     ------
     UsageError
-        If a data set comes with `y` or `qid`, or arrays without `qid`.
+        If a data set comes with `y` or `qid`, or arrays without `qid`; if features, grades and
+        query ids may belong to different rows.
     DataError
         If the data has a flaw that `dranking.from_arrays` refuses.
+    TryAgainError
+        If a partition was computed again after a worker was lost, and holds other rows.
     """
-    from dranking.data.tables.any_table import is_table
-    from dranking.data.tables.in_memory import from_arrays, from_table, table_dataset
-
     if isinstance(X, Dataset):
         if y is not None or qid is not None or query_weights is not None:
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
-    if is_table(X) and _names_columns(y) and _names_columns(qid) and query_weights is None:
-        return table_dataset(X, Columns(qid=qid or QID, relevance=y or RELEVANCE))
-    if _is_dask(X) and hasattr(X, "columns") and qid is None:
-        return from_table(_as_table(X))
-    if qid is not None:
-        y, qid, query_weights = (_computed(values) for values in (y, qid, query_weights))
-        X = _as_float32_array(X, qid) if _is_dense_dask_array(X) else _computed(X)
-    return from_arrays(X, y, qid, query_weights=query_weights)
+    if (is_table(X) or is_dask_frame(X)) and _names_column(y) and _names_column(qid):
+        y, qid = y or RELEVANCE, qid or QID
+        if is_table(X) and query_weights is None:
+            return table_dataset(X, Columns(qid=qid, relevance=y))
+    if is_dask(X):
+        if qid is None:
+            raise UsageError("qid is missing; pass the query id of each row as qid=.")
+        return _from_collection(X, y, qid, query_weights, get_executor(executor))
+    labels = {"y": y, "qid": qid}
+    lazy = {name: value for name, value in labels.items() if is_dask(value)}
+    if lazy:
+        check_fixed({"X": X, **{n: value for n, value in labels.items() if value is not None}})
+        labels |= dict(zip(lazy, computed(get_executor(executor), [*lazy.values()]), strict=True))
+    return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
+
+
+def _from_collection(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> Dataset:
+    """A data set of a dask DataFrame or dask array, with blocks where the partitions lie."""
+    with as_current(executor):  # the way in which Dask shuffles depends on the client
+        given = partitions_of(X, y, qid, partial(computed, executor))
+    parts = persisted(executor, given.parts)
+    lines = executor.gather([executor.submit(lines_of, part, name="scan") for part in parts])
+    plan = BlockPlan(lines)
+    layout = _layout(executor, given, parts, lines, plan.qid_is_text)
+    names = layout.feature_names
+    if given.is_sparse:
+        names = default_feature_names(given.width or 0)
+    recipe = Recipe(layout, len(names), given.is_sparse)
+    weights = _query_weights(executor, query_weights, plan, layout)
+    digests = [part.digest for part in lines]
+    blocks = submit_blocks(executor, plan, parts, digests, recipe, weights)
+    del parts  # from here on, tasks hold the parts that they need
+    if executor.in_process:
+        return MemoryDataset(executor.gather(blocks), names, roles=layout.roles)
+    dataset = PlacedDataset(
+        executor,
+        blocks,
+        blocks=plan.infos(None if given.is_sparse else len(names)),
+        query_ids=plan.query_ids,
+        feature_names=names,
+        roles=layout.roles,
+        is_sparse=given.is_sparse,
+    )
+    dataset.block_digests()  # flaws of the data are errors here, not in the midst of a fit
+    return dataset
+
+
+def _layout(
+    executor: Executor,
+    given: Partitions,
+    parts: Sequence[Any],
+    lines: Sequence[Lines],
+    qid_is_text: bool,
+) -> Layout:
+    """Roles of the columns of the parts; types are those of all parts together."""
+    if given.is_sparse:
+        return Layout(given.roles, (), qid_is_text=qid_is_text)
+    if given.width is not None:
+        return Layout(given.roles, (FEATURES,), given.width, qid_is_text)
+    of_schema = {part.schema: number for number, part in enumerate(lines) if len(part.ids)}
+    schemas = executor.gather(
+        [executor.submit(schema_of, parts[n], name="schema") for n in sorted(of_schema.values())]
+    )
+    try:
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"a column of the dask DataFrame mixes types ({error}).") from error
+    roles = given.roles
+    columns = Columns(roles.qid, roles.relevance, roles.docid, roles.weight, given.features)
+    layout = find_layout(schema, columns, "the dask DataFrame")
+    return replace(layout, qid_is_text=qid_is_text)
+
+
+def _query_weights(
+    executor: Executor, query_weights: Any, plan: BlockPlan, layout: Layout
+) -> NDArray[np.float64] | None:
+    """(n_queries,) weights in the order of the queries; None if they are a column or all ones."""
+    if query_weights is None:
+        return None
+    if layout.roles.weight is not None:
+        raise UsageError(
+            f"query_weights are given, and X has the column {layout.roles.weight!r}; drop one."
+        )
+    if is_dask(query_weights):
+        check_fixed({"query_weights": query_weights})
+        [query_weights] = computed(executor, [query_weights])
+    return checked_query_weights(query_weights, plan.query_ids)
 
 
 def to_dask_array(dataset: Dataset) -> tuple[Any, Any, Any]:
@@ -120,6 +226,9 @@ def _delayed_block(dataset: Dataset, index: int, columns: NDArray[np.intp] | Non
     """A delayed block: the task reads the block, or holds this one block of data in memory."""
     from dask import delayed
 
+    if isinstance(dataset, PlacedDataset):
+        task = delayed(dataset.tasks[index])
+        return task if columns is None else delayed(columns_of_block, pure=False)(task, columns)
     if dataset.in_memory:
         return delayed(dataset.block(index, columns), pure=False, traverse=False)
     return delayed(dataset.block, pure=False)(index, columns)
@@ -132,86 +241,9 @@ def _has_doc_ids(dataset: Dataset) -> bool:
     return any(block.doc_ids is not None for block in blocks)
 
 
-def _names_columns(value: Any) -> bool:
+def _names_column(value: Any) -> bool:
     """Whether a value is the name of a column, or None for the default name."""
     return value is None or isinstance(value, str)
-
-
-def _is_dask(value: Any) -> bool:
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.base.is_dask_collection(value))
-
-
-def _is_dense_dask_array(X: Any) -> bool:
-    return (
-        _is_dask(X)
-        and type(getattr(X, "_meta", None)) is np.ndarray
-        and X.ndim == 2
-        and X.dtype.kind in "biuf"
-    )
-
-
-def _as_float32_array(X: Any, qid: Any) -> NDArray[np.float32]:
-    """Values of a dask array of numbers; errors name the query by `qid`."""
-    from dask import delayed
-
-    parts = _persisted(X.rechunk({1: -1}).to_delayed().ravel())
-    n_documents = sum(_all_computed([delayed(len)(part) for part in parts]))
-    array = np.empty((n_documents, X.shape[1]), dtype=np.float32)
-    start = 0
-    for part in _taken(parts):
-        values, flaw = as_float32(part)
-        if flaw is not None:
-            row, column = divmod(flaw.position, X.shape[1])
-            row += start
-            ids, names = as_ids(qid, "qid"), default_feature_names(X.shape[1])
-            query = ids[row] if row < len(ids) else "unknown"
-            raise feature_error(row_place(row), query, names[column], flaw)
-        array[start : start + len(values)] = values
-        start += len(values)
-    return array
-
-
-def _as_table(frame: Any) -> pa.Table:
-    """A dask DataFrame as one Arrow table."""
-    parts = _taken(_persisted(frame.to_delayed()))
-    try:
-        tables = [
-            pa.Table.from_pandas(part.rename(columns=str), preserve_index=False) for part in parts
-        ]
-        return pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"two columns of the dask DataFrame have one name, or a column mixes types ({error})."
-        ) from error
-
-
-def _persisted(parts: Any) -> list[Any]:
-    """Compute delayed values together, so that tasks which several values share run once."""
-    from dask import persist
-
-    return list(persist(*parts, traverse=False))
-
-
-def _taken(parts: list[Any]) -> Iterator[Any]:
-    """Yield the results of delayed values in order; release each value as it is taken."""
-    parts.reverse()
-    while parts:
-        yield _computed(parts.pop())
-
-
-def _computed(value: Any) -> Any:
-    return _all_computed([value])[0] if _is_dask(value) else value
-
-
-def _all_computed(values: list[Any]) -> Any:
-    """Compute Dask collections; on a cluster, the deadlines of `DaskExecutor.gather` hold."""
-    from dask import compute
-
-    executor = get_executor()
-    if isinstance(executor, DaskExecutor):
-        return executor.gather(executor.client.compute(values))
-    return compute(*values)
 
 
 def _features(block: QueryBlock) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,14 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import MapBlocks
+from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task
 
 RUN_BLOCKS = 8
 """Most blocks of a task: those of a stored segment. A task costs the driver some milliseconds."""
+
+COMBINED_BLOCKS = 64
+"""Most blocks of a task whose results are combined."""
 
 TASKS_PER_SLOT = 4
 """Least number of tasks per slot, as long as there are so many blocks."""
@@ -27,6 +32,7 @@ def map_blocks(
     executor: Executor,
     *args: Any,
     columns: NDArray[np.intp] | None = None,
+    combine: Callable[[list[Any]], Any] | None = None,
     name: str,
 ) -> Iterator[Any]:
     """Run `function(block, *args)` on every block and yield the results in block order.
@@ -41,20 +47,23 @@ def map_blocks(
         Called with a `QueryBlock` and `args`.
     columns
         Features to read; None means all.
+    combine
+        If given, a task goes through several neighbouring blocks, one after the other, and yields
+        `combine(results)` of their results. The driver then receives a message for some ten blocks
+        instead of one message for each block.
     name
         Name of the tasks on dashboards.
     """
+    run = partial(_run, function, combine)
     running: deque[Task] = deque()
     try:
-        for start, end in _runs(dataset, executor):
+        for start, end in _runs(dataset, executor, combine is not None):
             if len(running) >= 2 * executor.n_slots:
                 yield from executor.gather([running.popleft()])[0]
-            if dataset.in_memory:
-                blocks = list(dataset.read_blocks(start, end, columns))
-                running.append(executor.submit(_run, function, blocks, *args, name=name))
-            else:
-                arguments = (function, dataset, start, end, columns, *args)
-                running.append(executor.submit(_read_and_run, *arguments, name=name))
+            blocks = range(start, end)
+            running.append(
+                submit_with_blocks(executor, run, dataset, blocks, columns, *args, name=name)
+            )
         while running:
             yield from executor.gather([running.popleft()])[0]
     finally:  # also after an error, and when the caller closes the iterator
@@ -70,24 +79,21 @@ def blocks_on(executor: Executor) -> MapBlocks:
     return run
 
 
-def _runs(dataset: Dataset, executor: Executor) -> list[tuple[int, int]]:
+def _runs(dataset: Dataset, executor: Executor, is_combined: bool) -> list[tuple[int, int]]:
     """First and end block of each task: few blocks if there are few for each slot."""
     n_blocks = dataset.n_blocks
     fair = n_blocks // (TASKS_PER_SLOT * executor.n_slots)
-    size = 1 if dataset.in_memory else max(1, min(RUN_BLOCKS, fair))
+    most = 1 if dataset.in_memory else RUN_BLOCKS
+    size = max(1, min(COMBINED_BLOCKS if is_combined else most, fair))
     return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
 
 
-def _run(function: Callable[..., Any], blocks: Iterable[QueryBlock], *args: Any) -> list[Any]:
-    return [function(block, *args) for block in blocks]
-
-
-def _read_and_run(
+def _run(
     function: Callable[..., Any],
-    dataset: Dataset,
-    start: int,
-    end: int,
-    columns: NDArray[np.intp] | None,
+    combine: Callable[[list[Any]], Any] | None,
+    blocks: Iterable[QueryBlock],
     *args: Any,
 ) -> list[Any]:
-    return _run(function, dataset.read_blocks(start, end, columns), *args)
+    """Results of the blocks, or the single combined result."""
+    results = [function(block, *args) for block in blocks]
+    return results if combine is None else [combine(results)]

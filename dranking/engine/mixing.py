@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tree_sum import tree_sum
 
@@ -185,13 +186,13 @@ class Shards:
 
     def _hold(self, source: Source, blocks: Ints) -> Task | Stream:
         dataset, prepare, _ = source
-        if dataset.in_memory and not self._executor.in_process:
-            given = {int(b): dataset.block(int(b)) for b in blocks}
-            return self._executor.submit(_prepare_all, given, prepare, name="load")
         if dataset.in_memory or self._resident:
+            numbers = blocks.tolist()
             if not dataset.in_memory:
-                self.bytes_read += source.bytes_of(blocks.tolist())
-            return self._executor.submit(_load, dataset, blocks.tolist(), prepare, name="load")
+                self.bytes_read += source.bytes_of(numbers)
+            return submit_with_blocks(
+                self._executor, _prepare, dataset, numbers, None, numbers, prepare, name="load"
+            )
         return Stream(dataset, prepare)
 
     def _visits(
@@ -239,12 +240,10 @@ def _divide(mass: Array, n_shards: int) -> list[Ints]:
     ]
 
 
-def _load(dataset: Dataset, blocks: list[int], prepare: Prepare) -> dict[int, Any]:
-    return {b: prepare(dataset.block(b)) for b in blocks}
-
-
-def _prepare_all(blocks: dict[int, QueryBlock], prepare: Prepare) -> dict[int, Any]:
-    return {b: prepare(block) for b, block in blocks.items()}
+def _prepare(
+    blocks: Iterable[QueryBlock], numbers: Sequence[int], prepare: Prepare
+) -> dict[int, Any]:
+    return {b: prepare(block) for b, block in zip(numbers, blocks, strict=True)}
 
 
 def _run_shard(function: Callable[..., Any], visits: list[Visits], *data_and_args: Any) -> Any:

@@ -42,9 +42,9 @@ class Shared:
 Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared
 
 
-def given(blocks: list[QueryBlock]) -> list[QueryBlock]:
-    """Return the blocks that the driver sent."""
-    return blocks
+def given(value: Any) -> Any:
+    """Return what the driver sent."""
+    return value
 
 
 def map_values(function: BlockFunction, *values: Any) -> list[Any]:

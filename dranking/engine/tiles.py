@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.engine.block_source import BlockSource
+from dranking.engine.block_tasks import labelled_blocks, submit_with_blocks
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tile_sizes import feature_borders, tile_ranges
 from dranking.engine.tile_tasks import (
@@ -28,7 +29,6 @@ from dranking.engine.tile_tasks import (
     Literal,
     Shared,
     columns_of,
-    given,
     map_values,
     sum_of_values,
     sum_partials,
@@ -142,12 +142,18 @@ class Tiles:
         return Tile(number, query_range, feature_block, source, slot)
 
     def _load(self, tile: Tile) -> Task:
-        """Start the task that holds a tile: it reads the blocks, or the driver sends them."""
+        """Start the task that holds the blocks of a tile."""
         source = tile.source
         self._count_read([source])
-        if self.dataset.in_memory and not self.executor.in_process:
-            return self.executor.submit(given, source.load(), name="load", slot=tile.slot)
-        return self.executor.submit(source.load, name="load", slot=tile.slot)
+        return submit_with_blocks(
+            self.executor,
+            labelled_blocks,
+            self.dataset,
+            range(source.start, source.end),
+            source.columns,
+            name="load",
+            slot=tile.slot,
+        )
 
     def feature_block_of(self, features: Any) -> Any:
         """The feature block that holds a feature, or (n,) feature blocks of n features."""

@@ -99,9 +99,11 @@ def evaluate(
     how = get_convention(convention)
     dataset = judged_dataset(data, model)
     parts: list[PerQuery] = []
+    n_measured = 0
     for part in measure(model, dataset, names, how, get_executor(executor)):
         parts.append(part)
-        report("evaluate", len(parts), dataset.n_blocks)
+        n_measured += part.n_queries
+        report("evaluate", n_measured, dataset.n_queries)
     per_query = PerQuery.concatenate(parts)
     if not per_query.n_queries:
         raise DataError("the data has no queries; there is nothing to evaluate.")

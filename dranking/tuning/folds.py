@@ -75,7 +75,9 @@ def labelled_queries(dataset: Dataset, executor: Executor) -> NDArray[np.bool_]:
     if not dataset.n_unlabelled:
         return np.ones(dataset.n_queries, dtype=bool)
     columns = np.empty(0, dtype=np.intp)
-    masks = map_blocks(has_label, dataset, executor, columns=columns, name="labels")
+    masks = map_blocks(
+        has_label, dataset, executor, columns=columns, combine=np.concatenate, name="labels"
+    )
     return np.concatenate(list(masks))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,10 +88,18 @@ def validation_sums(
     columns, missing = locate_features(names, needed, validation)
     local = [path._replace(selected=np.searchsorted(used, path.selected)) for path in paths]
     total = np.zeros((N_SUMS, sum(len(path.weights) for path in paths)))
-    blocks = map_blocks(
-        block_sums, validation, executor, local, missing, criterion, columns=columns, name="measure"
+    parts = map_blocks(
+        block_sums,
+        validation,
+        executor,
+        local,
+        missing,
+        criterion,
+        columns=columns,
+        combine=list,
+        name="measure",
     )
-    for done, sums in enumerate(blocks, start=1):
+    for done, sums in enumerate(chain.from_iterable(parts), start=1):
         total += sums
         report("validate", done, validation.n_blocks)
     return total

@@ -1,16 +1,15 @@
 """A small job of every kind that runs on a cluster."""
 
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
 import dranking as dr
+from dranking.data.blocks import block_boundaries
 from dranking.data.texts.collection import collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.dask_collections import as_dataset
-from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector
 
 
 class Job(NamedTuple):
@@ -24,6 +23,21 @@ class Job(NamedTuple):
     run: Any
     task: str
     resumes: bool = False
+
+
+def partitions(frame):
+    """A dask DataFrame of 12 partitions."""
+    import dask.dataframe as dd
+
+    return dd.from_pandas(frame, npartitions=12, sort=False)
+
+
+def small_blocks():
+    """A context in which collections become blocks of at most 40 documents."""
+    return mock.patch(
+        "dranking.engine.collections.plan.block_boundaries",
+        lambda sizes: block_boundaries(sizes, 40),
+    )
 
 
 def jobs(data):
@@ -48,22 +62,26 @@ def jobs(data):
         per_query = dr.evaluate(model, data, ["map", "ndcg@5"], executor=executor).per_query
         return b"".join(np.asarray(column).tobytes() for column in per_query.values.values())
 
-    def ingested(executor, checkpoint=None):
-        """Ingest a dask DataFrame, whose partitions come to this process one after the other."""
-        import dask.dataframe as dd
+    frame = dr.to_dask_dataframe(data).compute().reset_index(drop=True)
 
-        frame = dr.to_dask_dataframe(data).compute().reset_index(drop=True)
-        with ExitStack() as stack:
-            if isinstance(executor, FaultInjector):
-                stack.enter_context(executor.client.as_current())
-                stack.enter_context(
-                    mock.patch(
-                        "dranking.engine.dask_collections.get_executor", return_value=executor
-                    )
-                )
-            found = as_dataset(dd.from_pandas(frame, npartitions=12))
-        blocks = [found.block(number) for number in range(found.n_blocks)]
-        return b"".join(b.features.tobytes() + b.relevance.tobytes() for b in blocks)
+    def collected(rows):
+        """Make blocks of a dask DataFrame where its partitions lie."""
+
+        def run(executor, checkpoint=None):
+            with small_blocks():
+                found = as_dataset(partitions(rows), executor=executor)
+            blocks = [found.block(number) for number in range(found.n_blocks)]
+            return b"".join(b.features.tobytes() + b.relevance.tobytes() for b in blocks)
+
+        return run
+
+    def selected(executor, checkpoint=None):
+        """Select features on a dask DataFrame."""
+        with small_blocks():
+            ranker = dr.GreedyRankRLS(6, 2.0, prefetch=1).fit(
+                partitions(frame), "relevance", qid="qid", executor=executor
+            )
+        return ranker.coef_.tobytes()
 
     epochs = {"n_epochs": 4, "steps_per_epoch": 2_000, "n_shards": 3}
     bilinear = {"n_steps": 800, "n_epochs": 4, "n_shards": 2}
@@ -85,5 +103,7 @@ def jobs(data):
             fitted(lambda **o: dr.MaxMarginRanker(0.1, "ap", tol=1e-2, **o)), "hinge", True
         ),
         "evaluate": Job(evaluated, "evaluate"),
-        "ingest": Job(ingested, GATHER),
+        "collection": Job(collected(frame), "block"),
+        "scattered": Job(collected(frame.sample(frac=1, random_state=1)), "pick"),
+        "collection-greedy": Job(selected, "update"),
     }

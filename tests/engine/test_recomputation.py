@@ -17,6 +17,7 @@ from tests.reference.greedy import centred_queries, naive_scores
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
 
 JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate"]
+JOBS += ["collection", "scattered", "collection-greedy"]
 PROBLEM = random_problem(1, n_queries=40, n_features=16)
 
 

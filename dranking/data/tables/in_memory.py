@@ -145,9 +145,7 @@ def from_arrays(
     check_adjacent(query_ids, query_ptr)
     weights = None
     if query_weights is not None:
-        weights = as_numbers(query_weights, "query_weights")
-        _check_lengths(len(query_ids), "queries", query_weights=weights)
-        check_query_weights(weights, query_ids)
+        weights = checked_query_weights(query_weights, query_ids)
 
     def block(first: int, last: int) -> QueryBlock:
         rows = slice(query_ptr[first], query_ptr[last])
@@ -241,7 +239,7 @@ def _blocks(
 def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Features as an array, canonical `csr_array` or pyarrow Table; and the names of a table."""
     if sparse.issparse(X):
-        return _canonical(X), None
+        return canonical_rows(X), None
     if is_table(X):
         table = as_table(X)
         for field in table.schema:
@@ -277,7 +275,7 @@ def _as_matrix(X: Any) -> NDArray[Any]:
     return array
 
 
-def _canonical(X: Any) -> Any:
+def canonical_rows(X: Any) -> Any:
     """CSR array with sorted, unique indices; copied only if they are not."""
     if X.ndim != 2:
         raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
@@ -294,6 +292,20 @@ def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
     for name, values in arrays.items():
         if values is not None and len(values) != expected:
             raise DataError(f"{name} has {len(values)} entries for {expected} {of} of X.")
+
+
+def checked_query_weights(query_weights: Any, query_ids: pa.Array) -> NDArray[np.float64]:
+    """(n_queries,) float64 weights.
+
+    Raises
+    ------
+    DataError
+        If there is not one weight for each query, or a weight is out of range.
+    """
+    weights = as_numbers(query_weights, "query_weights")
+    _check_lengths(len(query_ids), "queries", query_weights=weights)
+    check_query_weights(weights, query_ids)
+    return weights
 
 
 def _block_features(

@@ -116,7 +116,7 @@ class GreedyRankRLSCV(LinearRanker):
         """
         if not len(self.regularizations):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         rules = SelectionRules(
             self.n_features,
             start=feature_indices(dataset, self.start),

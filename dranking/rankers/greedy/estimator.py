@@ -240,8 +240,8 @@ class GreedyRankRLS(LinearRanker):
         DataError
             If the data is wrong.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
         run = get_executor(executor)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
         dataset = with_forms(dataset, self.forms, blocks_on(run))
         costs = feature_costs(dataset, self.feature_costs, self.feature_groups, self.budget)
         rules = SelectionRules(

@@ -23,10 +23,10 @@ def measure_blocks(
     convention: Convention,
     executor: Executor,
 ) -> Iterator[PerQuery]:
-    """Yield the value of each measure for each query, block by block in order.
+    """Yield the value of each measure for each query, for some neighbouring blocks at a time.
 
     Blocks are scored and measured where they are read, with only the model's columns; one number
-    for each query and measure is sent.
+    for each query and measure is sent, in messages that hold many queries.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ def measure_blocks(
         measures,
         convention,
         columns=columns,
+        combine=PerQuery.concatenate,
         name="evaluate",
     )
 

@@ -217,7 +217,7 @@ class MaxMarginRanker(LinearRanker):
             If `max_iter` does not suffice.
         """
         self._check(validation)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         check_training_data(dataset)
         executor = get_executor(executor)
         self.gap_, self.learning_curve_, self.n_levels_ = np.nan, (), 0

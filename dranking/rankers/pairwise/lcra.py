@@ -204,7 +204,7 @@ class LCRA(StochasticRanker):
         DataError
             If the data is wrong, or has no labelled or no unlabelled pair.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
         return self._fit(self._problem(dataset, unlabelled, executor), executor, validation)
 
@@ -223,7 +223,7 @@ class LCRA(StochasticRanker):
 
         The model is the mean over iterates of this call alone. No checkpoint is written.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
         return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
 

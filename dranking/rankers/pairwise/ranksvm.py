@@ -75,7 +75,7 @@ class PairwiseRanker(LinearRanker):
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         losses = self._losses()
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         check_training_data(dataset)
         objective = PairwiseObjective(dataset, self.regularization, get_executor(executor))
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0

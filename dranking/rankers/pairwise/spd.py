@@ -163,7 +163,7 @@ class SPD(StochasticRanker):
         DataError
             If the data is wrong, or has no pair.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
         return self._fit(self._problem(dataset, executor), executor, validation)
 
@@ -181,7 +181,7 @@ class SPD(StochasticRanker):
 
         The model is the mean over iterates of this call alone. No checkpoint is written.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
         return self._fit_on(self._problem(dataset, executor), executor, validation)
 

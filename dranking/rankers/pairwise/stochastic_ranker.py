@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -405,7 +406,10 @@ def map_labels(
 ) -> list[Any]:
     """Run `function(block, *args)` on all blocks without reading their features."""
     columns = np.empty(0, dtype=np.intp)
-    return list(map_blocks(function, dataset, executor, *args, columns=columns, name="pairs"))
+    parts = map_blocks(
+        function, dataset, executor, *args, columns=columns, combine=list, name="pairs"
+    )
+    return list(chain.from_iterable(parts))
 
 
 def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:

@@ -82,7 +82,7 @@ class RankRLSCV(LinearRanker):
             raise UsageError("regularizations is empty; give at least one lambda above 0.")
         for value in lambdas:
             check_positive("regularizations", value)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         check_training_data(dataset)
         found = leave_query_out(dataset, lambdas, get_executor(executor))
         self.lqo_error_ = found.lqo_error

@@ -88,7 +88,7 @@ class RankRLS(LinearRanker):
     ) -> RankRLS:
         """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
         check_positive("regularization", self.regularization)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         normal = normal_equations_of(dataset, self.solver, get_executor(executor))
         coef = normal.solve(self.regularization)
         self.objective_ = normal.label_norm - float(normal.products @ coef)

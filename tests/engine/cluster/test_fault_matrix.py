@@ -9,11 +9,14 @@
 | bilinear   | x      | x       | x         | x      | x            | x, resumed     |
 | max-margin | x      | x       | x         | x      | x            | x, resumed     |
 | evaluate   | **x**  | x       | x         | x      | x            | x              |
-| ingest     | x      | x       | x         | x      | x            | x              |
+| collection | x      | x       | x         | x      | x            | x              |
+| scattered  | **x**  | x       | x         | x      | x            | x              |
+| its greedy | x      | x       | x         | x      | x            | x              |
 
 Bold cells are part of every run, the others of `pytest -m exhaustive`. The fault hits the worker
-that holds most data, so the job needs what that worker held. Ingest is of a dask DataFrame, since
-the command itself reads files. Jobs without a checkpoint start again after a lost scheduler.
+that holds most data, so the job needs what that worker held. Collections are dask DataFrames, with
+the rows of queries adjacent or scattered, or with a greedy selection behind. Jobs without a
+checkpoint start again after a lost scheduler.
 """
 
 import itertools
@@ -33,9 +36,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning"),
 ]
 
-JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate", "ingest"]
+JOBS = ["greedy", "ranksvm", "spd", "lcra", "bilinear", "max-margin", "evaluate"]
+JOBS += ["collection", "scattered", "collection-greedy"]
 DEEDS = {"killed": kill, "stopped": stop, "restarted": restart, "memory": exhaust}
-ALWAYS = [("greedy", "killed"), ("evaluate", "killed")]
+ALWAYS = [("greedy", "killed"), ("evaluate", "killed"), ("scattered", "killed")]
 
 
 def cells(faults):

@@ -1,0 +1,306 @@
+"""Features, grades and query ids of the same rows: one expression, or a graph that is fixed.
+
+What a partition of a DataFrame holds may differ from one computation to the next: a shuffle orders
+its rows anew each time, and Dask computes each expression for itself. Features, grades and query
+ids therefore come out of one DataFrame, in one expression. Dask arrays share the steps of their
+graphs when they are computed together, and are taken as they are, unless their graphs show a
+DataFrame or do not show what they were made of. Equal lengths and divisions prove nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dranking.data.roles import QID, RELEVANCE, Columns, Roles
+from dranking.data.tables.columns import find_layout
+from dranking.engine.collections.parts import make_part
+from dranking.errors import DataError, UsageError
+
+OF_A_FRAME = re.compile(
+    "(task|disk|p2p|simple)shuffle|shuffle-(transfer|barrier)|hash-?join|partd"
+    "|(^|-)(values|to_records)-[0-9a-f]{32}$|^(frompandas|frommap|fromgraph|readparquet|readcsv)"
+)
+"""Names of the tasks of Dask's shuffles and joins, and of arrays that come out of a DataFrame."""
+
+SOURCES = ("array-", "from-zarr-", "from-npy-stack-")
+"""Names of chunks that hold the caller's own arrays, or stored ones."""
+
+ADVICE = (
+    "Grades could belong to other documents. Pass one dask DataFrame and the names of two columns, "
+    "fit(ddf, y='relevance', qid='qid'); or series of that same DataFrame, before .values, "
+    "to_dask_array, to_delayed, persist or compute."
+)
+
+_ARGUMENTS = {QID: "qid", RELEVANCE: "y"}
+
+Compute = Callable[[Sequence[Any]], list[Any]]
+"""Computes delayed values in one graph."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A collection, as delayed `Part`s.
+
+    Attributes
+    ----------
+    parts
+        One delayed `Part` for each partition.
+    roles
+        Names of the columns of the parts that are not features.
+    features
+        Names of the columns that are the features of a frame; None means that the roles of all
+        columns follow from their names.
+    width
+        Number of features of an array; None for a frame.
+    is_sparse
+        Whether the chunks of an array are sparse.
+    """
+
+    parts: list[Any]
+    roles: Roles
+    features: tuple[str, ...] | None = None
+    width: int | None = None
+    is_sparse: bool = False
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a Dask collection."""
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.base.is_dask_collection(value))
+
+
+def is_dask_frame(value: Any) -> bool:
+    """Whether a value is a dask DataFrame."""
+    return is_dask(value) and hasattr(value, "columns")
+
+
+def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
+    """The arguments of `fit` as partitions of the same rows.
+
+    Parameters
+    ----------
+    X
+        A dask DataFrame or dask array.
+    y, qid
+        Names of columns of `X`, series of the same frame, other Dask collections or arrays of one
+        value for each row.
+    compute
+        Computes lengths of chunks, where they are needed and unknown.
+
+    Raises
+    ------
+    UsageError
+        If the collections may hold different rows, or a name is no column.
+    DataError
+        If lengths differ.
+    """
+    if not is_dask_frame(X):
+        return _of_arrays(X, y, qid, compute)
+    if not all(_is_of_frame(X, each) for each in (y, qid)):
+        raise UsageError(f"y or qid is neither a column of X nor a series of X's frame. {ADVICE}")
+    given = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
+    series = {name: value for name, value in given.items() if not isinstance(value, str)}
+    features = None
+    if series:
+        _check_free(X, series)
+        features = tuple(map(str, X.columns)) if len(series) == len(given) else None
+        X = X.assign(**series)
+    roles = Roles(
+        qid=QID if QID in series else qid, relevance=RELEVANCE if RELEVANCE in series else y
+    )
+    if features is not None:
+        roles = replace(roles, docid=None, weight=None)
+    frame = _with_index_as_column(X, roles.qid)
+    _check_there(frame, roles)
+    return Partitions(_parts(frame.to_delayed(), roles), roles, features)
+
+
+def _is_of_frame(frame: Any, given: Any) -> bool:
+    """Whether a value is None, the name of a column, or a series computed row by row of a frame."""
+    from dask.dataframe.dask_expr._expr import are_co_aligned
+
+    if given is None or isinstance(given, str):
+        return True
+    if not (is_dask(given) and hasattr(given, "expr") and given.ndim == 1):
+        return False
+    return hasattr(frame, "expr") and bool(are_co_aligned(frame.expr, given.expr))
+
+
+def _check_free(X: Any, added: Mapping[str, Any]) -> None:
+    """Raise UsageError if the features have a column that would hold grades or query ids."""
+    for name in added:
+        if name in map(str, X.columns):
+            raise UsageError(
+                f"X has a column {name!r}, which would become a feature; drop it from X, or name "
+                f"the columns: fit(X, y={RELEVANCE!r}, qid={QID!r})."
+            )
+
+
+def _check_there(frame: Any, roles: Roles) -> None:
+    """Raise DataError, before anything is computed, if a column of grades or ids is not there."""
+    names = [str(name) for name in frame.columns]
+    if not {roles.qid, roles.relevance} <= {*names, None}:
+        schema = pa.schema([(name, pa.null()) for name in names])
+        find_layout(schema, Columns(roles.qid, roles.relevance), "the dask DataFrame")
+
+
+def _with_index_as_column(frame: Any, qid: str) -> Any:
+    """The frame, with its index as a column if the index holds the query ids."""
+    return frame.reset_index() if frame.index.name == qid and qid not in frame.columns else frame
+
+
+def _parts(X: Sequence[Any], roles: Roles, *labels: Sequence[Any]) -> list[Any]:
+    from dask import delayed
+
+    make = delayed(make_part, pure=False, traverse=False)
+    return [make(number, roles, *row) for number, row in enumerate(zip(X, *labels, strict=True))]
+
+
+def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
+    """Partitions of a dask array of features, and arrays of grades and query ids."""
+    labels = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
+    if any(isinstance(value, str) for value in labels.values()):
+        raise UsageError("y or qid is the name of a column, but X is an array without columns.")
+    check_fixed({"X": X, **{_ARGUMENTS[name]: value for name, value in labels.items()}})
+    if X.ndim != 2:
+        raise DataError(f"X has shape {X.shape}; it must be (n_documents, n_features).")
+    rows = _Chunks.of(X.rechunk({1: -1}) if X.numblocks[1] > 1 else X)
+    columns = {name: _Chunks.of(value) for name, value in labels.items() if is_dask(value)}
+    together = (rows, *columns.values())
+    is_known = all(each.lengths for each in together)
+    is_zipped = not any(each.lengths for each in together) and len(columns) == len(labels)
+    is_zipped = is_zipped and len({len(each.pieces) for each in together}) == 1
+    if not (is_known or is_zipped):
+        rows = rows.measured(compute)
+        columns = {name: each.measured(compute) for name, each in columns.items()}
+    no_grades: list[Any] = [None] * len(rows.pieces)
+    aligned = {name: _aligned(name, value, columns, rows) for name, value in labels.items()}
+    roles = Roles(QID, None, RELEVANCE if RELEVANCE in labels else None, None)
+    parts = _parts(rows.pieces, roles, aligned.get(RELEVANCE, no_grades), aligned[QID])
+    is_sparse = type(X._meta) is not np.ndarray
+    return Partitions(parts, roles, width=int(X.shape[1]), is_sparse=is_sparse)
+
+
+class _Chunks(NamedTuple):
+    """A dask array: its delayed chunks of rows, and their lengths, empty if unknown."""
+
+    array: Any
+    pieces: list[Any]
+    lengths: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, array: Any) -> _Chunks:
+        # Optimised one by one, arrays would lose the steps that they have in common.
+        pieces = list(np.ravel(array.to_delayed(optimize_graph=False)))
+        is_known = not np.isnan(array.chunks[0]).any()
+        return cls(array, pieces, tuple(array.chunks[0]) if is_known else ())
+
+    def measured(self, compute: Compute) -> _Chunks:
+        """The same chunks with their lengths."""
+        from dask import delayed
+
+        if self.lengths:
+            return self
+        lengths = compute([delayed(_n_rows)(piece) for piece in self.pieces])
+        return self._replace(lengths=tuple(lengths))
+
+    def cut(self, lengths: tuple[int, ...]) -> list[Any]:
+        """Delayed chunks of other lengths; the array is one-dimensional."""
+        array = self.array.copy()
+        array._chunks = (self.lengths,)
+        return list(array.rechunk((lengths,)).to_delayed(optimize_graph=False).ravel())
+
+
+def _n_rows(chunk: Any) -> int:
+    return int(chunk.shape[0])
+
+
+def _aligned(name: str, value: Any, columns: Mapping[str, _Chunks], rows: _Chunks) -> list[Any]:
+    """One piece of grades or query ids for each chunk of rows."""
+    if name in columns:
+        chunks = columns[name]
+        if not chunks.lengths or chunks.lengths == rows.lengths:
+            return chunks.pieces
+        n_given = sum(chunks.lengths)
+    else:
+        n_given = len(value)
+    n_rows = sum(rows.lengths)
+    if n_given != n_rows:
+        raise DataError(f"{_ARGUMENTS[name]} has {n_given} entries for {n_rows} rows of X.")
+    if name in columns:
+        return columns[name].cut(rows.lengths)
+    ends = accumulate(rows.lengths)
+    whole = value.iloc if hasattr(value, "iloc") else value
+    return [whole[end - n : end] for n, end in zip(rows.lengths, ends, strict=True)]
+
+
+def check_fixed(arrays: Mapping[str, Any]) -> None:
+    """Check that arrays which were made apart hold the same rows whenever they are computed.
+
+    Parameters
+    ----------
+    arrays
+        Dask arrays, and arrays in memory, by the name of the argument.
+
+    Raises
+    ------
+    UsageError
+        If an array comes out of a DataFrame, or if arrays were computed or persisted one by one, so
+        that their graphs do not show what they were made of.
+    """
+    persisted: dict[str, set[str]] = {name: set() for name in arrays}
+    for name, array in arrays.items():
+        if not is_dask(array):
+            continue
+        graph = dict(array.__dask_graph__())
+        of_a_frame = [key for key in map(_name, graph) if OF_A_FRAME.search(key)]
+        if of_a_frame or hasattr(array, "expr"):
+            raise UsageError(
+                f"{name} comes out of a DataFrame by itself, apart from the rest of "
+                f"{_listed(arrays)}; when it is computed, a shuffle may order its rows in another "
+                f"way. {ADVICE}"
+            )
+        persisted[name] = {_name(key) for key, value in graph.items() if _is_result(key, value)}
+    if len(set(map(frozenset, persisted.values()))) > 1:
+        shown = min(set().union(*persisted.values()))
+        raise UsageError(
+            f"{_listed(arrays)} were computed or persisted apart from each other ({shown}), and "
+            f"nothing shows whether they hold the same rows in the same order. {ADVICE}"
+        )
+
+
+def _name(key: Any) -> str:
+    return str(key[0] if isinstance(key, tuple) else key)
+
+
+def _is_result(key: Any, value: Any) -> bool:
+    """Whether a value of a graph is a chunk that was computed before, of unknown origin."""
+    from dask._task_spec import Alias, DataNode, GraphNode
+
+    is_data = isinstance(value, DataNode) or not isinstance(value, (Alias, GraphNode))
+    is_task = isinstance(value, tuple) and bool(value) and callable(value[0])
+    return (
+        isinstance(key, tuple)
+        and is_data
+        and not is_task
+        and not _name(key).startswith(SOURCES)
+        and not _is_reference(value)
+    )
+
+
+def _is_reference(value: Any) -> bool:
+    """Whether a value is the key of another task, as in the graphs of `concatenate`."""
+    return isinstance(value, tuple) and bool(value) and isinstance(value[0], str)
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

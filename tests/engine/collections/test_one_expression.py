@@ -1,0 +1,184 @@
+"""Features, grades and query ids of the same rows, whatever a source does between computations."""
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from dranking.engine.dask_collections import as_dataset
+from dranking.errors import DataError, UsageError
+
+N = 600
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    with dask.config.set(scheduler="threads"):
+        yield
+
+
+def anew(frame):
+    """The rows in an order that is another one in every computation."""
+    return frame.sample(frac=1, random_state=np.random.default_rng())
+
+
+def frame_ordered_anew():
+    """A dask DataFrame whose grade is three times its feature, with rows in no fixed order."""
+    rng = np.random.default_rng(0)
+    value = rng.permutation(N).astype(np.float64)
+    frame = pd.DataFrame({"qid": rng.integers(0, 20, N), "x": value, "relevance": 3 * value})
+    return dd.from_pandas(frame, npartitions=4, sort=False).map_partitions(anew)
+
+
+SHUFFLED = {
+    "sorted": lambda frame: frame.sort_values("qid"),
+    "shuffled": lambda frame: frame.shuffle("qid"),
+    "as it is": lambda frame: frame,
+    "indexed": lambda frame: frame.set_index("qid", drop=False),
+}
+SAME_FRAME = {
+    "names": lambda frame: (frame[["qid", "x", "relevance"]], "relevance", "qid"),
+    "series": lambda frame: (frame[["x"]], frame["relevance"], frame["qid"]),
+    "series that were computed on": lambda frame: (
+        frame[["x"]] + 0,
+        frame["relevance"] * 1,
+        frame["qid"],
+    ),
+    "one persisted frame": lambda frame: SAME_FRAME["series"](frame.persist()),
+    "one persisted frame by names": lambda frame: SAME_FRAME["names"](frame.persist()),
+}
+
+
+@pytest.mark.parametrize("order", SHUFFLED)
+@pytest.mark.parametrize("form", SAME_FRAME)
+def test_labels_of_other_rows(form, order):
+    X, y, qid = SAME_FRAME[form](SHUFFLED[order](frame_ordered_anew().reset_index(drop=True)))
+    dataset = as_dataset(X, y, qid=qid)
+    assert dataset.n_documents == N
+    for index in range(dataset.n_blocks):
+        block = dataset.block(index)
+        np.testing.assert_array_equal(block.relevance, 3 * block.features[:, 0])
+
+
+APART = {
+    "values": lambda s: s.values,
+    "to_dask_array": lambda s: s.to_dask_array(lengths=True),
+    "computed on": lambda s: s.to_dask_array(lengths=True) * 1,
+    "persisted": lambda s: s.values.persist(),
+    "persisted and computed on": lambda s: (s.to_dask_array(lengths=True) * 1).persist(),
+    "series persisted apart": lambda s: s.persist(),
+}
+
+
+@pytest.mark.parametrize("form", APART)
+def test_labels_that_may_be_of_other_rows_are_refused(form):
+    frame, make = frame_ordered_anew().sort_values("qid"), APART[form]
+    with pytest.raises(UsageError, match=r"fit\(ddf, y='relevance', qid='qid'\)"):
+        as_dataset(make(frame[["x"]]), make(frame["relevance"]), qid=make(frame["qid"]))
+
+
+def test_delayed_partitions_apart_are_refused():
+    frame = frame_ordered_anew().sort_values("qid")
+
+    def lowered(part, shape):
+        pieces = [dask.delayed(np.asarray)(piece) for piece in part.to_delayed()]
+        chunks = [da.from_delayed(piece, shape, np.float64) for piece in pieces]
+        return da.concatenate(chunks, allow_unknown_chunksizes=True)
+
+    with pytest.raises(UsageError, match="comes out of a DataFrame"):
+        as_dataset(
+            lowered(frame[["x"]], (np.nan, 1)),
+            lowered(frame["relevance"], (np.nan,)),
+            qid=lowered(frame["qid"], (np.nan,)),
+        )
+
+
+def test_labels_of_another_frame_are_refused():
+    frame = frame_ordered_anew()
+    other = frame_ordered_anew().repartition(npartitions=2)
+    for y in (
+        other["relevance"],
+        frame["relevance"].compute(),
+        frame["relevance"].compute().values,
+    ):
+        with pytest.raises(UsageError, match="neither a column"):
+            as_dataset(frame[["x"]], y, qid=frame["qid"])
+    with pytest.raises(UsageError, match="comes out of a DataFrame"):
+        as_dataset(np.zeros((N, 1)), frame["relevance"], qid=np.zeros(N, dtype=int))
+
+
+X = np.arange(24, dtype=np.float32).reshape(12, 2) % 7
+Y = np.arange(12) % 3.0
+QIDS = np.repeat([5, 3, 9], 4)
+
+
+def of_arrays(X=X, y=Y, qid=QIDS):
+    return as_dataset(X, y, qid=qid)
+
+
+def is_right(dataset):
+    features = np.concatenate([dataset.block(b).features for b in range(dataset.n_blocks)])
+    relevance = np.concatenate([dataset.block(b).relevance for b in range(dataset.n_blocks)])
+    ids = np.repeat(*[[5, 3, 9], 4])
+    assert dataset.query_ids().to_pylist() == [5, 3, 9]
+    np.testing.assert_array_equal(features, X)
+    np.testing.assert_array_equal(relevance, Y)
+    assert len(ids) == dataset.n_documents
+
+
+@pytest.mark.parametrize("chunks", [3, 5, 12])
+def test_arrays_made_apart(chunks, tmp_path):
+    stored = da.from_array(X, chunks=(4, 1))
+    da.to_zarr(stored, str(tmp_path / "x.zarr"))
+    lazy_y, lazy_qid = da.from_array(Y, chunks=chunks), da.from_array(QIDS, chunks=4)
+    for given in (stored, stored.persist(), stored * 2 / 2, da.from_zarr(str(tmp_path / "x.zarr"))):
+        is_right(of_arrays(given, lazy_y, lazy_qid))
+        is_right(of_arrays(given, Y, lazy_qid))
+        is_right(of_arrays(given, list(Y), pd.Series(QIDS)))
+    is_right(of_arrays(X, lazy_y, lazy_qid))
+
+
+def test_arrays_of_unknown_chunks():
+    def filtered(values):
+        wide = da.from_array(np.concatenate([values, values]), chunks=(5, *values.shape[1:]))
+        return wide[da.from_array(np.arange(24) < 12, chunks=5)]
+
+    assert np.isnan(filtered(X).chunks[0]).all()
+    is_right(of_arrays(filtered(X), filtered(Y), filtered(QIDS)))
+    is_right(of_arrays(filtered(X), Y, da.from_array(QIDS, chunks=7)))
+    with pytest.raises(DataError, match="y has 11 entries for 12 rows"):
+        of_arrays(filtered(X), Y[:-1])
+
+
+def test_steps_that_arrays_share_are_computed_once():
+    """A random step of the graph gives all parts the same values."""
+    noise = da.from_array(X, chunks=(4, 2)).map_blocks(
+        lambda block: block + np.random.default_rng().random(block.shape), dtype=np.float64
+    )
+    dataset = as_dataset(noise, noise[:, 0], qid=QIDS)
+    block = dataset.block(0)
+    np.testing.assert_array_equal(block.relevance.astype(np.float32), block.features[:, 0])
+
+
+def test_the_index_may_hold_the_query_ids():
+    frame = pd.DataFrame({"qid": QIDS, "relevance": Y, "a": X[:, 0], "b": X[:, 1]})
+    collection = dd.from_pandas(frame.set_index("qid"), npartitions=3, sort=False)
+    is_right(as_dataset(collection, "relevance", qid="qid"))
+
+
+def test_what_is_missing_is_said_before_anything_is_computed():
+    def fail(frame):
+        raise AssertionError("computed")
+
+    meta = pd.DataFrame({"qid": [1], "x": [1.0]})
+    lazy = dd.from_pandas(meta, npartitions=1).map_partitions(fail, meta=meta)
+    with pytest.raises(DataError, match="no column 'grade'"):
+        as_dataset(lazy, "grade", qid="qid")
+    with pytest.raises(UsageError, match="would become a feature"):
+        as_dataset(lazy, lazy["x"], qid=lazy["x"])
+    with pytest.raises(UsageError, match="array without columns"):
+        as_dataset(da.from_array(X), "relevance", qid="qid")
+    with pytest.raises(UsageError, match="qid is missing"):
+        as_dataset(lazy, "x")
