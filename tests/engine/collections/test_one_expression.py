@@ -181,4 +181,4 @@ def test_what_is_missing_is_said_before_anything_is_computed():
     with pytest.raises(UsageError, match="array without columns"):
         as_dataset(da.from_array(X), "relevance", qid="qid")
     with pytest.raises(UsageError, match="qid is missing"):
-        as_dataset(lazy, "x")
+        as_dataset(da.from_array(X), da.from_array(Y))
