@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -179,6 +180,18 @@ class View(Dataset):
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
+
+    @property
+    def root(self) -> Dataset:
+        """The data set at the bottom, which is no view."""
+        return self._source.root if isinstance(self._source, View) else self._source
+
+    def over(self, root: Dataset | None) -> View:
+        """The same view of the blocks of another data set at the bottom, without `blocks`."""
+        view = copy(self)
+        view._source = self._source.over(root) if isinstance(self._source, View) else root  # type: ignore[assignment]
+        view.__dict__["blocks"] = ()
+        return view
 
     @abstractmethod
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:

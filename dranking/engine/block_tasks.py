@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.dataset import Dataset
-from dranking.engine.collections.placed_dataset import PlacedDataset, columns_of_block
+from dranking.data.dataset import Dataset, View
+from dranking.engine.collections.placed_dataset import HeldBlocks, PlacedDataset
 from dranking.engine.executor import Executor, Task
 
 Columns = NDArray[np.intp]
@@ -41,9 +41,11 @@ def submit_with_blocks(
     args
         Further arguments; futures are replaced by their results.
     """
-    if isinstance(dataset, PlacedDataset):
-        held = [dataset.tasks[index] for index in indices]
-        arguments = (_with_held, function, columns, len(args), *args, *held)
+    root = dataset.root if isinstance(dataset, View) else dataset
+    if isinstance(root, PlacedDataset):
+        view = dataset.over(None) if isinstance(dataset, View) else None
+        held = [root.tasks[index] for index in indices]
+        arguments = (_with_held, function, view, indices, columns, *args, *held)
     elif dataset.in_memory and not executor.in_process:
         sent = list(_read(dataset, indices, columns))
         arguments = (function, sent, *args)
@@ -53,10 +55,16 @@ def submit_with_blocks(
 
 
 def _with_held(
-    function: Callable[..., Any], columns: Columns | None, n_args: int, *given: Any
+    function: Callable[..., Any],
+    view: View | None,
+    indices: Sequence[int],
+    columns: Columns | None,
+    *given: Any,
 ) -> Any:
-    args, blocks = given[:n_args], given[n_args:]
-    return function((columns_of_block(block, columns) for block in blocks), *args)
+    args, blocks = given[: -len(indices)], given[-len(indices) :]
+    held = HeldBlocks(dict(zip(indices, blocks, strict=True)))
+    dataset = held if view is None else view.over(held)
+    return _with_read(function, dataset, indices, columns, *args)
 
 
 def _with_read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,17 @@ class PlacedDataset(Dataset):
         """A small result for each block."""
         submit = self._executor.submit
         return self._executor.gather([submit(function, task, name=name) for task in self.tasks])
+
+
+class HeldBlocks(Dataset):
+    """Some blocks of a data set, in a task that got them as arguments."""
+
+    def __init__(self, held: Mapping[int, QueryBlock]) -> None:
+        self._held = held
+
+    def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
+        """The block itself, or a copy of some of its columns."""
+        return columns_of_block(self._held[index], columns)
 
 
 def columns_of_block(block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:

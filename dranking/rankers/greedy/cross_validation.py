@@ -13,14 +13,15 @@ from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.linear.estimator import LinearRanker, feature_indices
+from dranking.rankers.linear.estimator import feature_indices
+from dranking.rankers.linear.feature_selection import SelectingRanker
 
 Array = NDArray[np.float64]
 
 DEFAULT_GRID = tuple(2.0**e for e in range(11))
 
 
-class GreedyRankRLSCV(LinearRanker):
+class GreedyRankRLSCV(SelectingRanker):
     """Greedy RankRLS that chooses lambda and the number of features by leave-query-out error.
 
     One selection for each lambda gives the squared leave-query-out error of every number of

@@ -25,12 +25,13 @@ from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
 from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.linear.estimator import LinearRanker, feature_indices
+from dranking.rankers.linear.estimator import feature_indices
+from dranking.rankers.linear.feature_selection import SelectingRanker
 
 Array = NDArray[np.float64]
 
 
-class GreedyRankRLS(LinearRanker):
+class GreedyRankRLS(SelectingRanker):
     """Sparse linear ranker on the features that lower the leave-query-out error most.
 
     Each round adds the feature with which RankRLS, refitted without each query in turn, has the

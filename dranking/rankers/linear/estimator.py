@@ -37,8 +37,11 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_: tuple[str, ...]
 
-    def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.
+
+        Scores of a dask DataFrame are a lazy dask Series with its partitions and index, scores of a
+        dask array a lazy dask array with its chunks of rows.
 
         Parameters
         ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ from dranking.data.transforms import (
     missing_transforms,
     source_names,
 )
+from dranking.engine.collections.one_expression import is_dask, is_dask_frame
+from dranking.engine.collections.scores import lazy_scores
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -74,7 +77,7 @@ class LinearModel(BaseModel):
                 )
         return self
 
-    def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> NDArray[np.float64]:
+    def predict(self, data: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of all documents, in order.
 
         Parameters
@@ -82,7 +85,7 @@ class LinearModel(BaseModel):
         data
             A data set or a table, as `from_table` takes it, whose columns are found by name and may
             include others; or an array (n_documents, len(feature_names)) of this model's features
-            in order.
+            in order. DataFrames and arrays of Dask too.
         qid
             (n_documents,) query ids of the rows of a table or an array, if features are scaled
             query by query; the rows of a query are adjacent.
@@ -91,7 +94,8 @@ class LinearModel(BaseModel):
 
         Returns
         -------
-        (n_documents,) float64; higher ranks first.
+        (n_documents,) float64; higher ranks first. For a dask DataFrame, a lazy dask Series with
+        its partitions and index; for a dask array, a lazy dask array with its chunks of rows.
 
         Raises
         ------
@@ -195,10 +199,11 @@ def table_scores(
     *,
     qid: Any = None,
     model: str = "the model",
-) -> NDArray[np.float64]:
-    """Scores of rows in memory; a table's columns are found by name, an array has columns `names`.
+) -> Any:
+    """Scores of rows; a table's columns are found by name, an array has columns `names`.
 
-    Only columns whose weight is not 0 are looked at.
+    Only columns whose weight is not 0 are looked at. Scores of a Dask collection are lazy, see
+    `dranking.engine.collections.scores.lazy_scores`.
 
     Raises
     ------
@@ -213,6 +218,8 @@ def table_scores(
             f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
             "X[None, :] is one document."
         )
+    if is_dask(X):
+        return _lazy_scores(X, names, weights, transforms, qid=qid, model=model)
     used = np.flatnonzero(weights)
     # Several columns of a model may be forms of one feature.
     sources = source_names(names, transforms)
@@ -243,19 +250,53 @@ def _used_columns(
         check_features_there(wanted, table.column_names)
         present = recorded_transforms([("the table", table.schema)], wanted)
         return table.select(wanted), present
-    if hasattr(X, "columns"):  # a dask DataFrame
-        check_features_there([names[i] for i in used], set(X.columns))
-        return X[[names[i] for i in used]], ()
-    if not hasattr(X, "shape"):
-        X = np.asarray(X)
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    _check_width(X, names, model)
+    if len(used) < len(names):
+        X = (sparse.csr_array(X) if sparse.issparse(X) else X)[:, used]
+    return X, ()
+
+
+def _check_width(X: Any, names: Sequence[str], model: str) -> None:
+    """Raise DataError unless an array has the columns `names`."""
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
             f"X has {X.shape[-1]} features, but {model} is expecting {len(names)} features as "
             f"input: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
         )
-    if len(used) < len(names):
-        X = (sparse.csr_array(X) if sparse.issparse(X) else X)[:, used]
-    return X, ()
+
+
+def _lazy_scores(
+    X: Any,
+    names: Sequence[str],
+    weights: NDArray[np.float64],
+    transforms: Transforms,
+    *,
+    qid: Any,
+    model: str,
+) -> Any:
+    """Scores of a dask DataFrame or array, see `table_scores`; lazy, with the partitions of `X`."""
+    used = np.flatnonzero(weights)
+    wanted = [names[i] for i in used.tolist()]
+    needed = tuple(t.restricted(used) for t in transforms)
+    if qid is not None or any(each.of_query for each in needed):
+        raise UsageError(
+            f"{model} scores the partitions of a dask collection one by one, so that features "
+            "cannot be scaled within queries, and qid= has no use: write the collection to parquet "
+            "and score that data set."
+        )
+    sources = list(dict.fromkeys(source_names(wanted, needed)))
+    columns: Any = sources
+    if is_dask_frame(X):
+        check_features_there(sources, set(map(str, X.columns)))
+    else:
+        there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, transforms)))}
+        _check_width(X, list(there), model)
+        columns = np.array([there[name] for name in sources], dtype=np.intp)
+    score = partial(
+        table_scores, names=wanted, weights=weights[used], transforms=needed, model=model
+    )
+    return lazy_scores(X, score, columns)
 
 
 def locate_features(
