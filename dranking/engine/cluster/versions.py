@@ -61,7 +61,7 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
             + "; ".join(differing)
             + ". Install the same versions everywhere, and start the workers again."
         )
-    equal |= found.keys()
+    equal.update(found)
 
 
 def here() -> dict[str, str | None]:
