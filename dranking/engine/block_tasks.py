@@ -61,7 +61,8 @@ def _with_held(
     columns: Columns | None,
     *given: Any,
 ) -> Any:
-    args, blocks = given[: -len(indices)], given[-len(indices) :]
+    n_args = len(given) - len(indices)
+    args, blocks = given[:n_args], given[n_args:]
     held = HeldBlocks(dict(zip(indices, blocks, strict=True)))
     dataset = held if view is None else view.over(held)
     return _with_read(function, dataset, indices, columns, *args)

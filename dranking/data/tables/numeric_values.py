@@ -98,6 +98,8 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
     """
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
+    if hasattr(values, "__array__") and not hasattr(values, "dtype"):
+        values = np.asarray(values)
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         if np.ndim(values) != 1:
             raise DataError(f"{name} has shape {np.shape(values)}; it must be one number per row.")
