@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dranking.data.forms import with_forms as with_forms
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
@@ -112,6 +113,7 @@ _HOME = {
     "to_dask_array": "dranking.engine.dask_collections",
     "to_dask_dataframe": "dranking.engine.dask_collections",
     "tune": "dranking.tuning.search",
+    "with_forms": "dranking.data.forms",
     "write_dataset": "dranking.data.store.dataset",
     "write_parquet": "dranking.data.parquet.dataset",
     "write_scores": "dranking.rankers.write_scores",

@@ -5,9 +5,12 @@ import re
 from typing import get_args, get_type_hints
 
 from dranking.cli.commands.export import export
+from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
 from dranking.cli.commands.tune import TuneModel
-from dranking.cli.options import Metrics
+from dranking.cli.options import Forms, Metrics
+from dranking.data.forms import FormName
+from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
 from dranking.metrics.measures import MEASURES
 from dranking.rankers.pairwise.ranksvm import RankSVM
@@ -26,6 +29,15 @@ def test_the_help_of_metrics_names_every_measure():
 def test_the_help_of_export_names_every_format():
     _, option = get_args(get_type_hints(export, include_extras=True)["form"])
     assert set(FORMATS) <= names_in_help(option)
+
+
+def test_ingest_offers_every_scaling_and_select_every_form():
+    offered, _ = get_args(get_type_hints(ingest, include_extras=True)["normalize"])
+    assert get_args(offered) == get_args(Normalize)
+    _, option = get_args(Forms)
+    forms = {name.replace("query-minmax", "minmax") for name in get_args(FormName)}
+    assert forms <= names_in_help(option)
+    assert set(get_args(FormName)) - {"raw"} == set(get_args(Normalize)) - {"none"}
 
 
 def test_tune_offers_every_model():
