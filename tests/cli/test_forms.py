@@ -63,3 +63,18 @@ def test_info_and_ingest_show_the_features(dranking, tmp_path):
     code, out, _ = dranking("info", scaled, "--all-blocks")
     assert code == 0
     assert "suggestion" in out
+
+
+def test_tune_chooses_a_scaling_or_takes_forms(dranking, letor, tmp_path):
+    train, model = letor(), tmp_path / "model.json"
+    common = ("tune", train, "--criterion", "lqo-map", "--regularization", "1,4", "--output", model)
+    code, out, error = dranking(*common, "--normalize", "none,log", "--max-features", 2)
+    assert code == 0, error
+    assert "normalize" in out
+    assert out.count("none") == out.count(" log ") == 2
+    code, out, error = dranking(*common, "--forms", "raw,log", "--overwrite", "--json")
+    assert code == 0, error
+    assert max(point["n_features"] for point in json.loads(out)["grid"]) == 6
+    code, _, error = dranking(*common, "--forms", "log", "--normalize", "log", "--overwrite")
+    assert code == 2
+    assert "give --forms or --normalize" in error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -16,6 +16,7 @@ from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
     Convention,
     Data,
+    Forms,
     Json,
     MemoryLimit,
     Output,
@@ -34,6 +35,10 @@ from dranking.cli.pairwise_options import (
 from dranking.errors import UsageError
 from dranking.files.commit import check_output_file
 from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
+    from dranking.engine.executor import Executor
 
 TuneModel: TypeAlias = Literal[
     "greedy-rankrls",
@@ -92,6 +97,7 @@ def tune(
             metavar="NAME,...",
         ),
     ] = "",
+    forms: Forms = "",
     max_features: Annotated[
         int | None, typer.Option(help="Largest number of features to try. Default: all.")
     ] = None,
@@ -147,13 +153,15 @@ def tune(
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    if forms and normalize:
+        raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
     if criterion is not None:
         metric = _lqo_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         result = search(
-            columns.open(train_data),
+            _in_forms(columns.open(train_data), forms, executor),
             validation=columns.open_if_given(validation),
             folds=folds,
             leave_query_out=criterion is not None,
@@ -187,6 +195,16 @@ def tune(
         return
     _print_tuned(result, metric, "leave-query-out" if criterion is not None else "validation")
     note(f"model written to {output}")
+
+
+def _in_forms(train: Dataset, forms: str, executor: Executor) -> Dataset:
+    """The training data with its features in several forms, if the option is given."""
+    if not forms:
+        return train
+    from dranking.data.forms import with_forms
+    from dranking.engine.map_blocks import blocks_on
+
+    return with_forms(train, names_in(forms), blocks_on(executor))
 
 
 def _lqo_metric(criterion: str) -> str:
