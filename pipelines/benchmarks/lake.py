@@ -4,11 +4,11 @@
 
 store
     Version 2 of the data set directory against version 1, which was one folder per block: both read
-    the same blocks in processes of one core, version 1 from a checkout of its last commit (`git
-    worktree`). "streamed selection" selects features with the data outside of memory. Then the
-    reader of chunks against zarr's own pipeline: (a) over plain chunks of 32 features x all
-    documents of a segment, and (b) over the shards that we write; zarr verifies the CRC-32C of each
-    chunk there, and the result is cut into blocks. These rates count processor seconds.
+    the same blocks, in a process each that tells its processor seconds; version 1 from a checkout
+    of its last commit (`git worktree`). "streamed selection" selects features with the data outside
+    of memory. Then the reader of chunks against zarr's own pipeline: (a) over plain chunks of 32
+    features x all documents of a segment, and (b) over the shards that we write; zarr verifies the
+    CRC-32C of each chunk there, and the result is cut into blocks. All in processor seconds.
 index
     Opening a made data set of 10^9 documents x 1,000 features in 15,300 segments.
 objects
@@ -60,8 +60,7 @@ N_FEATURES = 136
 GIGABYTE = 10**9
 
 READER = """
-import sys
-from itertools import islice
+import sys, time
 import dranking as dr
 from pipelines.benchmarks.made import made_blocks
 path, n_documents, n_features = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -76,8 +75,9 @@ def select():
     ranker.fit(data, executor=ThreadExecutor(1))
 print("ready", flush=True)
 for line in sys.stdin:
+    start = time.process_time()
     {"read": read, "select": select}[line.strip()]()
-    print("done", flush=True)
+    print(time.process_time() - start, flush=True)
 """
 """A process that writes a data set and then reads it at each request, in either version."""
 
@@ -105,15 +105,16 @@ def against_version_1(n_documents: int, rounds: int) -> list[Figure]:
         except (subprocess.CalledProcessError, FileNotFoundError) as error:
             why = f"no checkout of {VERSION_1} ({error})"
             return [skipped(name, "x", why, peer="version 1") for name in names.values()]
-        memory = f"{4 * n_documents * N_FEATURES // 2}B"
+        memory = f"{4 * n_documents * N_FEATURES * 7 // 10}B"
+        spent = Spent()
         ask = {
-            version: stack.enter_context(reader(root, folder / version, n_documents, memory))
+            version: stack.enter_context(reader(root, folder / version, n_documents, memory, spent))
             for version, root in (("version 1", old), ("version 2", REPOSITORY))
         }
         figures = []
         for what, limit in limits.items():
             calls = {version: partial(request, what) for version, request in ask.items()}
-            times = interleaved(calls, rounds)
+            times = interleaved(calls, rounds, clock=spent.clock)
             ratio = times["version 2"] / times["version 1"]
             name = f"{names[what]}, {n_documents:,} x {N_FEATURES}"
             figures.append(figure(name, ratio, "x", peer="version 1", at_most=limit))
@@ -134,9 +135,18 @@ def checkout(commit: str, folder: Path) -> Iterator[Path]:
         subprocess.run([*git, "remove", "--force", str(folder)], check=True, capture_output=True)
 
 
+class Spent:
+    """Processor seconds that the readers have told of, as a clock."""
+
+    seconds = 0.0
+
+    def clock(self) -> float:
+        return self.seconds
+
+
 @contextmanager
 def reader(
-    root: Path, data: Path, n_documents: int, memory: str
+    root: Path, data: Path, n_documents: int, memory: str, spent: Spent
 ) -> Iterator[Callable[[str], None]]:
     """A function that lets a process with the code in `root` do "read" or "select"."""
     arguments = [str(data), str(n_documents), str(N_FEATURES), memory]
@@ -155,8 +165,10 @@ def reader(
 
         def ask(what: str) -> None:
             print(what, file=process.stdin, flush=True)
-            if process.stdout.readline() != "done\n":
+            answer = process.stdout.readline()
+            if not answer:
                 raise RuntimeError(f"the reader in {root} failed")
+            spent.seconds += float(answer)
 
         try:
             yield ask
