@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,7 @@ class Spent:
     seconds = 0.0
 
     def clock(self) -> float:
+        """Processor seconds so far."""
         return self.seconds
 
 
@@ -230,8 +232,12 @@ def plain_copy(array: Any, path: Path) -> Any:
 def cut_by_zarr(array: Any, borders: list[int], columns: Any) -> list[Any]:
     """Features of blocks as zarr reads them, each block F-ordered."""
     documents = slice(borders[0], borders[-1])
-    rows = np.arange(array.shape[0]) if columns is None else columns
-    values = array[:, documents] if columns is None else array.oindex[rows, documents]
+    if columns is None:
+        columns = np.arange(array.shape[0])
+    if (np.diff(columns) == 1).all():
+        values = array[columns[0] : columns[-1] + 1, documents]
+    else:
+        values = array.oindex[columns, documents]
     starts = [border - borders[0] for border in borders]
     return [np.ascontiguousarray(values[:, start:end]).T for start, end in pairwise(starts)]
 
@@ -266,24 +272,20 @@ def made_index(path: Path, n_segments: int, n_features: int) -> None:
     from dranking.data.store.manifest import BlockEntry, SegmentEntry, WrittenSegment
     from dranking.files.commit import begin_directory
 
-    n_documents, rng = 8_190, np.random.default_rng(0)
+    n_documents, rng = 8_190, random.Random(0)
     with begin_directory(path) as commit:
         segments = []
         for number in range(n_segments):
+            digests = [rng.randbytes(16).hex() for _ in range(9)]
             blocks = tuple(
-                BlockEntry(n_documents, 60 + b, 0, n_documents * n_features, 0, made_digest(rng))
+                BlockEntry(n_documents, 60 + b, 0, n_documents * n_features, 0, digests[b])
                 for b in range(8)
             )
             name = commit.name(f"segments/{number:06d}")
-            entry = SegmentEntry(name, n_features, 9_000, made_digest(rng), blocks)
+            entry = SegmentEntry(name, n_features, 9_000, digests[8], blocks)
             segments.append(WrittenSegment(entry, False, "int64", None))
         (commit.root / "segments").mkdir()
         commit_dataset(commit, segments)
-
-
-def made_digest(rng: np.random.Generator) -> str:
-    """32 hex digits."""
-    return rng.bytes(16).hex()
 
 
 def nothing() -> None:

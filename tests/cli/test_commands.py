@@ -207,6 +207,11 @@ def test_ranksvm_takes_one_lambda(dranking: Call, letor: Write, tmp_path: Path) 
 def test_info_of_versions_data_and_model(dranking: Call, letor: Write, tmp_path: Path) -> None:
     assert "numpy" in json.loads(dranking("info", "--json")[1])
     assert json.loads(dranking("info", letor(), "--json")[1])["n_queries"] == 12
+    stored = tmp_path / "data.zarr"
+    dranking("ingest", letor(), "-o", stored)
+    facts = json.loads(dranking("info", stored, "--json")[1])
+    segments = (facts["n_segments"], facts["n_writes"], facts["largest_segment"])
+    assert segments == (1, 1, facts["n_documents"])
     model = tmp_path / "m.json"
     dranking("select", letor(), "--n-features", 1, "-o", model)
     assert json.loads(dranking("info", model, "--json")[1])["n_features"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import print_facts, print_json, print_table
 from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.data.dataset import Dataset
 
 
 @grouped
@@ -62,6 +65,7 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
         "n_queries": dataset.n_queries,
         "n_features": dataset.n_features,
         "n_blocks": dataset.n_blocks,
+        **_segments(dataset),
         "n_unlabelled": dataset.n_unlabelled,
         "sparse": dataset.is_sparse,
         "scaling": ", ".join(t.kind for t in dataset.transforms) or "none",
@@ -75,6 +79,19 @@ def _show_data(path: Place, columns: ColumnOptions, all_blocks: bool, as_json: b
     else:
         print_facts(str(path), _shown(facts))
         print_features(features, dataset.n_blocks)
+
+
+def _segments(dataset: Dataset) -> dict[str, int]:
+    """Facts about the segments of a dataset directory; none for other data."""
+    from dranking.data.store.dataset import StoredDataset
+
+    if not isinstance(dataset, StoredDataset):
+        return {}
+    return {
+        "n_segments": dataset.manifest.n_segments,
+        "n_writes": len(dataset.manifest.writers),
+        "largest_segment": dataset.index.largest_segment,
+    }
 
 
 def _model_facts(path: Place) -> dict[str, Any] | None:

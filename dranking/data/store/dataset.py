@@ -430,13 +430,16 @@ def _with_digests_as_read(
     last block. With new digests for such blocks, equal data has equal digests however it was
     streamed.
     """
+    narrow = (index.n_features < len(manifest.feature_names)) & (not manifest.sparse)
+    has_null = np.add.reduceat(index.n_null, index.first_block[:-1]) > 0
+    changed = np.flatnonzero(narrow | has_null).tolist()
+    if not changed:
+        return index
     digests = hex_digests(index.digests)
-    for number in range(index.n_segments):
-        entry, places = index.entry(number), index.blocks_of(number)
-        narrow = entry.n_features < len(manifest.feature_names) and not manifest.sparse
-        if narrow or any(block.n_null for block in entry.blocks):
-            blocks = SegmentReader(commit.root, manifest, entry).blocks(0, len(entry.blocks))
-            digests[places] = [block.digest() for block in blocks]
+    for number in changed:
+        entry = index.entry(number)
+        blocks = SegmentReader(commit.root, manifest, entry).blocks(0, len(entry.blocks))
+        digests[index.blocks_of(number)] = [block.digest() for block in blocks]
     return replace(index, digests=digest_array(digests))
 
 

@@ -221,6 +221,11 @@ class SegmentIndex:
         """Number of blocks."""
         return int(self.first_block[-1])
 
+    @property
+    def largest_segment(self) -> int:
+        """Documents of the largest segment."""
+        return int(np.add.reduceat(self.n_documents, self.first_block[:-1]).max())
+
     def segment_of(self, block: int) -> int:
         """Number of the segment that holds a block."""
         return int(np.searchsorted(self.first_block, block, side="right")) - 1
@@ -283,7 +288,7 @@ _OF_BLOCKS = ("n_documents", "n_queries", "n_unlabelled", "n_values", "n_null")
 
 def digest_array(digests: Iterable[str]) -> pa.Array:
     """Digests of 32 hex digits as 16 bytes each."""
-    return pa.array(map(bytes.fromhex, digests), _DIGEST)
+    return pa.array([bytes.fromhex(digest) for digest in digests], _DIGEST)
 
 
 def hex_digests(digests: pa.Array) -> list[str]:

@@ -165,7 +165,7 @@ def edit_chunks(path, change):
     change(rows)
     pq.write_table(pa.Table.from_pylist(rows, table.schema), file)
     content = file.read_bytes()
-    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(content, digest_size=16).digest()
     edit_index(path, lambda r: r[0].update(chunks_bytes=len(content), chunks_digest=digest))
 
 

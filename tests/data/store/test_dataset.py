@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from dranking.data import directory_dataset
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
+from pipelines.benchmarks.lake import made_index
 from tests.data.store.blocks import (
     as_dense,
     assert_same,
@@ -198,6 +201,40 @@ def test_pickle_is_small_and_opens_lazily(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert copy.feature_names == dataset.feature_names
     assert_same(copy.block(29), blocks[29])
+
+
+def test_all_copies_in_a_process_are_opened_once(written, monkeypatch):
+    """A task that reads gets a place and a digest, and finds what an earlier task opened."""
+    pickled = pickle.dumps(StoredDataset(written))
+    opened = []
+    read = directory_dataset.read_manifest
+    monkeypatch.setattr(directory_dataset, "read_manifest", lambda *a: opened.append(a) or read(*a))
+    copies = [pickle.loads(pickled) for _ in range(5)]
+    for copy in copies:
+        assert copy.block(1).n_documents == 3
+    assert len(opened) == 1
+    assert len({id(copy) for copy in copies}) == 1
+
+
+def test_a_data_set_of_many_segments_opens_at_once_and_is_pickled_small(tmp_path):
+    """10^9 documents x 1,000 features, without the segments: 0.03 s and 20 MB."""
+    path = tmp_path / "huge.zarr"
+    made_index(path, 15_300, 1_000)
+    tracemalloc.start()
+    begun = time.process_time()
+    dataset = StoredDataset(path)
+    seconds = time.process_time() - begun
+    arrow = pa.total_allocated_bytes()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert dataset.n_blocks == 8 * 15_300
+    assert len(pickle.dumps(dataset)) < 500
+    assert peak + arrow < 40e6
+    assert seconds < 3  # some hundredths where nothing else runs
+    assert dataset.index.runs(80_001, 80_010) == [(10_000, 1, 8), (10_001, 0, 2)]
+    entry = dataset.index.entry(10_000)
+    assert (entry.name[-6:], len(entry.blocks)) == ("010000", 8)
+    assert len(dataset.blocks) == dataset.n_blocks
 
 
 def test_a_pickle_refuses_a_data_set_that_was_replaced(written):
