@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from dranking.errors import UsageError as UsageError
     from dranking.export.formats import export_model as export_model
     from dranking.export.formats import import_model as import_model
+    from dranking.files.places import as_place as as_place
     from dranking.metrics.compare import compare as compare
     from dranking.rankers.bilinear.estimator import BilinearRanker as BilinearRanker
     from dranking.rankers.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
@@ -91,6 +92,7 @@ _HOME = {
     "SPD": "dranking.rankers.pairwise.spd",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
+    "as_place": "dranking.files.places",
     "collection": "dranking.data.texts.collection",
     "compare": "dranking.metrics.compare",
     "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from upath import UPath
@@ -43,6 +43,7 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     regroup: bool = False,
     n_features: int | None = None,
     sparse: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Open a dataset directory, a statistics store, parquet files, LETOR/SVMlight text or a table.
 
@@ -74,6 +75,8 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
         Text only: number of features; None stands for the largest index in the files.
     sparse
         Text only: keep the features as CSR blocks.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
 
     Raises
     ------
@@ -82,6 +85,8 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     UsageError
         If an option is given with data of another form.
     """
+    if storage_options:
+        source = as_paths(source, storage_options)
     columns = Columns(qid, relevance, docid, weight, features, exclude)
     return open_columns(
         source, columns, null=null, regroup=regroup, n_features=n_features, sparse=sparse
@@ -142,8 +147,15 @@ def _check_same_roles(dataset: Dataset, columns: Columns, path: Place) -> None:
             )
 
 
-def as_paths(source: Any) -> list[Place]:
+def as_paths(source: Any, storage_options: Mapping[str, Any] | None = None) -> list[Place]:
     """One or several paths or URLs as a list of places.
+
+    Parameters
+    ----------
+    source
+        A path or URL, or a list of paths and URLs.
+    storage_options
+        Options of the file system of URLs.
 
     Raises
     ------
@@ -153,7 +165,7 @@ def as_paths(source: Any) -> list[Place]:
     kinds = (str, os.PathLike, UPath)
     given = [source] if isinstance(source, kinds) else source
     if isinstance(given, (list, tuple)) and all(isinstance(path, kinds) for path in given):
-        return [as_place(path) for path in given]
+        return [as_place(path, storage_options) for path in given]
     raise UsageError(
         f"a {type(source).__name__} is neither a path, nor a list of paths, nor a table. Arrays "
         "become a data set by dranking.from_arrays(X, y, qid); dask collections and arrays can be "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from upath import UPath
 
@@ -40,8 +40,6 @@ from dranking.files.locks import locked_file
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import exists, read_bytes
 from dranking.files.requests import ChangedError, request
-
-AnyPath: TypeAlias = str | os.PathLike[str]
 
 MANIFEST_NAME = "manifest.json"
 """File that every directory of the project has; it is written last."""

@@ -1,6 +1,7 @@
 """The subcommands, one function for each. Slow imports wait until a command is called."""
 
 from dranking.cli.commands.bounds import bounds
+from dranking.cli.commands.clean import clean
 from dranking.cli.commands.compare import compare
 from dranking.cli.commands.evaluate import evaluate
 from dranking.cli.commands.export import export
@@ -18,6 +19,7 @@ from dranking.cli.commands.tune import tune
 
 __all__ = [
     "bounds",
+    "clean",
     "compare",
     "evaluate",
     "export",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,8 @@ from dranking.data.tables.recorded_scalings import (
 )
 from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import AnyPath, atomic_path
-from dranking.files.places import AnyPlace
+from dranking.files.commit import atomic_path
+from dranking.files.places import AnyPlace, as_place
 
 
 class ParquetDataset(Dataset):
@@ -153,7 +154,13 @@ class ParquetDataset(Dataset):
         )
 
 
-def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -> None:
+def write_parquet(
+    dataset: Dataset,
+    path: AnyPlace,
+    *,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Write a data set as one flat parquet file, block by block, whole or not at all.
 
     The columns are ``qid``, ``docid`` if the data has document ids, ``relevance`` (null if
@@ -168,6 +175,8 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
         File to write; missing parent directories are made.
     overwrite
         Replace a file that exists.
+    storage_options
+        Options of the file system of a URL, as pandas and Dask take them.
 
     Raises
     ------
@@ -189,7 +198,7 @@ def write_parquet(dataset: Dataset, path: AnyPath, *, overwrite: bool = False) -
         )
     schema = _schema_to_write(dataset)
     with (
-        atomic_path(path, overwrite=overwrite) as temporary,
+        atomic_path(as_place(path, storage_options), overwrite=overwrite) as temporary,
         pq.ParquetWriter(
             temporary,
             schema,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from upath import UPath
 
 import dranking
 from dranking.data.dataset import Dataset
@@ -180,7 +182,9 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def json_ready(value: Any) -> Any:
-    """Convert a parameter for JSON: NumPy numbers to Python numbers, infinity to "inf"."""
+    """Convert a parameter for JSON: NumPy numbers to Python's, infinity and places to text."""
+    if isinstance(value, (os.PathLike, UPath)):
+        return str(value)
     if isinstance(value, (np.generic, np.ndarray)):
         return json_ready(value.tolist())
     if isinstance(value, Mapping):

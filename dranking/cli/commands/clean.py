@@ -1,0 +1,42 @@
+"""`dranking clean`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dranking.cli.option_groups import grouped
+from dranking.cli.options import Json
+from dranking.cli.output import note, print_json
+from dranking.files.places import Place
+
+
+@grouped
+def clean(
+    directory: Annotated[
+        Place,
+        typer.Argument(
+            help="A data set, statistics store, bilinear model or folder of scores.",
+            metavar="DIRECTORY",
+        ),
+    ],
+    days: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Spare what is younger: a writer may be at work, a reader may have it open."
+        ),
+    ] = 7.0,
+    as_json: Json = False,
+) -> None:
+    """Delete what killed writers left in a directory, and what its former content consisted of.
+
+    Readers never see such files. Every write to the directory deletes them as well.
+    """
+    from dranking.files.commit import clean as clean_directory
+
+    n_files = clean_directory(directory, days * 24 * 3600)
+    if as_json:
+        print_json({"n_deleted": n_files})
+    else:
+        note(f"{n_files:,} files deleted in {directory}")

@@ -1,0 +1,161 @@
+"""Commands whose inputs and outputs lie in an object store."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dranking as dr
+from dranking.files.places import as_place
+from dranking.files.reading import list_files, read_bytes
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder; nothing may be written into it."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    yield folder
+    assert list(folder.iterdir()) == [], "a URL was taken for a local path"
+
+
+@pytest.fixture
+def done(dranking):
+    """Runs a command line that must succeed; what it printed."""
+
+    def call(*arguments):
+        code, out, err = dranking(*arguments)
+        assert code == 0, err
+        return out
+
+    return call
+
+
+@pytest.mark.slow
+def test_outputs_go_where_the_url_says(here, letor, done, bucket, tmp_path):
+    """Each command once, on data and models in the store; its output equals the local one."""
+    at = f"{bucket}/v7"
+    done("ingest", letor(), "-o", f"{at}/train.zarr")
+    local = dr.ingest(letor(), tmp_path / "train.zarr")[0]
+    assert dr.open_dataset(f"{at}/train.zarr").fingerprint == local.fingerprint
+
+    chosen = ("--n-features", 2, "--regularization", "2^3")
+    checkpoint = ("--checkpoint", f"{at}/rounds.json")
+    done("select", f"{at}/train.zarr", *chosen, *checkpoint, "-o", f"{at}/model.json")
+    done("select", tmp_path / "train.zarr", *chosen, "-o", tmp_path / "model.json")
+    model = f"{at}/model.json"
+    assert dr.load_model(model).weights == dr.load_model(tmp_path / "model.json").weights
+    assert json.loads(read_bytes(as_place(f"{at}/rounds.json")))["rounds"]
+
+    for form in ("parquet", "trec"):
+        name = f"scores.{form}"
+        done("predict", model, f"{at}/train.zarr", "-o", f"{at}/{name}")
+        done("predict", tmp_path / "model.json", local.path, "-o", tmp_path / name)
+        assert read_bytes(as_place(f"{at}/{name}")) == (tmp_path / name).read_bytes()
+    done("evaluate", model, f"{at}/train.zarr", "--per-query", f"{at}/queries.parquet")
+    done("compare", f"{at}/queries.parquet", f"{at}/queries.parquet")
+    done("export", model, "--format", "solr", "-o", f"{at}/solr.json")
+    done("report", model, f"{at}/train.zarr", "-o", f"{at}/report.html")
+    done("stats", "build", f"{at}/train.zarr", "-o", f"{at}/statistics")
+    done("select", f"{at}/statistics", *chosen, "-o", f"{at}/same.json")
+    assert dr.load_model(f"{at}/same.json").weights == dr.load_model(model).weights
+    done("info", f"{at}/statistics")
+    done("clean", f"{at}/statistics")
+
+    top = {
+        place.as_posix().removeprefix(f"{at}/").split("/")[0] for place in list_files(as_place(at))
+    }
+    assert top == {
+        *("train.zarr", "model.json", "rounds.json", "scores.parquet", "scores.trec"),
+        *("queries.parquet", "solr.json", "report.html", "statistics", "same.json"),
+    }
+
+
+@pytest.mark.slow
+def test_trainings_go_where_the_url_says(here, letor, done, bucket, tmp_path):
+    at, data = f"{bucket}/t", letor()
+    curve = ("--learning-curve", f"{at}/curve.csv", "--checkpoint", f"{at}/checkpoint")
+    done("train", "spd", data, "--epochs", 2, *curve, "-o", f"{at}/spd.json")
+    done("train", "spd", data, "--epochs", 2, "-o", tmp_path / "spd.json")
+    assert dr.load_model(f"{at}/spd.json").weights == dr.load_model(tmp_path / "spd.json").weights
+    assert read_bytes(as_place(f"{at}/curve.csv")).startswith(b"epoch,")
+    folders = {place.parent.name for place in list_files(as_place(f"{at}/checkpoint"))}
+    assert len(folders) == 2, "the checkpoint and its manifest, and no earlier epoch"
+    tuned = ("--regularization", "1,8", "--folds", 2, "--figure", f"{at}/tuned.svg")
+    done("tune", data, *tuned, "-o", f"{at}/tuned.json")
+    assert read_bytes(as_place(f"{at}/tuned.svg")).startswith(b"<?xml")
+
+    texts = {"id": ["a", "b", "c", "d"], "label": ["x", "x", "y", "y"]}
+    pq.write_table(
+        pa.table({**texts, "text": ["cat dog", "dog cat", "bond share", "share"]}),
+        tmp_path / "docs.parquet",
+    )
+    docs = as_place(f"{at}/docs.parquet")
+    docs.write_bytes((tmp_path / "docs.parquet").read_bytes())
+    done("train", "bilinear", docs, "--labels", "--steps", 50, "-o", f"{at}/words")
+    done("evaluate", f"{at}/words", docs)
+    assert dr.load_model(f"{at}/words").words == ("bond", "cat", "dog", "share")
+
+
+def test_python_writes_where_the_url_says(here, letor, bucket):
+    data = dr.open_dataset(letor())
+    dr.write_parquet(data, f"{bucket}/p/data.parquet")
+    assert dr.open_dataset(f"{bucket}/p/data.parquet").n_documents == data.n_documents
+    model = dr.RankRLS().fit(data).to_model()
+    model.save(f"{bucket}/p/model.json")
+    assert dr.load_model(f"{bucket}/p/model.json") == model
+
+
+def test_storage_options_open_urls_and_are_not_shown(here, letor, dranking, bucket, monkeypatch):
+    server = os.environ["AWS_ENDPOINT_URL"]
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    secret = "do-not-show-me"
+    options = {"endpoint_url": server, "key": "test", "secret": secret}
+    settings = [part for item in options.items() for part in ("--storage-option", "=".join(item))]
+    trained = ("train", "rankrls", letor(), "-o", f"{bucket}/model.json")
+    code, out, err = dranking(*trained, *settings)
+    assert code == 0, err
+    model = dr.load_model(f"{bucket}/model.json", storage_options=options)
+    assert secret not in out + err + model.to_json()
+
+    code, out, err = dranking(*trained, *settings, "--storage-option", "no_such_option=1")
+    assert code == 3
+    assert "no_such_option" in err
+    assert secret not in out + err
+    code, _, err = dranking("info", f"s3://key:{secret}@bucket/model.json", "--json")
+    assert code == 2
+    assert "has credentials in it" in err
+    assert secret not in err
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "message"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 75, "the store gave no answer for 0.2 s"),
+        ({"AWS_ACCESS_KEY_ID": ""}, 3, "the store refuses access .Unable to locate credentials"),
+        ({}, 3, "s3://no-such-bucket-here.*: the bucket does not exist"),
+    ],
+)
+def test_errors_of_stores_are_one_sentence(
+    here, letor, dranking, bucket, monkeypatch, environment, code, message
+):
+    import s3fs
+
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.2")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    s3fs.S3FileSystem.clear_instance_cache()
+    url = f"{bucket}/m.json" if environment else "s3://no-such-bucket-here/m.json"
+    found, _, err = dranking("train", "rankrls", letor(), "-o", url)
+    s3fs.S3FileSystem.clear_instance_cache()
+    assert found == code, err
+    assert re.search(message, err.replace("\n", " "))
+    assert "Traceback" not in err
+    assert not Path("s3:").exists()

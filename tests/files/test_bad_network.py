@@ -1,0 +1,108 @@
+"""Stores that are slow, busy, out of reach, or that send half of what was asked for."""
+
+import json
+import secrets
+
+import pytest
+
+from dranking.errors import DataError, TryAgainError
+from dranking.files import commit
+from dranking.files.places import as_place
+from dranking.files.reading import list_files, read_bytes, read_ranges
+from tests.files.s3_proxy import Faults, Proxy
+
+BAD = Faults(delay=0.01, drop=50, busy=30)
+
+
+@pytest.fixture
+def bad(bucket, s3_server):
+    """A proxy whose faults the test chooses, and a folder behind it."""
+    with Proxy(s3_server, Faults()) as proxy:
+        yield proxy, as_place(f"{bucket}/room", {"endpoint_url": proxy.url})
+
+
+def write_parts(place, parts, **how):
+    with commit.begin_directory(place, **how) as writer:
+        for name, content in parts.items():
+            commit.atomic_write(writer.add(name), content)
+        names = [writer.name(name) for name in parts]
+        writer.finish(json.dumps({"format": "dranking-test", "parts": names}).encode())
+    return names
+
+
+def test_a_bad_network_changes_nothing(bad):
+    """Every 50th connection drops and every 30th answer is 503: all is written and read."""
+    proxy, place = bad
+    proxy.faults = BAD
+    parts = {f"parts/{i}": secrets.token_bytes(1000 + i) for i in range(25)}
+    names = write_parts(place / "data", parts)
+    stored = json.loads(read_bytes(place / "data" / "manifest.json"))
+    assert stored["parts"] == names
+    for name, content in zip(names, parts.values(), strict=True):
+        ranges = [(0, 10), (500, 1000), (0, len(content))]
+        found = read_ranges(place / "data" / name, ranges)
+        assert found == [content[start:end] for start, end in ranges]
+    assert len(list_files(place / "data")) == 26
+    assert proxy.n_faults >= 5
+
+
+def test_an_answer_that_is_lost_is_no_failure(bad):
+    """The store obeyed a conditional write; the second attempt finds it done, not forbidden."""
+    proxy, place = bad
+    proxy.faults = Faults(lose_answer=1)
+
+    def heal_after_first():
+        number = Proxy.next(proxy)
+        proxy.faults = Faults(lose_answer=1 if proxy.n_faults == 0 else 0)
+        return number
+
+    proxy.next = heal_after_first
+    commit.atomic_write(place / "file", b"content")
+    assert proxy.n_faults == 1
+    assert read_bytes(place / "file") == b"content"
+
+
+def test_half_an_answer_is_read_once_more(bad):
+    proxy, place = bad
+    content = secrets.token_bytes(10_000)
+    commit.atomic_write(place / "file", content)
+    proxy.faults, proxy.n_requests = Faults(truncate=2), 1  # the next request, and every second
+    assert read_bytes(place / "file", 0, 10_000) == content
+    assert proxy.n_faults == 1
+    proxy.faults = Faults(truncate=1)
+    with pytest.raises(DataError, match=r"Expected checksum .*, twice\. The object or the store"):
+        read_bytes(place / "file", 0, 10_000)
+
+
+def test_a_store_that_is_always_busy_is_left_at_the_deadline(bad, monkeypatch):
+    proxy, place = bad
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.5")
+    proxy.faults = Faults(busy=1)
+    with pytest.raises(TryAgainError, match=r"no answer for 0\.5 s .Service Unavailable"):
+        commit.atomic_write(place / "file", b"content")
+    proxy.faults = Faults(drop=1)
+    with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
+        read_bytes(place / "file")
+
+
+def test_a_store_that_does_not_answer_in_time_is_left(bad, bucket, monkeypatch):
+    proxy, _ = bad
+    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.5")
+    patience = {"read_timeout": 0.2, "retries": {"max_attempts": 0}}
+    options = {"endpoint_url": proxy.url, "config_kwargs": patience}
+    proxy.faults = Faults(delay=1.0)
+    with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
+        read_bytes(as_place(f"{bucket}/file", options), 0, 5)
+
+
+def test_credentials_that_end_amid_a_write_leave_nothing_that_a_reader_sees(bad):
+    proxy, place = bad
+    write_parts(place / "data", {"parts/0": b"old"})
+    before = read_bytes(place / "data" / "manifest.json")
+    proxy.faults, proxy.n_requests = Faults(expired=8), 0
+    parts = {f"parts/{i}": b"new" for i in range(20)}
+    with pytest.raises(TryAgainError, match=r"the credentials have probably expired .*Renew them"):
+        write_parts(place / "data", parts, overwrite=True)
+    proxy.faults = Faults()
+    assert read_bytes(place / "data" / "manifest.json") == before
+    write_parts(place / "data", parts, overwrite=True)
