@@ -201,6 +201,28 @@ def from_table(
         column and query), or the rows of a query are not adjacent.
     UsageError
         If a column is named for two purposes.
+
+    Examples
+    --------
+    A pyarrow data set reads hive folders and filters rows. Delta Lake and Iceberg hand out their
+    tables as one, too: ``DeltaTable(url).to_pyarrow_dataset()``, and of an Iceberg table
+    ``table.scan(row_filter="date >= '2026-11-01'").to_arrow_batch_reader()``.
+
+    >>> import tempfile, pyarrow as pa, pyarrow.dataset as pads, dranking as dr
+    >>> rows = pa.table({
+    ...     "date": ["2026-10-31", "2026-11-01", "2026-11-01"],
+    ...     "query_id": [1, 2, 2],
+    ...     "label": [0, 1, 0],
+    ...     "bm25": [0.5, 2.5, 1.5],
+    ... })
+    >>> folder = tempfile.mkdtemp()
+    >>> dates = pads.partitioning(pa.schema([("date", pa.string())]), flavor="hive")
+    >>> pads.write_dataset(rows, folder, format="parquet", partitioning=dates)
+    >>> lake = pads.dataset(folder, partitioning=dates)
+    >>> newest = lake.scanner(filter=pads.field("date") >= "2026-11-01")
+    >>> ds = dr.from_table(newest, qid="query_id", relevance="label", exclude=["date"])
+    >>> ds.n_queries, ds.n_documents, ds.feature_names
+    (1, 2, ('bm25',))
     """
     columns = Columns(qid, relevance, docid, weight, features, exclude)
     return table_dataset(table, columns, max_documents)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset
 from dranking.data.prediction_files import write_trec_run
 from dranking.data.scores.score_table import ScoreTable
@@ -271,3 +274,39 @@ def test_ids_with_zeros_in_front_stay_text(tmp_path):
     )
     named = dr.read_scores(tmp_path / "a.parquet", qid="session", docid="item")
     np.testing.assert_array_equal(named.of_block(dataset.block(0)), [2, 1])
+
+
+class MadeDataset(Dataset):
+    """Blocks of random features that are made when they are read."""
+
+    feature_names = ("x", "y")
+
+    def __init__(self, n_blocks):
+        self.blocks = (BlockInfo(8_000, 80, 16_000, 8_000),) * n_blocks
+
+    def block(self, index, columns=None):
+        features = np.random.default_rng(index).normal(size=(8_000, 2)).astype(np.float32)
+        return QueryBlock(
+            features=features if columns is None else features[:, columns],
+            relevance=np.full(8_000, np.nan),
+            query_ptr=np.arange(0, 8_001, 100),
+            query_ids=pa.array(np.arange(80) + 80 * index),
+        )
+
+
+@pytest.mark.slow
+def test_memory_of_the_driver_does_not_grow_with_documents(client, tmp_path):
+    def peak(n_blocks):
+        tracemalloc.start()
+        try:
+            output = tmp_path / str(n_blocks)
+            n_documents = dr.write_scores(MODEL, MadeDataset(n_blocks), output, executor=client)
+            return tracemalloc.get_traced_memory()[1], n_documents
+        finally:
+            tracemalloc.stop()
+
+    peak(16)  # imports, and the first messages
+    (small, _), (large, n_documents) = peak(32), peak(160)
+    assert n_documents == 160 * 8_000
+    assert len(list((tmp_path / "160").glob("part-*"))) == 10
+    assert large - small < 2**20  # the scores alone would be 8 MB more
