@@ -17,8 +17,14 @@ from upath import UPath
 import dranking
 from dranking.data.dataset import Dataset
 from dranking.data.tables.any_table import is_table
+from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import Scaling, source_names
+from dranking.engine.dask_collections import as_dataset
+from dranking.engine.executor import get_executor
 from dranking.errors import DataError, UsageError
+from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, table_scores
 
 
@@ -31,12 +37,15 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         One weight for each column of the training data.
     n_features_in_ : int
         Number of columns of the training data.
+    feature_names_in_ : (n_features_in_,) str
+        Names of these columns; f1, f2, ... for an array.
     feature_names_ : tuple of str
-        Names of these columns.
+        Names of the features with a weight: the columns, or the forms of the columns.
     """
 
     coef_: NDArray[np.float64]
     n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
     feature_names_: tuple[str, ...]
 
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
@@ -78,6 +87,36 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             qid=qid,
             model=type(self).__name__,
         )
+
+    def score(self, X: Any, y: Any = None, *, qid: Any = None) -> float:
+        """Mean NDCG over queries, all ranks counted, in the standard convention.
+
+        Parameters
+        ----------
+        X, y, qid
+            Judged queries, in the forms that `fit` takes. `dranking.evaluate` has other measures.
+
+        Raises
+        ------
+        DataError
+            If the data does not fit the model, or no query has a relevant document.
+        """
+        self._check_fitted()
+        how = ["ndcg"], get_convention(DEFAULT_CONVENTION)
+        if isinstance(X, Dataset) or (is_table(X) and (qid is None or isinstance(qid, str))):
+            dataset = as_dataset(X, y, qid=qid)
+            blocks = measure_blocks(self.to_model(), dataset, *how, get_executor())
+        else:
+            scores = self.predict(X, qid=qid)
+            labels = from_arrays(np.empty((len(scores), 0)), y, qid)
+            parts = [labels.block(b) for b in range(labels.n_blocks)]
+            ends = np.cumsum([part.n_documents for part in parts])[:-1]
+            of_parts = np.split(scores, ends)
+            blocks = (PerQuery.of_block(*each, *how) for each in zip(parts, of_parts, strict=True))
+        value = PerQuery.concatenate(blocks).summary().metrics["ndcg"]
+        if np.isnan(value):
+            raise DataError("no query has a relevant document, so there is no NDCG.")
+        return value
 
     def _refuse_selected_columns(self, X: Any) -> None:
         """Raise DataError if an array has as many columns as there are weights that are not 0."""
@@ -126,7 +165,9 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
         self.coef_ = coef
-        self.n_features_in_ = len(set(source_names(dataset.feature_names, dataset.transforms)))
+        sources = dict.fromkeys(source_names(dataset.feature_names, dataset.transforms))
+        self.feature_names_in_ = np.array(list(sources), dtype=object)
+        self.n_features_in_ = len(sources)
         self.feature_names_ = dataset.feature_names
         self._transforms: tuple[Scaling, ...] = dataset.transforms
         self._data_facts = dataset.facts

@@ -44,6 +44,9 @@ class PlainRankRLS(dr.RankRLS):
     def fit(self, X, y=None):
         return super().fit(X, y, qid=three_queries(X))
 
+    def score(self, X, y=None):
+        return super().score(X, y, qid=three_queries(X))
+
 
 class PlainGreedyRankRLS(dr.GreedyRankRLS):
     def __init__(self, n_features=1, regularization=1.0):
@@ -51,6 +54,9 @@ class PlainGreedyRankRLS(dr.GreedyRankRLS):
 
     def fit(self, X, y=None):
         return super().fit(X, y, qid=three_queries(X))
+
+    def score(self, X, y=None):
+        return super().score(X, y, qid=three_queries(X))
 
 
 DO_NOT_APPLY = {
