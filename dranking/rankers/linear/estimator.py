@@ -19,6 +19,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.tables.any_table import is_table
 from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import Scaling, source_names
+from dranking.engine.collections.one_expression import is_dask
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.errors import DataError, UsageError
@@ -103,7 +104,8 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         how = ["ndcg"], get_convention(DEFAULT_CONVENTION)
-        if isinstance(X, Dataset) or (is_table(X) and (qid is None or isinstance(qid, str))):
+        has_labels = is_table(X) and (qid is None or isinstance(qid, str))
+        if isinstance(X, Dataset) or is_dask(X) or has_labels:
             dataset = as_dataset(X, y, qid=qid)
             blocks = measure_blocks(self.to_model(), dataset, *how, get_executor())
         else:
