@@ -27,7 +27,7 @@ from dranking.data.transforms import Scaling, missing_transforms
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.plan import Plan, Request
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError
 
 Fill: TypeAlias = NDArray[np.float32] | None
 
@@ -57,11 +57,7 @@ def fit(
     ------
     DataError
         If the scaling would fill in the zeros of sparse data.
-    UsageError
-        If a scaling is asked of appended data.
     """
-    if before is not None and request.normalize != "none":
-        raise UsageError("normalize: appended data is scaled as the data set that is there.")
     moments, fill = None, None
     if request.null in ("minimum", "mean") or request.normalize == "standard":
         parts = _measured(request.executor, plan, shared, feature_moments, merged_moments)

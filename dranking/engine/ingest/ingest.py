@@ -19,7 +19,7 @@ from dranking.engine.ingest.fit import fit
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.plan import IngestFacts, Request, make_plan
 from dranking.engine.tile_tasks import given
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, as_place, is_local
 
@@ -110,6 +110,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     TryAgainError
         If a store, the cluster, or too many workers are lost.
     """
+    if append and normalize != "none":
+        raise UsageError("normalize: appended data is scaled as the data set that is there.")
     request = Request(
         source,
         get_executor(executor),

@@ -218,3 +218,19 @@ def test_every_stage_reports_its_end(text, tmp_path):
 def test_queries_that_teach_nothing(relevance, expected):
     dataset = dr.from_arrays(np.ones((4, 1)), relevance, [1, 1, 2, 2])
     assert queries_without_pairs(dataset.block(0)) == expected
+
+
+def test_two_writers_of_one_place(text, tmp_path):
+    """Whoever comes second is told so, and the data set of the first stays whole."""
+    other = tmp_path / "other.txt"
+    other.write_text("1 qid:z 1:1 3:1\n")
+
+    def ingest_too(stage, done, total, facts):
+        if stage == "write":
+            with reporting(lambda *report: None):
+                dr.ingest(other, tmp_path / "d.zarr")
+
+    with pytest.raises(UsageError, match=r"d\.zarr"), reporting(ingest_too):
+        dr.ingest(text, tmp_path / "d.zarr")
+    assert dr.open_dataset(tmp_path / "d.zarr").n_documents == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt", "other.txt"]

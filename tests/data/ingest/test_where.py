@@ -1,0 +1,61 @@
+"""Conditions on folders are parsed, not evaluated, and mean what Python means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dranking.data.ingest.where import matching
+from dranking.errors import UsageError
+
+FOLDERS = [
+    {"date": "2026-10-31", "shard": "9"},
+    {"date": "2026-11-01", "shard": "10"},
+    {"date": "2026-11-02"},
+    {"date": "a b/c", "shard": "-1.5"},
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("date >= '2026-11-01'", [False, True, True, True]),
+        ("'2026-11-01' <= date < '2026-11-02'", [False, True, False, False]),
+        ("shard > 9", [False, True, False, False]),
+        ("shard > '9'", [False, False, False, False]),
+        ("shard in ('9', '10') and not date == '2026-10-31'", [False, True, False, False]),
+        ("shard not in ['9']", [False, True, False, True]),
+        ("shard != '9' or date == '2026-11-02'", [False, True, True, True]),
+        ("date == 'a b/c'", [False, False, False, True]),
+    ],
+)
+def test_what_conditions_mean(where, expected):
+    assert matching(where, FOLDERS) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("date = '2026'", "cannot be read"),
+        ("__import__('os').system('true') == 'x'", "cannot be read.*is neither a text in quotes"),
+        ("date", "cannot be read.*is no comparison"),
+        ("date is 'x'", "comparisons are"),
+        ("date == (lambda: 1)", "neither a text in quotes nor a number"),
+        ("day == '1'", "no folder is named day=.*: date, shard"),
+        ("date > 5", "cannot be applied"),
+        ("", "cannot be read"),
+    ],
+)
+def test_what_is_refused(where, message):
+    with pytest.raises(UsageError, match=message):
+        matching(where, FOLDERS)
+
+
+@given(
+    values=st.lists(st.text("ab0", max_size=2), min_size=1, max_size=5),
+    limit=st.text("ab0", max_size=2),
+    sign=st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+)
+def test_comparisons_of_texts(values, limit, sign):
+    expected = [eval(f"{value!r} {sign} {limit!r}") for value in values]
+    found = matching(f"k {sign} {limit!r}", [{"k": value} for value in values])
+    assert found == expected

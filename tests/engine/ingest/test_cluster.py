@@ -1,0 +1,107 @@
+"""Ingest on worker processes: the bits of threads, whichever workers are lost."""
+
+import signal
+from functools import partial
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dranking as dr
+from dranking.engine.cluster import supervisor
+from dranking.engine.ingest import open_rows, order_rows, plan
+from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, signal_worker
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """3,000 rows of 300 queries in any order: three parquet files in folders, and text."""
+    folder = tmp_path_factory.mktemp("lake")
+    rng = np.random.default_rng(0)
+    qid, X = rng.integers(0, 300, 3_000), rng.normal(size=(3_000, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    lines = []
+    for number, rows in enumerate(np.array_split(np.arange(3_000), 3)):
+        columns = {f"f{j + 1}": X[rows, j] for j in range(4)}
+        table = pa.table({"qid": qid[rows].astype(str), "relevance": rows % 3, **columns})
+        (folder / f"day={number}").mkdir()
+        pq.write_table(table, folder / f"day={number}" / "rows.parquet", row_group_size=200)
+    for row in range(3_000):
+        values = " ".join(
+            f"{j + 1}:{'NULL' if np.isnan(x) else repr(float(x))}" for j, x in enumerate(X[row])
+        )
+        lines.append(f"{row % 3} qid:{qid[row]} {values}\n")
+    (folder / "rows.txt").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_tasks():
+    """Tasks of a few hundred rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"max_documents": 100, "segment_documents": 200}
+        patch.setattr(plan, "plan_segments", partial(plan.plan_segments, **sizes))
+        patch.setattr(order_rows, "MIN_ROWS", 100)
+        patch.setattr(order_rows, "LINES_AT_ONCE", 100)
+        patch.setattr(order_rows, "MAX_BUCKET_BYTES", 20_000)
+        patch.setattr(open_rows, "MIN_RANGE_BYTES", 10_000)
+        yield
+
+
+def stored(lake, output, form, executor):
+    """Fingerprint and scalings of the stored lake."""
+    source = lake / "rows.txt" if form == "text" else sorted(lake.glob("day=*"))
+    dataset, facts = dr.ingest(source, output, null="mean", normalize="standard", executor=executor)
+    assert sorted(p.name for p in output.iterdir() if "index" not in p.name) == [
+        "manifest.json",
+        "segments",
+        "zarr.json",
+    ]
+    return dataset.fingerprint, dataset.transforms, facts
+
+
+@pytest.fixture(scope="module")
+def expected(lake, threads, tmp_path_factory):
+    """What threads store, which is the same for text and parquet."""
+    folder = tmp_path_factory.mktemp("expected")
+    found = [stored(lake, folder / form, form, threads) for form in ("text", "parquet")]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_workers_are_lost_amid_exchange_and_write(lake, expected, tmp_path, cluster_and_client):
+    cluster, client = cluster_and_client
+    kill = partial(signal_worker, cluster, client)
+    faults = {("exchange", 4): kill, ("write", 3): partial(kill, 1)}
+    executor = FaultInjector(client, faults)
+    assert stored(lake, tmp_path / "d", "parquet", executor) == expected
+    assert not executor.faults
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("form", ["text", "parquet"])
+def test_ten_workers_are_killed_and_two_stopped(
+    lake, expected, tmp_path, monkeypatch, cluster_and_client, form
+):
+    """Workers are lost before tasks of every stage; two more stop, and are given up."""
+    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    cluster, client = cluster_and_client
+    counted = FaultInjector(client, {})
+    assert stored(lake, tmp_path / "undisturbed", form, counted) == expected
+    n_tasks = counted.submitted[None]
+    rng = np.random.default_rng(1)
+    at = np.sort(rng.choice(np.arange(2, n_tasks), 12, replace=False))
+    faults, killed = random_kills(cluster, client, rng, at[:10].tolist())
+    for task in at[10:].tolist():
+        faults[None, task] = partial(
+            signal_worker, cluster, client, int(rng.integers(2)), signal.SIGSTOP
+        )
+    executor = FaultInjector(client, faults)
+    with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
+        assert stored(lake, tmp_path / "d", form, executor) == expected
+    assert not executor.faults
+    assert len(killed) == 10

@@ -1,0 +1,153 @@
+"""Hive folders, columns that files lack, missing values, tables, other places, appended data."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dranking as dr
+from dranking.errors import DataError, UsageError
+
+
+def frame(qids, **features):
+    return pd.DataFrame({"qid": qids, "relevance": np.arange(len(qids)) % 2.0, **features})
+
+
+def write(folder, rows, name="rows.parquet"):
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / name)
+
+
+def values_of(dataset):
+    return np.concatenate([dataset.block(b).features for b in range(dataset.n_blocks)])
+
+
+@pytest.fixture
+def hive(tmp_path):
+    """A folder without files directly in it."""
+    for day, qids in (("2026-10-31", [1, 1]), ("2026-11-01", [2, 2]), ("a%20b", [3, 3])):
+        write(tmp_path / "lake" / f"day={day}" / f"hour={qids[0]}", frame(qids, x=[1.0, 2.0]))
+    return tmp_path / "lake"
+
+
+def test_folders_are_ignored_a_filter_or_a_feature(hive, tmp_path):
+    plain, _ = dr.ingest(hive, tmp_path / "a")
+    assert plain.feature_names == ("x",)
+    assert plain.query_ids().to_pylist() == [1, 2, 3]
+    one, _ = dr.ingest(hive, tmp_path / "b", where="day >= '2026-11-01' and day != 'a b'")
+    assert one.query_ids().to_pylist() == [2]
+    hours, _ = dr.ingest(hive, tmp_path / "c", folder_features=["hour"])
+    assert hours.feature_names == ("x", "hour")
+    assert values_of(hours)[:, 1].tolist() == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(DataError, match="none of 3 files lies in such folders"):
+        dr.ingest(hive, tmp_path / "d", where="day == '1999'")
+    with pytest.raises(DataError, match=r"day=.* is not a number"):
+        dr.ingest(hive, tmp_path / "d", folder_features=["day"])
+    with pytest.raises(DataError, match=r"lies in no folder month="):
+        dr.ingest(hive, tmp_path / "d", folder_features=["month"])
+    with pytest.raises(DataError, match="has a column 'x'"):
+        dr.ingest(hive, tmp_path / "d", folder_features=["x"])
+
+
+MISSING = {
+    "zero": [[1, 0], [0, 7], [3, 0], [0, 5]],
+    "minimum": [[1, 5], [1, 7], [3, 5], [1, 5]],
+    "mean": [[1, 6], [2, 7], [3, 6], [2, 5]],
+}
+
+
+@pytest.mark.parametrize("null", MISSING)
+def test_missing_values_of_every_form(tmp_path, null):
+    """A column that a file lacks, nulls, NaN and NULL are the same."""
+    write(tmp_path / "lake", frame([1, 2], a=[1.0, np.nan], b=[np.nan, 7.0]), "0.parquet")
+    write(tmp_path / "lake", frame([3], a=[3]), "1.parquet")
+    write(tmp_path / "lake", frame([4], b=[5.0]), "2.parquet")
+    (tmp_path / "t.txt").write_text(
+        "0 qid:1 1:1 2:NULL\n1 qid:2 1:NULL 2:7\n0 qid:3 1:3 2:NULL\n0 qid:4 1:NULL 2:5\n"
+    )
+    for source in (tmp_path / "lake", tmp_path / "t.txt"):
+        dataset, _ = dr.ingest(source, tmp_path / "d", null=null, overwrite=True)
+        assert values_of(dataset).tolist() == MISSING[null]
+        scaled, _ = dr.ingest(
+            source, tmp_path / "s", null=null, normalize="standard", overwrite=True
+        )
+        wide = np.array(MISSING[null], dtype=np.float64)
+        expected = (wide - wide.mean(axis=0)) / wide.std(axis=0)
+        np.testing.assert_allclose(values_of(scaled), expected, rtol=1e-6, atol=1e-7)
+    lists = pa.FixedSizeListArray.from_arrays(
+        pa.array([1, None, None, 7, 3, np.nan, None, 5], pa.float32()), 2
+    )
+    table = pa.table({"qid": [1, 2, 3, 4], "relevance": [0, 1, 0, 0], "features": lists})
+    dataset, _ = dr.ingest(table, tmp_path / "l", null=null)
+    assert values_of(dataset).tolist() == MISSING[null]
+
+
+def test_missing_values_without_a_policy(tmp_path):
+    write(tmp_path / "lake", frame([1, 2], a=[1.0, np.nan]), "0.parquet")
+    with pytest.raises(DataError, match=r"0\.parquet: row 1, column 'a'.*missing.*--null"):
+        dr.ingest(tmp_path / "lake", tmp_path / "d")
+    write(tmp_path / "lake", frame([1], b=[1.0]), "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet: it lacks 'a'.*--null"):
+        dr.ingest(tmp_path / "lake", tmp_path / "d")
+    write(tmp_path / "ids", frame([1, None], a=[1.0, 2.0]))
+    with pytest.raises(DataError, match=r"rows\.parquet: row 1: qid is missing"):
+        dr.ingest(tmp_path / "ids", tmp_path / "d")
+
+
+def test_a_stream_of_batches_is_stored_without_being_held(tmp_path, monkeypatch):
+    monkeypatch.setattr("dranking.engine.ingest.open_rows.TABLE_BYTES", 300)
+    rows = frame(np.arange(60) % 7, x=np.arange(60.0))
+    batches = pa.Table.from_pandas(rows, preserve_index=False).to_batches(max_chunksize=9)
+    reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+    dataset, facts = dr.ingest(reader, tmp_path / "d")
+    assert values_of(dataset)[:, 0].tolist() == [r for q in range(7) for r in range(q, 60, 7)]
+    assert facts.n_regrouped_documents == 60
+
+
+def test_ids_beyond_int64(tmp_path):
+    ids = np.array([1, 2**63 + 1, 1, 5], dtype=np.uint64)
+    write(tmp_path / "lake", frame(ids, x=[1.0, 2.0, 3.0, 4.0]))
+    dataset, _ = dr.ingest(tmp_path / "lake", tmp_path / "d")
+    assert dataset.query_ids().to_pylist() == ["1", str(2**63 + 1), "5"]
+    assert values_of(dataset)[:, 0].tolist() == [1, 3, 2, 4]
+
+
+def test_from_and_to_an_object_store(tmp_path):
+    rows = frame(np.arange(60) % 7, x=np.arange(60.0), y=np.arange(60.0) ** 2)
+    write(tmp_path / "lake", rows)
+    text = "".join(f"{r.relevance:g} qid:{r.qid} 1:{r.x} 2:{r.y}\n" for r in rows.itertuples())
+    (tmp_path / "t.txt").write_text(text)
+    from upath import UPath
+
+    root = UPath("memory://ingest-places")
+    (root / "lake/day=1/rows.parquet").write_bytes((tmp_path / "lake/rows.parquet").read_bytes())
+    (root / "t.txt").write_text(text)
+    local, _ = dr.ingest(tmp_path / "t.txt", tmp_path / "d")
+    for number, source in enumerate(("lake", "t.txt")):
+        stored, _ = dr.ingest(f"{root}/{source}", f"{root}/out{number}.zarr")
+        assert stored.fingerprint == local.fingerprint or source == "lake"
+        np.testing.assert_array_equal(values_of(stored), values_of(local))
+        inside, _ = dr.ingest(
+            root / source, root / f"in{number}.zarr", scratch=root / "scratch", normalize="standard"
+        )
+        assert inside.n_documents == 60
+    assert not [p for p in root.fs.find(root.path) if "scratch" in p]
+
+
+def test_appended_queries(tmp_path):
+    first = frame([1, 1, 2], x=[1.0, 2.0, 3.0]).rename(columns={"qid": "query"})
+    write(tmp_path / "a", first)
+    write(tmp_path / "b", first.assign(query=[7, 8, 7], x=[9.0, 8.0, 7.0]))
+    before, _ = dr.ingest(tmp_path / "a", tmp_path / "d", qid="query", normalize="standard")
+    both, _ = dr.ingest(tmp_path / "b", tmp_path / "d", append=True)
+    assert both.query_ids().to_pylist() == [1, 2, 7, 8]
+    assert both.transforms == before.transforms
+    (scaling,) = both.transforms
+    expected = (np.array([1, 2, 3, 9, 7, 8.0]) - scaling.mean[0]) / scaling.scale[0]
+    np.testing.assert_allclose(values_of(both)[:, 0], expected, rtol=1e-6)
+    with pytest.raises(DataError, match="query 7 is there already, and 2 queries"):
+        dr.ingest(tmp_path / "b", tmp_path / "d", append=True)
+    with pytest.raises(UsageError, match="is scaled as the data set"):
+        dr.ingest(tmp_path / "b", tmp_path / "d", append=True, normalize="log")
+    assert dr.open_dataset(tmp_path / "d").query_ids().to_pylist() == [1, 2, 7, 8]
