@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
 from dranking.data.statistics.dataset import StatisticsDataset
@@ -333,6 +334,13 @@ def test_checkpoints_of_cutting_planes(tmp_path):
     options = {"tol": 0.3, "max_iter": 3, "checkpoint": tmp_path / "planes"}
     X, y, qid = tiny()
     check_checkpoint(tmp_path / "planes", lambda: dr.MaxMarginRanker(**options).fit(X, y, qid=qid))
+    shutil.rmtree(tmp_path / "planes")
+    with pytest.warns(ConvergenceWarning):
+        dr.MaxMarginRanker(**options).fit(X, y, qid=qid)
+    heights = np.load(tmp_path / "planes" / "heights.npy")
+    rewrite(tmp_path / "planes", "heights.npy", heights + 10.0)
+    with pytest.raises(DataError, match="bound the minimum from below"):
+        dr.MaxMarginRanker(**{**options, "max_iter": 6}).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse_data"])

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
+from dranking.errors import DataError
 from dranking.kernels.listwise.simplex import minimise_on_simplex
 from dranking.rankers.training.checkpoint import (
     Arrays,
@@ -44,6 +45,9 @@ MAX_IDLE = 50
 
 DUAL_ACCURACY = 0.05
 """Accuracy of the dual, as a share of the target gap or of a hundredth of the present gap."""
+
+ROUNDING = 1e-9
+"""A lower bound above the objective by more than this share is no rounding error."""
 
 PLANE_ARRAYS = ("slopes", "heights", "gram", "weights", "idle")
 
@@ -125,6 +129,11 @@ def minimise(
     checkpoint
         Stores every round; a minimisation resumes after the stored round.
 
+    Raises
+    ------
+    DataError
+        If the planes of the checkpoint contradict the objective of its weights.
+
     Warns
     -----
     ConvergenceWarning
@@ -148,6 +157,12 @@ def minimise(
         # The new bound may be lower: planes were dropped, or the dual was solved less accurately.
         lower = max(at.lower, new)
         at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
+        if at.gap < -ROUNDING * abs(at.objective):
+            raise DataError(
+                "the checkpoint is damaged: its planes bound the minimum from below by "
+                f"{lower:.6g}, and its best weights have the objective {at.objective:.6g}. Delete the checkpoint and "
+                "start the training again."
+            )
         report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
         if at.gap <= at.target_gap:
             return Minimum(at.best, at.objective, max(at.gap, 0.0), at.n_iter)
