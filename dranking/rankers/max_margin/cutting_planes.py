@@ -160,8 +160,8 @@ def minimise(
         if at.gap < -ROUNDING * abs(at.objective):
             raise DataError(
                 "the checkpoint is damaged: its planes bound the minimum from below by "
-                f"{lower:.6g}, and its best weights have the objective {at.objective:.6g}. Delete the checkpoint and "
-                "start the training again."
+                f"{lower:.6g}, and its best weights have the objective {at.objective:.6g}. "
+                "Delete the checkpoint and start the training again."
             )
         report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
         if at.gap <= at.target_gap:
