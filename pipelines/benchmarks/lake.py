@@ -1,6 +1,6 @@
 """The data plane: storage, from local disks and object stores.
 
-    python -m pipelines.benchmarks.lake --json [--quick] [--topics store,index,objects]
+    python -m pipelines.benchmarks.lake --json [--quick] [--topics store,index,objects,collections]
 
 store
     Version 2 of the data set directory against version 1, which was one folder per block: both read
@@ -14,6 +14,9 @@ index
 objects
     Requests per gigabyte of raw features, and the rate of reading where every request waits 30 ms,
     against local disks.
+collections
+    The driver's peak memory, above the idle process, while workers select features on a dask
+    DataFrame of 1 and 4 GB of raw features.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 import dranking as dr
 from dranking.data.blocks import QueryBlock
 from dranking.data.store.dataset import StoredDataset
+from pipelines.benchmarks.dask_frames import driver_memory
 from pipelines.benchmarks.harness import (
     REPOSITORY,
     Figure,
@@ -59,6 +63,7 @@ VERSION_1 = "76247a1"
 
 N_FEATURES = 136
 GIGABYTE = 10**9
+QUICK_DOCUMENTS = 4 * 65_280
 
 READER = """
 import sys, time
@@ -84,7 +89,7 @@ for line in sys.stdin:
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:
-    n_documents = 4 * 65_280 if options.quick else 16 * 65_280
+    n_documents = QUICK_DOCUMENTS if options.quick else 16 * 65_280
     figures: list[Figure] = []
     for topic in options.topics:
         figures += TOPICS[topic](n_documents, options.rounds)
@@ -352,10 +357,16 @@ def objects(n_documents: int, rounds: int) -> list[Figure]:
     ]
 
 
+def collections(n_documents: int, rounds: int) -> list[Figure]:
+    """The driver's peak memory for dask DataFrames; a single round, since memory hardly varies."""
+    return driver_memory(GIGABYTE if n_documents > QUICK_DOCUMENTS else GIGABYTE // 10)
+
+
 TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
     "store": store,
     "index": index,
     "objects": objects,
+    "collections": collections,
 }
 
 if __name__ == "__main__":

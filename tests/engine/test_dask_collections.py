@@ -1,5 +1,6 @@
 """Dask collections in, Dask collections out."""
 
+import cloudpickle
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -97,3 +98,14 @@ def test_a_data_set_comes_alone(problem):
         as_dataset(problem.X, problem.y)
     with pytest.raises(DataError, match="entries for"):
         as_dataset(problem.X, problem.y[:-1], qid=problem.qid)
+
+
+def test_tasks_of_a_large_data_set_are_as_small_as_those_of_a_small_one(tmp_path):
+    sizes = []
+    for n_queries in (10, 80):
+        data = random_problem(1, n_queries=n_queries).dataset(max_documents=20)
+        blocks = (data.block(b) for b in range(data.n_blocks))
+        stored = dr.write_dataset(blocks, tmp_path / str(n_queries))
+        graph = dict(dr.to_dask_array(stored)[0].__dask_graph__())
+        sizes.append(max(len(cloudpickle.dumps(task)) for task in graph.values()))
+    assert sizes[1] <= sizes[0] + 20  # larger numbers of blocks and documents

@@ -1,6 +1,9 @@
 """One pass over blocks: results in order, and a bounded number of blocks in memory."""
 
+from itertools import chain
+
 import numpy as np
+import pytest
 
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.map_blocks import map_blocks
@@ -33,3 +36,19 @@ def test_streaming_reads_only_the_columns_wanted(tmp_path):
         )
     )
     assert shapes == [((4, 2), "more")] * 3
+
+
+@pytest.mark.parametrize("n_blocks", [1, 7, 40])
+def test_combined_results_come_in_order_in_few_messages(n_blocks):
+    executor = ThreadExecutor(1)
+    found = list(
+        map_blocks(
+            lambda block: [block.query_ids[0].as_py()],
+            dataset_of(n_blocks),
+            executor,
+            combine=lambda results: list(chain.from_iterable(results)),
+            name="q",
+        )
+    )
+    assert list(chain.from_iterable(found)) == list(range(n_blocks))
+    assert len(found) <= max(n_blocks // 8, 7)

@@ -222,13 +222,15 @@ class GreedyRankRLS(SelectingRanker):
         Parameters
         ----------
         X
-            A data set (`dranking.open_dataset`), or features (n_documents, n_features) in any
-            in-memory or Dask form.
+            A data set (`dranking.open_dataset`); a table or dask DataFrame; or features
+            (n_documents, n_features) in any in-memory or Dask form. Dask collections stay on the
+            workers.
         y
             (n_documents,) relevance, any real numbers. Documents with NaN are unlabelled and left
-            out.
+            out. With a table or dask DataFrame, the name of a column ("relevance" by default).
         qid
-            (n_documents,) query ids; the rows of a query are adjacent.
+            (n_documents,) query ids; the rows of a query are adjacent, except in Dask collections.
+            With a table or dask DataFrame, the name of a column ("qid" by default).
         query_weights
             (n_queries,) weights, at least 0.
         executor

@@ -1,0 +1,16 @@
+"""What the driver holds while workers fit a dask DataFrame."""
+
+import sys
+
+import pytest
+
+import dranking as dr
+from pipelines.benchmarks.dask_frames import MEGABYTE, peak_of_fit
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is measured on Linux")
+def test_nothing_in_the_driver_grows_with_documents_times_features():
+    """A gathered frame of 130 MB would take at least as much."""
+    assert peak_of_fit(130 * MEGABYTE, 20_000, dr.RankRLS()) < 65 * MEGABYTE
