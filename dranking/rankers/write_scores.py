@@ -20,6 +20,7 @@ from dranking.data.scores.parts import (
     score_rows,
     write_part,
 )
+from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.progress import report
 from dranking.errors import DataError
@@ -103,28 +104,14 @@ def _write_parts(
                 yield executor.gather([running.popleft()])[0]
             blocks = range(start, min(start + BLOCKS_PER_PART, dataset.n_blocks))
             how = (weights, transforms, commit.root, part_name(commit, number))
-            running.append(_submit(executor, dataset, blocks, columns, how))
+            task = submit_with_blocks(
+                executor, _score_part, dataset, blocks, columns, *how, name="predict"
+            )
+            running.append(task)
         while running:
             yield executor.gather([running.popleft()])[0]
     finally:  # also after an error: no task writes once the directory is discarded
         executor.cancel(running)
-
-
-def _submit(
-    executor: Executor,
-    dataset: Dataset,
-    indices: range,
-    columns: Columns,
-    how: tuple[Any, ...],
-) -> Task:
-    if dataset.in_memory:
-        blocks = [dataset.block(index, columns) for index in indices]
-        return executor.submit(_score_part, blocks, *how, name="predict")
-    return executor.submit(_read_and_score, dataset, indices, columns, *how, name="predict")
-
-
-def _read_and_score(dataset: Dataset, indices: range, columns: Columns, *how: Any) -> ScorePart:
-    return _score_part(dataset.read_blocks(indices.start, indices.stop, columns), *how)
 
 
 def _score_part(

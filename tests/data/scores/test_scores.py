@@ -17,6 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset
 from dranking.data.prediction_files import write_trec_run
 from dranking.data.scores.score_table import ScoreTable
+from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
 
 SIZES = (4, 1, 6, 3)
@@ -158,6 +159,16 @@ def test_the_same_bytes_on_workers_and_in_an_object_store(client, tmp_path):
     assert [p.read_bytes() for p in parts] == [contents[0]["part-000000.parquet"]]
     found = dr.evaluate(dr.read_scores(url), dataset)
     assert found.metrics == dr.evaluate(MODEL, dataset, executor="threads").metrics
+
+
+def test_scores_of_a_collection_are_written_where_its_blocks_lie(client, tmp_path):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = rows_with_features()
+    placed = as_dataset(dd.from_pandas(frame, npartitions=3), executor=client)
+    dr.write_scores(MODEL, placed, tmp_path / "placed", executor=client)
+    dr.write_scores(MODEL, dr.from_table(frame), tmp_path / "here", executor="threads")
+    found, expected = (pd.read_parquet(tmp_path / name) for name in ("placed", "here"))
+    pd.testing.assert_frame_equal(found, expected)
 
 
 def rows_with_features():
