@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from dranking.data.letor.text_source import NullPolicy
+from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
@@ -81,6 +82,11 @@ class DataConfig(BaseModel):
         Number of the newest parts to train on; None for all parts.
     null, n_features, sparse, regroup
         Options of `dranking ingest` for text.
+    qid, docid, relevance, weight
+        Names of the columns of parquet tables; ``docid`` and ``weight`` may be absent under these
+        names.
+    exclude
+        Columns of parquet tables to leave out.
     normalize
         "query-minmax", "log" and "rank" scale every part when it is ingested. "standard" is the
         scaling of all training data of the run; parts are not read again to compute it.
@@ -109,6 +115,11 @@ class DataConfig(BaseModel):
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False
+    qid: str = QID
+    docid: str = DOC_ID
+    relevance: str = RELEVANCE
+    weight: str = WEIGHT
+    exclude: list[str] = Field(default_factory=list)
     normalize: NightlyNormalize = "none"
     text: dict[str, Any] = Field(default_factory=dict)
     segments: Path | None = None

@@ -19,6 +19,10 @@ from dranking.files.places import as_place
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import ContentDigests
 
+TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")
+TABLE_OPTIONS = ("qid", "docid", "relevance", "weight", "exclude")
+"""Entries of the configuration that `ingest` takes for text, and for parquet tables."""
+
 DIGITS = ("digits:train", "digits:test")
 """Sources that ship with scikit-learn, for trying things out."""
 
@@ -142,6 +146,6 @@ def _names(pattern: str) -> list[str]:
 
 def _source(name: str, data: DataConfig, digests: ContentDigests) -> Source:
     content = name if name in DIGITS else digests.of(as_place(name))
-    how = data.model_dump(include={"null", "n_features", "sparse", "regroup"})
+    how = data.model_dump(include={*TEXT_OPTIONS, *TABLE_OPTIONS})
     facts = [content, sorted(how.items()), ingested_scaling(data)]
     return Source(name, hashlib.sha256(repr(facts).encode()).hexdigest()[:24], content)

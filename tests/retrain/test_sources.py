@@ -5,16 +5,21 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dranking.data.roles import Roles
+from dranking.data.tables.in_memory import from_table
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.retrain.config import load_config
+from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import ContentDigests
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from dranking.retrain.sources import find_sources
 from dranking.retrain.workflows import parts as parts_module
+from tests.data.tables.flat_tables import frame_of, written
 from tests.retrain.stream import Stream
 
 
@@ -235,3 +240,22 @@ def test_a_part_that_leaves_the_window_is_not_withdrawn(stream):
     outcome = run(stream, *rule)
     assert outcome.notes == ()
     assert outcome.results.evaluate.against == "000001"
+
+
+def test_parts_of_tables_with_other_names(tmp_path):
+    frame = frame_of((3, 2, 4))
+    plain = from_table(frame)
+    renamed = frame.rename(columns={"qid": "query_id", "relevance": "label"}).assign(title="text")
+    path = str(written(tmp_path / "part.parquet", renamed))
+    options = {"qid": "query_id", "relevance": "label", "exclude": ["title"]}
+    data = DataConfig(train=[path], holdout=[path], **options)
+    digests = ContentDigests(tmp_path / "digests.json")
+    sources = find_sources([path], data, digests)
+    [part] = parts_module.Parts(tmp_path / "parts", data).open(sources)
+    assert part.roles == Roles("query_id", "docid", "label", None)
+    np.testing.assert_array_equal(part.block(0).features, plain.block(0).features)
+    np.testing.assert_array_equal(part.block(0).relevance, plain.block(0).relevance)
+    other = data.model_copy(update={"exclude": []})
+    assert find_sources([path], other, digests)[0].key != sources[0].key
+    with pytest.raises(DataError, match=r"'title' \(.*string\)"):
+        parts_module.Parts(tmp_path / "parts", other).open(find_sources([path], other, digests))

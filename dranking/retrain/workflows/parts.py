@@ -25,7 +25,14 @@ from dranking.files.commit import MANIFEST_NAME
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.side_files import read_side_file, write_side_file
-from dranking.retrain.sources import DIGITS, Source, check_unchanged, ingested_scaling
+from dranking.retrain.sources import (
+    DIGITS,
+    TABLE_OPTIONS,
+    TEXT_OPTIONS,
+    Source,
+    check_unchanged,
+    ingested_scaling,
+)
 from dranking.retrain.workflows.drift import (
     Array,
     Profile,
@@ -213,11 +220,11 @@ class Parts:
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
         paths = [Path(source.name)]
-        text = self._data.model_dump(include={"null", "n_features", "sparse", "regroup"})
-        is_text = data_form(paths) == "text"
-        if is_text:
+        form = data_form(paths)
+        names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
+        if form == "text":
             _check_whole(paths[0])
-        ingest(paths, target, normalize=normalize, **(text if is_text else {}))
+        ingest(paths, target, normalize=normalize, **self._data.model_dump(include=set(names)))
         digests = ContentDigests(self.root.parent / DIGESTS_NAME)
         check_unchanged(source, self._data, digests, target)
 
