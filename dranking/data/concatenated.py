@@ -48,6 +48,7 @@ class ConcatenatedDataset(Dataset):
         self.roles = first.roles
         self.is_sparse = first.is_sparse
         self.has_documents = first.has_documents
+        self.bytes_ahead = max(part.bytes_ahead for part in self.parts)
         self.in_memory = all(part.in_memory for part in self.parts)
         self._ends = list(accumulate(part.n_blocks for part in self.parts))
 

@@ -43,6 +43,8 @@ class Dataset(ABC):
         pickling the data set pickles all blocks.
     has_documents
         Whether blocks hold documents; a statistics store holds statistics of queries only.
+    bytes_ahead
+        Bytes that a task holds beside its blocks while `read_blocks` fetches ahead.
     """
 
     feature_names: tuple[str, ...]
@@ -52,6 +54,7 @@ class Dataset(ABC):
     is_sparse: bool = False
     in_memory: bool = False
     has_documents: bool = True
+    bytes_ahead: int = 0
 
     @abstractmethod
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
@@ -180,6 +183,7 @@ class View(Dataset):
         self.is_sparse = source.is_sparse
         self.in_memory = source.in_memory
         self.has_documents = source.has_documents
+        self.bytes_ahead = source.bytes_ahead
 
     @property
     def root(self) -> Dataset:

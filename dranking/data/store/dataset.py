@@ -32,7 +32,13 @@ from dranking.data.store.manifest import (
     manifest_json,
     read_index,
 )
-from dranking.data.store.segment_reader import SegmentReader, read_ahead
+from dranking.data.store.segment_layout import DOCUMENTS_PER_CHUNK
+from dranking.data.store.segment_reader import (
+    WINDOW_BYTES,
+    WINDOWS_AHEAD,
+    SegmentReader,
+    read_ahead,
+)
 from dranking.data.store.segment_writer import check_alike, write_segment
 from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
@@ -74,6 +80,14 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             missing = isinstance(error, FileNotFoundError)
             why = "is missing" if missing else str(error).rstrip(".")
             raise DataError(f"{file}: {why}. Restore it from a copy, or {KIND.remedy}.") from error
+
+    @property
+    def bytes_ahead(self) -> int:  # type: ignore[override]
+        """Bytes that a task fetches ahead from an object store, of two segments."""
+        if is_local(self.path):
+            return 0
+        least = 4 * DOCUMENTS_PER_CHUNK * len(self.feature_names)
+        return 2 * (WINDOWS_AHEAD + 1) * max(WINDOW_BYTES, least)
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
@@ -463,10 +477,10 @@ def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: Seg
     }
     for name, content in files.items():
         place = commit.root / name
-        if is_local(place):
-            place.write_bytes(content)
-        else:
+        if not is_local(place):
             put(place, content)
+        elif not place.exists():  # the groups are there if segments are appended
+            place.write_bytes(content)
 
 
 def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from functools import partial
 from itertools import islice
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,8 @@ from dranking.files.checksums import Bytes, DamagedFileError
 from dranking.files.places import Place
 
 WINDOW_BYTES = 10 * 2**20
-"""Decoded bytes of the chunks that are fetched together, about 8 MiB compressed."""
+"""Decoded bytes of the chunks that are fetched together from an object store, about 8 MiB
+compressed."""
 
 WINDOWS_AHEAD = 2
 """Windows of a segment that are fetched while another is decoded, from an object store."""
@@ -197,7 +199,12 @@ class SegmentReader:
         """A reader of the columns from `start` to before `end` of an array."""
         spec = self._specs[name]
         groups = row_groups(spec.grid, rows)
-        windows = _windows(spec.grid, np.dtype(spec.dtype).itemsize * len(groups), start, end)
+        # On local disks a request costs little, and the least memory is best.
+        window_bytes = 0 if pool is None else WINDOW_BYTES
+        chunk_bytes = np.dtype(spec.dtype).itemsize * prod(spec.grid.chunk_shape) * len(groups)
+        size = max(1, window_bytes // max(1, chunk_bytes))
+        needed = spec.grid.column_groups(start, end)
+        windows = [needed[i : i + size] for i in range(0, len(needed), size)]
         fetch = partial(self._fetch, object_name(name, spec), spec.grid, groups)
         fetched = read_ahead(fetch, windows, pool if groups else None, WINDOWS_AHEAD)
         contents = (content for window in fetched for content in window)
@@ -271,14 +278,6 @@ def read_ahead(
                 future.cancel()
 
     return results()
-
-
-def _windows(grid: Grid, value_bytes: int, start: int, end: int) -> list[range]:
-    """Groups of columns that are fetched together."""
-    chunk_bytes = grid.rows_per_chunk * grid.columns_per_chunk * value_bytes
-    size = max(1, WINDOW_BYTES // max(1, chunk_bytes))
-    groups = grid.column_groups(start, end)
-    return [groups[i : i + size] for i in range(0, len(groups), size)]
 
 
 def _borders(sizes: list[int]) -> list[int]:

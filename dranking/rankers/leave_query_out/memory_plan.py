@@ -97,6 +97,7 @@ class Needs:
         self.data = 0 if there else self.values
         streamed = BLOCKS_IN_FLIGHT * value * largest.n_values
         self.stream = executor.n_slots * streamed // n_feature_blocks
+        self.stream += executor.n_slots * dataset.bytes_ahead
         self.moments = 8 * queries * n * (2 if dataset.is_sparse else 3)
         # Every feature block has A_q[S, S], its Cholesky factors and the errors of all queries.
         of_queries = 8 * queries * (size * (size + 1) + 1) * n_feature_blocks
