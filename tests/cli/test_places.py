@@ -102,6 +102,29 @@ def test_trainings_go_where_the_url_says(here, letor, done, bucket, tmp_path):
     assert dr.load_model(f"{at}/words").words == ("bond", "cat", "dog", "share")
 
 
+def test_quickstart_refuses_a_url(here, dranking):
+    code, _, err = dranking("quickstart", "-o", "memory://somewhere/q")
+    assert code == 2
+    assert "quickstart writes to a local folder" in err
+
+
+@pytest.mark.slow
+def test_statistics_behind_a_url_grow_and_shrink(here, letor, done, bucket, tmp_path):
+    """Build, append and expire in the store give what they give on disk, in every bit."""
+    new = letor("new.txt", seed=1)
+    new.write_text(new.read_text().replace("qid:", "qid:new"))
+    for at in (f"{bucket}/statistics", tmp_path / "statistics"):
+        done("stats", "build", letor(), "--time", 1, "-o", at)
+        done("stats", "append", at, new, "--time", 2)
+        done("stats", "expire", at, "--before", 2)
+    one, other = (dr.open_dataset(at) for at in (f"{bucket}/statistics", tmp_path / "statistics"))
+    assert one.n_queries == 12
+    assert one.fingerprint == other.fingerprint
+    assert dr.RankRLS().fit(one).coef_.tobytes() == dr.RankRLS().fit(other).coef_.tobytes()
+    done("clean", f"{bucket}/statistics", "--days", 0)
+    assert len(list_files(as_place(f"{bucket}/statistics"))) == 3
+
+
 def test_python_writes_where_the_url_says(here, letor, bucket):
     data = dr.open_dataset(letor())
     dr.write_parquet(data, f"{bucket}/p/data.parquet")

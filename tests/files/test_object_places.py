@@ -2,8 +2,11 @@
 
 import json
 import secrets
+import traceback
 
+import numpy as np
 import pytest
+from scipy import sparse
 
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files import commit
@@ -11,6 +14,7 @@ from dranking.files.object_store import put_if_absent, put_if_unchanged, version
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
 from dranking.files.requests import ChangedError
+from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 
 
 @pytest.fixture(params=["s3", "memory", "local"])
@@ -295,3 +299,36 @@ def test_a_url_with_credentials_is_refused_without_showing_them():
     assert "RET" not in str(caught.value)
     assert "AKIA" not in str(caught.value)
     assert str(as_place("memory://container@account/x")) == "memory://container@account/x"
+
+
+class Leaky:
+    """A client whose errors show its options, as some do."""
+
+    def cat_file(self, path, **range_):
+        raise PermissionError(f"{path}: wrong signature of do-not-show-me")
+
+
+def test_secrets_of_clients_are_in_no_error_and_no_traceback(monkeypatch):
+    place = as_place("memory://leaky/file", {"password": "do-not-show-me"})
+    monkeypatch.setattr(type(place), "fs", Leaky())
+    with pytest.raises(DataError, match="wrong signature of \\*\\*\\*") as caught:
+        read_bytes(place, 0, 5)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "do-not-show-me" not in shown
+    assert "do-not-show-me" not in f"{place!r} {place}"
+
+
+def test_a_changed_value_in_a_model_is_noticed(room):
+    """A word that is another word would change scores, and nothing else would tell."""
+    weights = sparse.eye_array(2, format="csr", dtype=np.float32)
+    BilinearModel(weights, ("cat", "dog"), ("cat", "dog")).save(room / "model")
+    assert load_bilinear_model(room / "model").words == ("cat", "dog")
+    file = room / "model" / "manifest.json"
+    changed = read_bytes(file).replace(b'"dog"', b'"dot"')
+    commit.atomic_write(file, changed, overwrite=True)
+    with pytest.raises(DataError, match="the content is not what was written, its 'digest' is"):
+        load_bilinear_model(room / "model")
+    commit.atomic_write(
+        file, json.dumps(json.loads(changed.replace(b"dot", b"dog"))), overwrite=True
+    )
+    assert load_bilinear_model(room / "model").words == ("cat", "dog")

@@ -8,9 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.digits_ranking import N_PIXELS, Judged, digits_ranking
+from dranking.errors import UsageError
+from dranking.files.places import Place, is_local
 
 METRICS = ("ndcg@10", "map", "p@10")
 LAMBDAS = tuple(2.0**e for e in range(-4, 21, 4))
@@ -18,9 +21,10 @@ SIZES = (5, 10, 20, 30)
 N_FOLDS = 4
 
 
+@grouped
 def quickstart(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write to; its files are replaced.")
+        Place, typer.Option("--output", "-o", help="Folder to write to; its files are replaced.")
     ] = Path("dranking-quickstart"),
     seed: Annotated[
         int, typer.Option(help="Random seed of the sampled documents and the folds.")
@@ -38,6 +42,8 @@ def quickstart(
     from dranking.tuning.curves import save_figure
     from dranking.tuning.search import tune
 
+    if not is_local(output):
+        raise UsageError(f"{output}: quickstart writes to a local folder; give a path.")
     output.mkdir(parents=True, exist_ok=True)
     with progress_shown():
         train, test = (
