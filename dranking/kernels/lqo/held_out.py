@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, augmented_rows, scaled_factor
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, SAFETY, augmented_rows, scaled_factor
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -98,8 +98,6 @@ def ridge_of(factor: Array, regularization: float) -> Ridge:
     turned, upper, pivots = linalg.qr(rows[order], mode="economic", pivoting=True)
     basis = np.empty_like(turned)
     basis[order] = turned
-    directions = linalg.solve_triangular(upper, np.eye(len(upper)), trans="T")
-    directions /= np.linalg.norm(directions, axis=0)
     return Ridge(
         columns=found.columns[:rank],
         norms=found.norms[found.columns[:rank]],
@@ -109,8 +107,34 @@ def ridge_of(factor: Array, regularization: float) -> Ridge:
         features=features[pivots],
         scales=found.norms[features[pivots]],
         upper=upper,
-        directions=directions,
+        directions=_directions(upper),
     )
+
+
+def _directions(upper: Array) -> Array:
+    """(t, t) T^-T scaled to columns of norm 1, where a sum that is rounding alone counts as zero.
+
+    Among features that depend on each other, T has diagonal elements as small as sqrt(lambda) D^-1,
+    far below rounding if the units are large. Rounding, divided by such an element, would be all
+    that is left of a direction.
+    """
+    t = len(upper)
+    found = np.eye(t)
+    for i in range(t):
+        terms = upper[:i, i, None] * found[:i]
+        sums = found[i] - terms.sum(axis=0)
+        rounding = SAFETY * t * np.finfo(float).eps * np.abs(terms).sum(axis=0)
+        found[i] = np.where(np.abs(sums) <= rounding, 0.0, sums) / upper[i, i]
+    found /= np.abs(found).max(axis=0, initial=0.0)
+    directions: Array = found / np.linalg.norm(found, axis=0)
+    return directions
+
+
+def weights_of(ridge: Ridge, n_features: int) -> Array:
+    """(n_features,) weights fitted to all queries."""
+    weights = np.zeros(n_features)
+    weights[ridge.features] = linalg.solve_triangular(ridge.upper, ridge.products) / ridge.scales
+    return weights
 
 
 def hold_out(

@@ -60,6 +60,14 @@ def packed_matrices(n_queries: int, size: int) -> Array:
     return np.zeros((n_groups, size * (size + 1) // 2, -(-n_queries // n_groups)))
 
 
+def least_pivots(factors: Array, t: int, n_queries: int) -> Array:
+    """(t,) smallest pivots over the queries of all groups: squares of the factors' diagonals."""
+    diagonals = np.array([j * (j + 3) // 2 for j in range(t)], dtype=np.int64)
+    of_groups = factors[:, diagonals].transpose(1, 0, 2).reshape(t, -1)
+    pivots: Array = np.square(of_groups[:, :n_queries]).min(axis=1, initial=np.inf)
+    return pivots
+
+
 @kernel
 def packed_row(i: int) -> int:
     """First position of row i of a packed matrix, which is the number of entries of i rows."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
+from dranking.rankers.greedy.estimator import warn_of_rounding
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import feature_indices
@@ -49,6 +50,9 @@ class GreedyRankRLSCV(SelectingRanker):
     lqo_error_ : (n_lambdas, n_features) float64
         Leave-query-out error for every lambda, in the order given, and every number of features; a
         sum over queries.
+    relative_rounding_ : float
+        Estimated relative error by rounding of the errors of the selection chosen, as in
+        `GreedyRankRLS`.
     paths_ : list of SelectionPath
         The selection of each lambda.
     path_ : SelectionPath
@@ -74,6 +78,7 @@ class GreedyRankRLSCV(SelectingRanker):
     regularization_: float
     selected_: list[int]
     lqo_error_: Array
+    relative_rounding_: float
     paths_: list[SelectionPath]
     path_: SelectionPath
     n_passes_: int
@@ -139,6 +144,8 @@ class GreedyRankRLSCV(SelectingRanker):
         self.path_ = min(best, key=lambda path: (path.lqo_error[-1], path.regularization))
         self.regularization_ = self.path_.regularization
         self.selected_ = list(self.path_.selected)
+        self.relative_rounding_ = self.path_.relative_rounding
+        warn_of_rounding(self.path_, dataset.feature_names)
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
@@ -149,4 +156,5 @@ class GreedyRankRLSCV(SelectingRanker):
             "regularization": self.regularization_,
             "selected": self.selected_,
             "lqo_error": self.lqo_error_.tolist(),
+            "relative_rounding": self.relative_rounding_,
         }

@@ -18,13 +18,14 @@ from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
-from dranking.errors import SelectionWarning
+from dranking.errors import AccuracyWarning, SelectionWarning
 from dranking.files.places import AnyPlace
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
 from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.certificate import STATED_ACCURACY
 from dranking.rankers.linear.estimator import feature_indices
 from dranking.rankers.linear.feature_selection import SelectingRanker
 
@@ -127,6 +128,10 @@ class GreedyRankRLS(SelectingRanker):
         Leave-query-out error after each round, a sum over queries, not normalised.
     cost_ : float or None
         Cost of the selected features together; None without `feature_costs`.
+    relative_rounding_ : float
+        Numerical certificate: estimated relative error by rounding of the errors by which the
+        features were picked. Rounds in doubt (1e-6) are checked by orthogonal factors of the
+        documents, and `lqo_error_` and weights of these rounds come from the factors.
     path_ : SelectionPath
         The whole search: the features selected after every round, and their weights.
     n_passes_ : int
@@ -156,6 +161,7 @@ class GreedyRankRLS(SelectingRanker):
     selected_: list[int]
     lqo_error_: Array
     cost_: float | None
+    relative_rounding_: float
     path_: SelectionPath
     n_passes_: int
     feature_blocks_: int
@@ -242,6 +248,11 @@ class GreedyRankRLS(SelectingRanker):
             If a parameter is out of range.
         DataError
             If the data is wrong.
+
+        Warns
+        -----
+        AccuracyWarning
+            If `relative_rounding_` is above 1e-6.
         """
         run = get_executor(executor)
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
@@ -278,6 +289,8 @@ class GreedyRankRLS(SelectingRanker):
         coef = np.zeros(dataset.n_features)
         coef[self.selected_] = self.path_.weights[-1]
         self._set_weights(dataset, coef)
+        self.relative_rounding_ = self.path_.relative_rounding
+        warn_of_rounding(self.path_, dataset.feature_names)
         # In other searches the error is not all that decides, or a later round may drop features.
         if self.rescore is None and self.search == "forward":
             _warn_of_picks_without_gain(self.path_)
@@ -287,9 +300,23 @@ class GreedyRankRLS(SelectingRanker):
         return {
             "selected": self.selected_,
             "lqo_error": self.lqo_error_.tolist(),
+            "relative_rounding": self.relative_rounding_,
             **({} if self.cost_ is None else {"cost": self.cost_}),
             "picks_without_gain": [self.path_.kept[r][-1] for r in self.path_.without_gain],
         }
+
+
+def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
+    """Give an `AccuracyWarning` if rounding may have moved errors by more than 1e-6."""
+    if path.relative_rounding > STATED_ACCURACY and path.least_certain is not None:
+        warnings.warn(
+            "rounding may have changed the leave-query-out errors by which features were picked "
+            f"by a share of {path.relative_rounding:.0e}: {feature_names[path.least_certain]} "
+            "nearly depends on other features, or one query dominates it. Scale the features "
+            "(--normalize standard), or leave out features that depend on others.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_picks_without_gain(path: SelectionPath) -> None:

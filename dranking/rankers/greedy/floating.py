@@ -99,6 +99,10 @@ class FloatingSearch(ForwardSearch):
         self._state.reset()
         self._add_all(selected)
 
+    def certify(self, path: SelectionPath) -> None:
+        """Note how far rounding may have moved the errors of a result; correct rounds in doubt."""
+        Search.certify(self, path)
+
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         # The state knows the predictions of the first 1, 2, ... features, but these are not the

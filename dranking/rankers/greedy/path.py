@@ -198,6 +198,10 @@ class SelectionPath:
         One array for each round: the weights of the features in `kept`, in their order.
     measured
         The `measure` of `select_paths`, summed over all blocks; None without a measure.
+    relative_rounding
+        Estimated relative error by rounding of the errors that picked the features.
+    least_certain
+        The feature behind most of this error; None before the end of the selection.
     """
 
     regularization: float
@@ -206,6 +210,8 @@ class SelectionPath:
     lqo_error: list[float] = field(default_factory=list)
     weights: list[Array] = field(default_factory=list)
     measured: Array | None = None
+    relative_rounding: float = 0.0
+    least_certain: int | None = None
 
     @property
     def selected(self) -> list[int]:
@@ -245,6 +251,8 @@ class SelectionPath:
             self.kept[:n_rounds],
             self.lqo_error[:n_rounds],
             self.weights[:n_rounds],
+            relative_rounding=self.relative_rounding,
+            least_certain=self.least_certain,
         )
 
 

@@ -18,7 +18,8 @@ from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures import get_measure, higher_is_better
-from dranking.rankers.leave_query_out.predictions import feature_sets, measure_sets
+from dranking.rankers.leave_query_out.held_out import FeatureSets
+from dranking.rankers.leave_query_out.predictions import measure_sets
 from dranking.rankers.linear.estimator import check_whole
 
 Array = NDArray[np.float64]
@@ -104,7 +105,7 @@ def rescored(
         If no query counts for the measure.
     """
     best, others = candidates[: rescoring.candidates], candidates[rescoring.candidates :]
-    sets = feature_sets([[*selected, candidate] for candidate in best], regularization)
+    sets = FeatureSets.of([[*selected, candidate] for candidate in best], regularization)
     values, weights = measure_sets(tiles, sets, rescoring.sums)
     if not weights.min() > 0:
         raise DataError(

@@ -14,9 +14,14 @@ from dranking.rankers.gram.rows import TotalRows, ridge_weights
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import rescored
 from dranking.rankers.greedy.upcoming import PickPredictor
+from dranking.rankers.leave_query_out.certificate import (
+    STATED_ACCURACY,
+    estimated_rounding,
+    verified_rounds,
+)
 from dranking.rankers.leave_query_out.criterion import PathState
-from dranking.rankers.leave_query_out.held_out import PASSES
-from dranking.rankers.leave_query_out.predictions import LqoMeasure, feature_sets, measure_sets
+from dranking.rankers.leave_query_out.held_out import PASSES, FeatureSets
+from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets
 
 Array = NDArray[np.float64]
 
@@ -140,9 +145,31 @@ class Search(ABC):
             self._keep(selected)
             self.path.lqo_error.append(error)
 
+    def certify(self, path: SelectionPath) -> None:
+        """Note how far rounding may have moved the errors of a result; correct rounds in doubt.
+
+        Searches by refits have most rounds from orthogonal factors already.
+        """
+        self._verify(path, range(len(path.kept)))
+
+    def _verify(self, path: SelectionPath, rounds: Sequence[int]) -> None:
+        """Compare rounds with orthogonal factors, whose errors and weights replace wrong ones."""
+        kept = [path.kept[r] for r in rounds]
+        if any(tuple(selected) not in self._state.verified for selected in kept):
+            self._gram.n_passes += PASSES
+        found = verified_rounds(self._tiles, self._state, kept, path.regularization)
+        for r, each in zip(rounds, found, strict=True):
+            off = abs(path.lqo_error[r] - each.error) + each.rounding
+            share = min(1.0, off / each.error) if each.error > 0.0 else float(off > 0.0)
+            if path.least_certain is None or share > path.relative_rounding:
+                path.relative_rounding = share
+                path.least_certain = path.kept[r][each.least_certain]
+            if share > STATED_ACCURACY / 100:
+                path.lqo_error[r], path.weights[r] = each.error, each.weights
+
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
-        sets = feature_sets(self.result.kept, self.path.regularization)
+        sets = FeatureSets.of(self.result.kept, self.path.regularization)
         return measure_sets(self._tiles, sets, measure)
 
     def _note_error(self, error: float) -> None:
@@ -307,6 +334,25 @@ class ForwardSearch(Search):
         for size in range(1, len(selected) + 1):
             self._state.add(features[:size], features[size:].tolist())
         self._ask()
+
+    def certify(self, path: SelectionPath) -> None:
+        """Note how far rounding may have moved the errors of a result; correct rounds in doubt."""
+        if self._rules.refits:
+            super().certify(path)
+            return
+        selected = np.array(path.selected, dtype=np.int64)
+        by_feature = estimated_rounding(
+            self._state, self._gram.moments, selected, path.regularization
+        )
+        # The error is a part of y.y, and its own share of the rounding is so much larger.
+        parts = path.initial_error / np.maximum(path.lqo_error, np.finfo(float).tiny)
+        rounding = np.maximum.accumulate(by_feature) * np.maximum(parts, 1.0)
+        in_doubt = np.flatnonzero(rounding > STATED_ACCURACY)
+        certain = np.flatnonzero(rounding <= STATED_ACCURACY)
+        path.relative_rounding = float(rounding[certain].max(initial=0.0))
+        path.least_certain = int(selected[np.argmax(by_feature)])
+        if len(in_doubt):
+            self._verify(path, in_doubt.tolist())
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""

@@ -125,9 +125,11 @@ def select_paths(
             done, total = max(one.progress for one in searches)
             passes = n_passes + gram.n_passes
             report("select", done, total, passes=passes, lambdas=len(searches), **tiles.moved)
+        results = [one.result for one in searches]
+        for one, path in zip(searches, results, strict=True):
+            one.certify(path)
         n_passes += gram.n_passes
-        for one in searches:
-            path = one.result
+        for one, path in zip(searches, results, strict=True):
             if measure is not None:
                 path.measured = one.measure_predictions(measure)
                 n_passes += 1

@@ -14,7 +14,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.rows import TotalRows
+from dranking.rankers.leave_query_out.held_out import FeatureSets, Verified, verify_sets
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]
@@ -22,7 +24,24 @@ Indices = NDArray[np.int64]
 
 
 class PathState(ABC):
-    """The criterion along one path: one lambda, and the features selected so far."""
+    """The criterion along one path: one lambda, and the features selected so far.
+
+    Parameters
+    ----------
+    tiles
+        The data.
+    regularization
+        lambda.
+
+    Attributes
+    ----------
+    verified
+        What orthogonal factors said about sets of features, in their order.
+    """
+
+    def __init__(self, tiles: Tiles, regularization: float) -> None:
+        self._tiles, self._regularization = tiles, regularization
+        self.verified: dict[tuple[int, ...], Verified] = {}
 
     def needs_update(self, feature: int) -> bool:
         """Whether `add` needs the upcoming picks when `feature` is selected next."""
@@ -52,8 +71,15 @@ class PathState(ABC):
         """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
 
     @abstractmethod
+    def least_pivots(self, selected: Indices) -> Array:
+        """(t,) smallest pivot of each selected feature in the held-out systems of all queries."""
+
     def removals(self, selected: Indices) -> tuple[Array, float]:
         """(t,) leave-query-out errors without each selected feature, and the present error."""
+        sets = FeatureSets.of([selected.tolist()], self._regularization)
+        [found] = verify_sets(self._tiles, sets, removals=True)
+        self.verified[tuple(selected.tolist())] = found
+        return found.without, found.error
 
     @abstractmethod
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:

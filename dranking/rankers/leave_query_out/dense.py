@@ -21,7 +21,7 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram_kernels
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.pivots import Picks, packed_matrices
+from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
@@ -31,7 +31,6 @@ from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
     dense_columns,
-    errors_without_each,
     measure_block_predictions,
 )
 
@@ -86,12 +85,13 @@ class RowsState(PathState):
     """
 
     def __init__(self, tiles: Tiles, gram: GramRows, regularization: float) -> None:
-        self._tiles, self._gram, self._regularization = tiles, gram, regularization
+        super().__init__(tiles, regularization)
+        self._gram = gram
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
         """(t,) leave-query-out errors without each selected feature, and the present error."""
         self._gram.n_passes += PASSES
-        return errors_without_each(self._tiles, selected, self._regularization)
+        return super().removals(selected)
 
     def _map_with_rows(
         self,
@@ -250,6 +250,14 @@ class DenseState(RowsState):
         )
         return tiles.share(tasks, len(features) + 2, "announce")
 
+    def least_pivots(self, selected: Indices) -> Array:
+        """(t,) smallest pivot of each selected feature in the held-out systems of all queries."""
+        tasks = self._tiles.map_values(
+            block_pivots, self._blocks, Literal(len(selected)), name="pivots", feature_block=0
+        )
+        found: Array = np.min(self._tiles.gather(tasks), axis=0)
+        return found
+
     def ask(self, candidates: Indices) -> None:
         """Set the candidates that the next call of `scores` evaluates."""
         self._candidates = candidates
@@ -276,6 +284,11 @@ class DenseState(RowsState):
         )
         total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
         return total
+
+
+def block_pivots(block: BlockState, t: int) -> Array:
+    """(t,) smallest pivots of the first t features over the queries of a block."""
+    return least_pivots(block.factors, t, len(block.errors))
 
 
 def initial_block(

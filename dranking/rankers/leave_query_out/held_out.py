@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,15 @@ from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Task
 from dranking.engine.tile_tasks import Literal, Shared, given
 from dranking.engine.tiles import Tiles
-from dranking.kernels.lqo.held_out import HeldOut, Ridge, hold_out, hold_out_dominant, ridge_of
-from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, triangle_of
+from dranking.kernels.lqo.held_out import (
+    HeldOut,
+    Ridge,
+    hold_out,
+    hold_out_dominant,
+    ridge_of,
+    weights_of,
+)
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, SAFETY, relative_rounding, triangle_of
 from dranking.rankers.gram.triangular_factor import (
     TriangularFactor,
     block_factor,
@@ -56,6 +63,41 @@ class FeatureSets(NamedTuple):
     subsets: Sequence[Indices]
     regularization: float
 
+    @classmethod
+    def of(cls, kept: Sequence[Sequence[int]], regularization: float) -> FeatureSets:
+        """The sets of features `kept`."""
+        features = list(dict.fromkeys(chain.from_iterable(kept)))
+        position = {feature: j for j, feature in enumerate(features)}
+        subsets = [
+            np.array([position[feature] for feature in selected], dtype=np.int64)
+            for selected in kept
+        ]
+        return cls(np.array(features, dtype=np.int64), subsets, regularization)
+
+
+class Verified(NamedTuple):
+    """What orthogonal factors say about a set of t features.
+
+    Attributes
+    ----------
+    error
+        Leave-query-out error.
+    rounding
+        Estimated error of `error` by rounding.
+    weights
+        (t,) weights fitted to all queries.
+    without
+        (t,) leave-query-out errors without each feature; zeros unless asked for.
+    least_certain
+        Position of the feature that depends on the others most.
+    """
+
+    error: float
+    rounding: float
+    weights: Array
+    without: Array
+    least_certain: int
+
 
 class Fits(NamedTuple):
     """The models of a block's queries on one set of t features, each fitted to all other queries.
@@ -68,6 +110,8 @@ class Fits(NamedTuple):
         (n_queries,) squared norm of the residual of the held-out query.
     without
         (n_queries, t) the same without each feature.
+    rounding
+        (n_queries,) estimated error of `errors` by rounding.
     is_dominant
         (n_queries,) whether the query's values still have no meaning, since the factor of all other
         blocks was not there.
@@ -76,13 +120,69 @@ class Fits(NamedTuple):
     weights: Array
     errors: Array
     without: Array
+    rounding: Array
     is_dominant: NDArray[np.bool_]
+
+
+class Model(NamedTuple):
+    """Ridge regression of all queries, or of all but a dominant query, on a set of features.
+
+    Attributes
+    ----------
+    ridge
+        The regression.
+    relative_rounding
+        Estimated relative error of predictions by rounding.
+    least_certain
+        Position of the feature behind that error.
+    label_norm
+        Norm of all labels.
+    """
+
+    ridge: Ridge
+    relative_rounding: float
+    least_certain: int
+    label_norm: float
+
+
+def verify_sets(tiles: Tiles, sets: FeatureSets, *, removals: bool = False) -> list[Verified]:
+    """Errors and weights of every set, from the documents: two passes or three."""
+    return verified_of(tiles, sets, *fit_without_each_query(tiles, sets, removals=removals))
+
+
+def verified_of(
+    tiles: Tiles, sets: FeatureSets, fits: list[Task], models: Sequence[Model]
+) -> list[Verified]:
+    """Errors and weights of every set, from what `fit_without_each_query` returned."""
+    sums = tiles.sum(fits, sums_of, "held-out-errors")
+    return [
+        Verified(
+            float(error),
+            float(rounding),
+            weights_of(model.ridge, len(subset)),
+            without,
+            model.least_certain,
+        )
+        for (error, rounding, without), model, subset in zip(
+            sums, models, sets.subsets, strict=True
+        )
+    ]
+
+
+def sums_of(fits: Sequence[Fits]) -> tuple[tuple[float, float, Array], ...]:
+    """Errors, rounding, and errors without each feature of a block, for every set."""
+    return tuple(
+        (float(fit.errors.sum()), float(fit.rounding.sum()), fit.without.sum(axis=0))
+        for fit in fits
+    )
 
 
 def fit_without_each_query(
     tiles: Tiles, sets: FeatureSets, *, removals: bool = False
-) -> list[Task]:
+) -> tuple[list[Task], list[Model]]:
     """Tasks with the `Fits` of every set, for every block: two passes over the documents or three.
+
+    Also the models of all queries.
 
     The tasks run where the first feature block is. `removals` asks for errors without each feature.
     """
@@ -94,7 +194,8 @@ def fit_without_each_query(
         name="factors",
     )
     factor: TriangularFactor = tiles.sum(parts, _unchanged, "factors")
-    models = with_one_blas_thread(_models, factor.values, sets)
+    digits_lost = 1 if tiles.dataset.has_documents else 2
+    models: list[Model] = with_one_blas_thread(_models, factor.values, sets, digits_lost)
     fit = partial(with_one_blas_thread, partial(fit_block, removals=removals))
 
     def fits(others: Literal | Shared) -> list[Task]:
@@ -120,7 +221,7 @@ def fit_without_each_query(
                 ]
             )
         )
-    return found
+    return found, models
 
 
 def fit_block(
@@ -128,7 +229,7 @@ def fit_block(
     columns: NDArray[np.float32] | None,
     others: TriangularFactor | None,
     sets: FeatureSets,
-    models: Sequence[Ridge],
+    models: Sequence[Model],
     *,
     removals: bool,
 ) -> list[Fits]:
@@ -145,15 +246,17 @@ def fit_block(
     """
     strips = list(centred_rows(block, columns, sets.features))
     found = []
-    for subset, ridge in zip(sets.subsets, models, strict=True):
+    for subset, model in zip(sets.subsets, models, strict=True):
         fits, first = _no_fits(block.n_queries, len(subset)), 0
         for rows, ptr in strips:
-            for group in hold_out(rows[:, subset], rows[:, -1], ptr, ridge, removals=removals):
-                _fill(fits, first + group.queries, group)
+            own = rows[:, subset], rows[:, -1]
+            for group in hold_out(*own, ptr, model.ridge, removals=removals):
+                _fill(fits, first + group.queries, group, model)
             first += len(ptr) - 1
         found.append(fits)
     if others is not None and any(fits.is_dominant.any() for fits in found):
-        _fit_dominant(strips, others, sets, found, removals)
+        digits_lost = 2 if isinstance(block, QueryStatistics) else 1
+        _fit_dominant(strips, others, sets, found, digits_lost, removals)
     return found
 
 
@@ -162,6 +265,7 @@ def _fit_dominant(
     others: TriangularFactor,
     sets: FeatureSets,
     found: Sequence[Fits],
+    digits_lost: int,
     removals: bool,
 ) -> None:
     """Fill in the dominant queries, from the factors of all other queries."""
@@ -173,31 +277,50 @@ def _fit_dominant(
     without = others_of_each([others, *own])[1:]
     for fits, subset in zip(found, sets.subsets, strict=True):
         for q in np.flatnonzero(fits.is_dominant).tolist():
-            [ridge] = _models(without[q].values, sets._replace(subsets=[subset]))
+            alone = sets._replace(subsets=[subset])
+            [model] = _models(without[q].values, alone, digits_lost)
             rows = own[q].values
-            group = hold_out_dominant(rows[:, subset], rows[:, -1], ridge, removals=removals)
-            _fill(fits, np.array([q]), group)
+            group = hold_out_dominant(rows[:, subset], rows[:, -1], model.ridge, removals=removals)
+            label_norm = float(np.linalg.norm(rows[:, -1]))  # times the predictions of this query
+            _fill(fits, np.array([q]), group, model._replace(label_norm=2.0 * label_norm), True)
 
 
-def _models(factor: Array, sets: FeatureSets) -> list[Ridge]:
-    """Ridge regression on each of the sets, from the factor of all features that they use."""
-    last = len(factor) - 1
-    return [
-        ridge_of(triangle_of(factor[:, [*subset.tolist(), last]]), sets.regularization)
-        for subset in sets.subsets
-    ]
+def _models(factor: Array, sets: FeatureSets, digits_lost: int) -> list[Model]:
+    """Ridge regression on each of the sets, from the factor of all features that they use.
+
+    `digits_lost` is 2 for a factor from sums of products, which square the condition number.
+    """
+    last, models = len(factor) - 1, []
+    for subset in sets.subsets:
+        own = triangle_of(factor[:, [*subset.tolist(), last]])
+        rounding, column = relative_rounding(own)
+        unit = SAFETY * len(own) * np.finfo(float).eps
+        rounding = min(1.0, unit * (rounding / unit) ** digits_lost)
+        label_norm = float(np.linalg.norm(own[:, -1]))
+        models.append(Model(ridge_of(own, sets.regularization), rounding, column, label_norm))
+    return models
 
 
 def _no_fits(n_queries: int, t: int) -> Fits:
     weights, without = np.zeros((n_queries, t)), np.zeros((n_queries, t))
-    return Fits(weights, np.zeros(n_queries), without, np.zeros(n_queries, dtype=np.bool_))
+    errors, rounding = np.zeros(n_queries), np.zeros(n_queries)
+    return Fits(weights, errors, without, rounding, np.zeros(n_queries, dtype=np.bool_))
 
 
-def _fill(fits: Fits, queries: NDArray[np.intp], group: HeldOut) -> None:
+def _fill(
+    fits: Fits, queries: NDArray[np.intp], group: HeldOut, model: Model, dominant: bool = False
+) -> None:
+    norms = np.linalg.norm(group.residuals, axis=1)
     fits.weights[queries] = group.weights
     fits.errors[queries] = np.square(group.residuals).sum(axis=1)
     fits.without[queries] = group.without
     fits.is_dominant[queries] = group.margins < LEAST_MARGIN
+    # As in `dranking.kernels.lqo.orthogonal.residual_rounding`; a dominant query has no margin.
+    margins = np.clip(group.margins, LEAST_MARGIN, 1.0)
+    own = SAFETY * (len(model.ridge.columns) + 1) * np.finfo(float).eps / margins
+    shares = np.ones(len(norms)) if dominant else np.sqrt(1.0 - margins)
+    off = np.maximum(own, model.relative_rounding) * (norms + shares * model.label_norm)
+    fits.rounding[queries] = (2.0 * norms + off) * off
 
 
 def _unchanged(factor: TriangularFactor) -> TriangularFactor:

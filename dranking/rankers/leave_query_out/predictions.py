@@ -7,7 +7,6 @@ documents.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -28,21 +27,11 @@ LqoMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 documents of the block, to an array. The arrays of all blocks are summed."""
 
 
-def feature_sets(kept: Sequence[Sequence[int]], regularization: float) -> FeatureSets:
-    """The sets of features `kept`."""
-    features = list(dict.fromkeys(chain.from_iterable(kept)))
-    position = {feature: j for j, feature in enumerate(features)}
-    subsets = [
-        np.array([position[feature] for feature in selected], dtype=np.int64) for selected in kept
-    ]
-    return FeatureSets(np.array(features, dtype=np.int64), subsets, regularization)
-
-
 def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
     """Sum a measure of the leave-query-out predictions of every feature set over all blocks."""
     parts = tiles.map_blocks(
         measure_block_sets,
-        Shared(fit_without_each_query(tiles, sets)),
+        Shared(fit_without_each_query(tiles, sets)[0]),
         Literal(sets),
         Literal(measure),
         columns=sets.features,
@@ -96,21 +85,6 @@ def measure_block_predictions(
     scores = np.empty((t, block.n_documents))
     held_out_scores(np.ascontiguousarray(features), block.query_ptr, weights, scores)
     return measure(block, scores)
-
-
-def errors_without_each(
-    tiles: Tiles, selected: Indices, regularization: float
-) -> tuple[Array, float]:
-    """(t,) leave-query-out errors without each selected feature, and the present error."""
-    sets = feature_sets([selected.tolist()], regularization)
-    fits = fit_without_each_query(tiles, sets, removals=True)
-    without, error = tiles.sum(fits, _sums, "removals")
-    return without, float(error)
-
-
-def _sums(fits: Sequence[Fits]) -> tuple[Array, float]:
-    [fit] = fits
-    return fit.without.sum(axis=0), float(fit.errors.sum())
 
 
 def dense_columns(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:

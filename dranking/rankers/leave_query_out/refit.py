@@ -17,9 +17,15 @@ from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.held_out import add_back_fitting_scores
 from dranking.rankers.gram.rows import GramRows, QueryMoments
 from dranking.rankers.leave_query_out.dense import RowsState
-from dranking.rankers.leave_query_out.held_out import PASSES, Fits, fit_without_each_query
+from dranking.rankers.leave_query_out.held_out import (
+    PASSES,
+    FeatureSets,
+    Fits,
+    fit_without_each_query,
+    verified_of,
+)
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
-from dranking.rankers.leave_query_out.predictions import LqoMeasure, feature_sets, measure_sets
+from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -57,6 +63,10 @@ class RefitState(RowsState):
         """Select these features."""
         self._selected = selected
 
+    def least_pivots(self, selected: Indices) -> Array:
+        """(t,) zeros: there are no pivots, and every set is in doubt until it is verified."""
+        return np.zeros(len(selected))
+
     def ask(self, candidates: Indices) -> None:
         """Set the candidates that the next call of `scores` evaluates."""
         self._candidates = candidates
@@ -70,13 +80,16 @@ class RefitState(RowsState):
         gram, moments, regularization = self._gram, self._gram.moments, self._regularization
         total_rows = gram.rows_of(self._selected.tolist())
         totals = (moments.diagonal, moments.products, total_rows, regularization)
-        sets = feature_sets([self._selected.tolist()], regularization)
+        sets = FeatureSets.of([self._selected.tolist()], regularization)
         gram.n_passes += PASSES
+        fits, models = fit_without_each_query(self._tiles, sets)
+        [found] = verified_of(self._tiles, sets, fits, models)
+        self.verified[tuple(self._selected.tolist())] = found
         parts = self._map_with_rows(
             back_fitting_scores,
             moments.blocks,
             self._selected,
-            fit_without_each_query(self._tiles, sets),
+            fits,
             Literal(totals),
             name="back-fitting",
         )
@@ -86,7 +99,7 @@ class RefitState(RowsState):
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
         sizes = [selected[:size].tolist() for size in range(1, len(selected) + 1)]
-        return measure_sets(self._tiles, feature_sets(sizes, self._regularization), measure)
+        return measure_sets(self._tiles, FeatureSets.of(sizes, self._regularization), measure)
 
 
 def back_fitting_scores(

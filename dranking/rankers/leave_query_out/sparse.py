@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.gram.sparse_query import Fit
-from dranking.kernels.lqo.pivots import packed_matrices
+from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import TotalMoments, TotalRows
@@ -29,7 +30,6 @@ from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
     LqoMeasure,
     dense_columns,
-    errors_without_each,
     measure_block_predictions,
 )
 
@@ -48,7 +48,7 @@ class SparseCriterion:
         """Gram rows and, for each lambda, a state with no feature selected."""
         rows = SparseRows(self._tiles, self._moments, self._plan.n_rows)
         scorer = _Scorer(self._tiles, rows)
-        return rows, [SparseState(scorer, value) for value in regularizations]
+        return rows, [SparseState(self._tiles, scorer, value) for value in regularizations]
 
 
 class SparseRows(TotalRows):
@@ -63,7 +63,8 @@ class SparseRows(TotalRows):
 class SparseState(PathState):
     """The features selected along one path."""
 
-    def __init__(self, scorer: _Scorer, regularization: float) -> None:
+    def __init__(self, tiles: Tiles, scorer: _Scorer, regularization: float) -> None:
+        super().__init__(tiles, regularization)
         self._scorer = scorer
         self.regularization = regularization
         self.reset()
@@ -86,7 +87,12 @@ class SparseState(PathState):
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
         """(t,) leave-query-out errors without each selected feature, and the present error."""
-        return self._scorer.removals(selected, self.regularization)
+        self._scorer.count_passes(PASSES)
+        return super().removals(selected)
+
+    def least_pivots(self, selected: Indices) -> Array:
+        """(t,) smallest pivot of each selected feature in the held-out systems of all queries."""
+        return self._scorer.least_pivots(selected, self.regularization)
 
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
@@ -122,10 +128,17 @@ class _Scorer:
         total: Array = self._tiles.sum_blocks(block_measure, fit, measure, name="leave-query-out")
         return total
 
-    def removals(self, selected: Indices, regularization: float) -> tuple[Array, float]:
-        """(t,) errors without each selected feature, and the present error."""
-        self._rows.n_passes += PASSES
-        return errors_without_each(self._tiles, selected, regularization)
+    def least_pivots(self, selected: Indices, regularization: float) -> Array:
+        """(t,) smallest pivots over all queries; one pass."""
+        fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
+        self.count_passes(1)
+        pivots = self._tiles.map_blocks(block_pivots, Literal(fit), name="pivots")
+        found: Array = np.min(self._tiles.gather(pivots), axis=0)
+        return found
+
+    def count_passes(self, number: int) -> None:
+        """Count passes over X."""
+        self._rows.n_passes += number
 
     def _question(self, state: SparseState, candidates: Indices) -> Any:
         fit = self._fit(state.selected, candidates, state.regularization)
@@ -159,6 +172,15 @@ def block_gains(
         error = add_gains(*arrays, _frozen(fit), _frozen(candidates), gains)
         answers.append((gains, error))
     return tuple(answers)
+
+
+def block_pivots(block: QueryBlock, fit: Fit) -> Array:
+    """(t,) smallest pivots of the selected features over the queries of a block."""
+    t = len(fit.selected)
+    factors = packed_matrices(block.n_queries, t)
+    products = np.empty((block.n_queries, t))
+    held_out_factors(*_arrays(block), _frozen(fit), factors, products)
+    return least_pivots(factors, t, block.n_queries)
 
 
 def block_measure(block: QueryBlock, fit: Fit, measure: LqoMeasure) -> Array:
