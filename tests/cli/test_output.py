@@ -1,6 +1,7 @@
 """What commands print: names in data are printed literally; progress and remaining time."""
 
 import json
+from datetime import datetime
 
 import pytest
 
@@ -71,7 +72,10 @@ def clock(monkeypatch):
 
 
 def lines(capsys):
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    """The JSON lines on stderr without their times, each of which has seconds and a zone."""
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert all(datetime.fromisoformat(line.pop("time")).tzinfo for line in found)
+    return found
 
 
 def test_lines_say_how_long_it_will_take(clock, capsys, monkeypatch):
