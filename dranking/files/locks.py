@@ -17,7 +17,7 @@ from pathlib import Path
 
 from upath import UPath
 
-from dranking.errors import DrankingError, TryAgainError, UsageError
+from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files.json_files import parse_json
 from dranking.files.object_store import put_if_unchanged, remove, version
 from dranking.files.places import Place, is_local
@@ -101,6 +101,12 @@ class Lease:
         if seen is not None:
             _, expires = self._read()
             left = expires - time.time()
+            if left > 2 * LEASE_SECONDS:
+                raise DataError(
+                    f"{self._place}: the lock is damaged, or a clock is wrong: it says that it "
+                    f"expires in {left:.0f} s, while no lock is taken for more than "
+                    f"{LEASE_SECONDS:g} s. Delete it if no process is writing."
+                )
             if left > 0:
                 raise TryAgainError(
                     f"{self._busy}; run again later. If that process has died, its lock expires in "
@@ -150,7 +156,8 @@ class Lease:
             return "", 0.0
         try:
             content = parse_json(stored)
-            return str(content["holder"]), float(content["expires"])
+            expires = float(content["expires"])
+            return str(content["holder"]), expires if expires == expires else 0.0
         except (ValueError, KeyError, TypeError):
             return "", 0.0
 

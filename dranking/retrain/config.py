@@ -100,6 +100,8 @@ class RetrainConfig(BaseModel):
 
     def _check_bilinear(self) -> None:
         """Raise ValueError for entries that apply only to rankers on rows of features."""
+        if "://" in self.run.work:
+            raise ValueError(f"run.work: {BILINEAR} needs a local folder to work in")
         if self.is_tuned:
             raise ValueError(f"tune, data.validation: {BILINEAR} is trained with one lambda")
         if "regularization" not in self.model.model_fields_set:

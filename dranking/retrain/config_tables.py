@@ -18,6 +18,7 @@ from pydantic import (
 from dranking.data.letor.text_source import NullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
+from dranking.files.places import Place, as_place
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import SQUARED_ERROR, get_measure
 from dranking.tuning.choice import Rule
@@ -332,7 +333,8 @@ class RunConfig(BaseModel):
     Attributes
     ----------
     work
-        Directory for ingested parts, statistics and runs.
+        Directory for ingested parts, statistics and runs: a local path, or a URL such as
+        ``s3://bucket/work``.
     metrics
         Measures on the data held out that are reported beside the gate's metric.
     memory_limit
@@ -342,7 +344,12 @@ class RunConfig(BaseModel):
     """
 
     model_config = STRICT
-    work: Path = Path("retrain-work")
+    work: str = "retrain-work"
     metrics: tuple[Measure, ...] = ("ndcg@10", "map")
     memory_limit: str | None = None
     prometheus: Path | None = None
+
+    @property
+    def place(self) -> Place:
+        """The working directory as a place."""
+        return as_place(self.work)

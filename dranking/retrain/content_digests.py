@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
 from dranking.files.places import Place
-from dranking.files.reading import check_regular
+from dranking.files.reading import check_regular, list_files, read_bytes
 
 DIGESTS_NAME = "digests.json"
 CHUNK_BYTES = 1 << 20
@@ -38,7 +38,7 @@ class ContentDigests:
         File with the digests of earlier runs. A file that is missing or damaged costs time only.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Place) -> None:
         self._file = file
         self._known = _read(file)
         self._used: _Known = {}
@@ -59,7 +59,7 @@ class ContentDigests:
             manifest = place / MANIFEST_NAME
             if manifest.is_file():
                 return self._of_file(manifest)
-            inside = sorted((f for f in place.rglob("*") if not f.is_dir()), key=str)
+            inside = list_files(place)
             start = len(str(place))
             digests = [(str(file)[start:], self._of_file(file)) for file in inside]
         except OSError as error:
@@ -100,8 +100,8 @@ def _stamp(file: Place) -> Stamp:
     return [int(facts.get("size") or 0), *(str(facts[tag]) for tag in tags if tag in facts), ""]
 
 
-def _read(file: Path) -> _Known:
+def _read(file: Place) -> _Known:
     try:
-        return TypeAdapter(_Known).validate_json(file.read_bytes())
+        return TypeAdapter(_Known).validate_json(read_bytes(file))
     except (OSError, ValidationError):
         return {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -17,6 +16,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.commit import atomic_write
 from dranking.files.json_files import parse_json, sealed_json, unsealed
+from dranking.files.places import Place
+from dranking.files.reading import exists, read_bytes
 from dranking.retrain.config import RetrainConfig, config_digest
 from dranking.retrain.sources import Source
 from dranking.retrain.workflow import Run
@@ -55,17 +56,17 @@ class Marker(Generic[T]):
     result: T
 
 
-def marker_file(folder: Path, stage: str) -> Path:
+def marker_file(folder: Place, stage: str) -> Place:
     """The done-marker of a stage in the folder of a run."""
     return folder / "done" / f"{stage}.json"
 
 
-def write_marker(folder: Path, marker: Marker[T]) -> None:
+def write_marker(folder: Place, marker: Marker[T]) -> None:
     """Write the done-marker of a stage into the folder of a run."""
     atomic_write(marker_file(folder, marker.stage), sealed_json(asdict(marker)), overwrite=True)
 
 
-def read_marker(folder: Path, stage: str, kind: type[T]) -> Marker[T]:
+def read_marker(folder: Place, stage: str, kind: type[T]) -> Marker[T]:
     """Read the done-marker of a stage, whose result has the given type, from the folder of a run.
 
     Raises
@@ -109,8 +110,8 @@ def read_unfinished(config: RetrainConfig) -> tuple[str, Mapping[str, Sequence[S
     DataError
         If the note is damaged.
     """
-    file = config.run.work / UNFINISHED_NAME
-    if not file.is_file():
+    file = config.run.place / UNFINISHED_NAME
+    if not exists(file):
         raise UsageError(f"{config.run.work}: there is no unfinished run to resume.")
     note = _parsed(TypeAdapter(_Unfinished), file)
     if note.configuration != config_digest(config):
@@ -121,10 +122,10 @@ def read_unfinished(config: RetrainConfig) -> tuple[str, Mapping[str, Sequence[S
     return note.run_id, {use: [Source(*s) for s in found] for use, found in note.sources.items()}
 
 
-def _parsed(adapter: TypeAdapter[T], file: Path) -> T:
+def _parsed(adapter: TypeAdapter[T], file: Place) -> T:
     """Content of a file of the working directory."""
     try:
-        content = parse_json(file.read_bytes())
+        content = parse_json(read_bytes(file))
         entries = unsealed(content if isinstance(content, dict) else {})
         return adapter.validate_json(json.dumps(entries))
     except ValueError as error:

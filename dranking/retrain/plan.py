@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import dranking
 from dranking.errors import DataError, UsageError
+from dranking.files.places import Place
+from dranking.files.reading import exists
 from dranking.retrain.budget import forecast
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
@@ -120,7 +121,7 @@ def plan_run(
     registry = Registry(config.registry.location)
     withdrawal = find_withdrawal(config.data, registry, found.there)
     forced = {from_stage, *(STAGES if force else ())}
-    to_run = (s in forced or not marker_file(folder, s).is_file() for s in STAGES)
+    to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
     measured = STAGES.index("evaluate")
     # A run that is done stays so whoever is champion now, unless the champion must be replaced.
@@ -133,11 +134,11 @@ def plan_run(
 
 def digests_of(config: RetrainConfig) -> ContentDigests:
     """Digests of contents that the working directory keeps."""
-    return ContentDigests(config.run.work / DIGESTS_NAME)
+    return ContentDigests(config.run.place / DIGESTS_NAME)
 
 
 def _rival_changed(
-    folder: Path, run_id: str, registry: Registry, withdrawal: Withdrawal | None
+    folder: Place, run_id: str, registry: Registry, withdrawal: Withdrawal | None
 ) -> bool:
     """Whether the version that a run was measured against is no longer the rival."""
     against = read_marker(folder, "evaluate", Evaluated).result.against
@@ -171,7 +172,7 @@ def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
 def _without_set_aside(config: RetrainConfig, found: Found) -> Found:
     """The sources without those that are set aside; the window is filled with others."""
     train = found.there
-    notes = Quarantine(config.run.work / QUARANTINE_NAME).notes(train)
+    notes = Quarantine(config.run.place / QUARANTINE_NAME).notes(train)
     if len(notes) > config.data.max_set_aside:
         notes = {}  # the rule has changed: these parts are tried again, and fail
     left = [source for source in train if source.key not in notes]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dranking.errors import DataError
 from dranking.files.commit import atomic_write
+from dranking.files.places import Place
+from dranking.files.reading import exists, read_bytes
 from dranking.files.redaction import redacted
 from dranking.retrain.sources import Source
+from dranking.retrain.work_folder import delete, names_in
 from dranking.retrain.workflow import Run
 
 QUARANTINE_NAME = "quarantine"
@@ -57,7 +60,7 @@ class Quarantine:
         Folder of the notes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
 
     def notes(self, sources: Iterable[Source]) -> dict[str, SetAside]:
@@ -66,14 +69,14 @@ class Quarantine:
         for source in sources:
             file = self._file(source.key)
             try:
-                if file.is_file():
-                    found[source.key] = SetAside.model_validate_json(file.read_bytes())
+                if exists(file):
+                    found[source.key] = SetAside.model_validate_json(read_bytes(file))
             except ValidationError:
-                file.unlink()  # the part is tried again
+                delete(file)  # the part is tried again
         return found
 
     def __len__(self) -> int:
-        return len(list(self._folder.glob("*.json")))
+        return len(self._names())
 
     def set_aside(self, source: Source, error: DataError) -> None:
         """Note what is wrong with a part."""
@@ -82,12 +85,15 @@ class Quarantine:
 
     def release_others(self, sources: Sequence[Source]) -> None:
         """Delete the notes about parts that are not among some sources: these are solved."""
-        kept = {self._file(source.key) for source in sources}
-        for file in self._folder.glob("*.json"):
-            if file not in kept:
-                file.unlink(missing_ok=True)
+        kept = {self._file(source.key).name for source in sources}
+        for name in self._names():
+            if name not in kept:
+                delete(self._folder / name)
 
-    def _file(self, key: str) -> Path:
+    def _names(self) -> list[str]:
+        return [name for name in names_in(self._folder) if re.fullmatch(r"\w+\.json", name)]
+
+    def _file(self, key: str) -> Place:
         return self._folder / f"{key}.json"
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.files.local_output import remove_leftovers
-from dranking.files.locks import locked_file
+from dranking.files.locks import locked
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
@@ -24,6 +23,7 @@ from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Results
 from dranking.retrain.stage_runner import StageRunner, only_warned
 from dranking.retrain.withdrawal import Withdrawal
+from dranking.retrain.work_folder import delete, newest_last
 from dranking.retrain.workflow import Run
 
 
@@ -63,7 +63,7 @@ def retrain(
         If something beside the run fails after its version was stored: the file for Prometheus,
         logging to MLflow, the deletion of old folders.
     """
-    with locked_file(config.run.work / ".lock", f"{config.run.work}: another run is going on"):
+    with locked(config.run.place / ".lock", f"{config.run.work}: another run is going on"):
         check_gauges(config.run.prometheus)
         costs: dict[str, Cost] = {}
         try:
@@ -91,7 +91,7 @@ def _plan(config: RetrainConfig, **wanted: Any) -> Plan:
     digests = digests_of(config)
     plan = plan_run(config, **wanted, digests=digests)
     digests.save()
-    Quarantine(config.run.work / QUARANTINE_NAME).release_others(plan.found.there)
+    Quarantine(config.run.place / QUARANTINE_NAME).release_others(plan.found.there)
     return plan
 
 
@@ -108,7 +108,7 @@ def _run(run: Run, plan: Plan, costs: dict[str, Cost]) -> Outcome:
     _roll_back(run, plan.withdrawal)
     log = EventLog(run.folder / "log.jsonl", run.run_id)
     for stage in plan.stages:
-        marker_file(run.folder, stage).unlink(missing_ok=True)
+        delete(marker_file(run.folder, stage))
     if plan.stages:
         note_unfinished(run)
     configuration = config_text(run.config)
@@ -141,7 +141,7 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
 def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
     """Do what follows a run. The version is stored, so failures from here on are warnings."""
     with only_warned("the end of the run could not be noted"):
-        (run.work / UNFINISHED_NAME).unlink(missing_ok=True)
+        delete(run.work / UNFINISHED_NAME)
         version = outcome.results.publish.version
         log.write(None, "end", accepted=outcome.accepted, version=version)
     with only_warned("folders of old runs could not be deleted"):
@@ -156,6 +156,8 @@ def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
 
 def _remove_leftovers(run: Run) -> None:
     """Remove what killed runs, of whatever host, left half-written in the working directory."""
+    if not isinstance(run.work, Path) or not isinstance(run.folder, Path):
+        return  # an object is there whole or not at all
     of_run = (Path(folder) for folder, _, _ in os.walk(run.folder))
     for folder in (run.work, run.work / "parts", *of_run):
         remove_leftovers(folder)
@@ -163,7 +165,7 @@ def _remove_leftovers(run: Run) -> None:
 
 def _delete_old_runs(run: Run) -> None:
     """Delete the folders of old runs; keep as many folders as the registry keeps versions."""
-    folders = sorted((run.work / "runs").iterdir(), key=lambda folder: folder.stat().st_mtime)
-    for folder in folders[: -run.config.registry.keep]:
-        if folder != run.folder:
-            shutil.rmtree(folder)
+    root = run.work / "runs"
+    for name in newest_last(root)[: -run.config.registry.keep]:
+        if name != run.run_id:
+            delete(root / name)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 from dranking.files.commit import atomic_write
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
 
 _DIGEST_BYTES = 16
 
 
-def write_side_file(file: Path, content: bytes) -> None:
+def write_side_file(file: Place, content: bytes) -> None:
     """Write a file with the digest of its content in front."""
     atomic_write(file, _digest(content) + content, overwrite=True)
 
 
-def read_side_file(file: Path) -> bytes | None:
+def read_side_file(file: Place) -> bytes | None:
     """Content of a file; None if there is no such file, or another content than was written."""
     try:
-        stored = file.read_bytes()
+        stored = read_bytes(file)
     except OSError:
         return None
     content = stored[_DIGEST_BYTES:]

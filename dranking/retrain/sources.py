@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from dranking.data.scaling import Normalize
 from dranking.errors import DataError, TryAgainError
-from dranking.files.places import as_place
+from dranking.files.places import Place, as_place
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import ContentDigests
+from dranking.retrain.work_folder import delete, names_in
 
 TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")
 TABLE_OPTIONS = ("qid", "docid", "relevance", "weight", "exclude")
@@ -88,7 +88,7 @@ def unique(sources: Iterable[Source]) -> tuple[list[Source], list[tuple[str, str
 
 
 def check_unchanged(
-    source: Source, data: DataConfig, digests: ContentDigests, stored: Path
+    source: Source, data: DataConfig, digests: ContentDigests, stored: Place
 ) -> None:
     """Check that a source has not changed since the run began.
 
@@ -106,20 +106,12 @@ def check_unchanged(
     )
 
 
-def delete_others(root: Path, sources: Iterable[Source]) -> None:
+def delete_others(root: Place, sources: Iterable[Source]) -> None:
     """Delete what a directory has stored under the keys of other sources."""
     kept = {source.key for source in sources}
-    for path in root.iterdir() if root.is_dir() else ():
-        if path.name.partition(".")[0] not in kept and not path.name.startswith("."):
-            delete(path)
-
-
-def delete(path: Path) -> None:
-    """Delete a file, or a folder with its content."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    for name in names_in(root):
+        if name.partition(".")[0] not in kept and not name.startswith("."):
+            delete(root / name)
 
 
 def ingested_scaling(data: DataConfig) -> Normalize:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import dranking
 from dranking.errors import DataError, TryAgainError
 from dranking.files.commit import atomic_write
+from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
@@ -42,6 +43,7 @@ from dranking.retrain.results import (
     Tuned,
     Validated,
 )
+from dranking.retrain.work_folder import local_copy
 from dranking.retrain.workflow import Run, Workflow
 from dranking.retrain.workflows.bilinear import BilinearWorkflow
 from dranking.retrain.workflows.linear import LinearWorkflow
@@ -149,31 +151,38 @@ def publish(
     Raises
     ------
     TryAgainError
-        If the champion is no longer the version that the challenger was measured against.
+        If the champion is no longer the version that the challenger was measured against, or the
+        registry cannot be written.
     """
     registry = run.registry
-    with registry.locked():
-        version = registry.find(run.version_folder, run.run_id)  # added by an interrupted attempt
-        if run.rival != evaluated.against:
-            raise TryAgainError(
-                f"{registry}: the champion has changed since it was measured; run again to "
-                "measure against the new champion."
-            )
-        if version is None:
-            version = registry.add(
-                run.version_folder,
-                run_id=run.run_id,
-                lineage=_lineage(run, ingested, tuned, evaluated, verdict),
-                metrics=evaluated.metrics["challenger"],
-            )
-        else:
-            registry.nominate(version)
-        if verdict.test is not None and evaluated.against is not None:
-            registry.record(_entry(run, version, evaluated.against, ingested, verdict.test))
-        if verdict.accepted:
-            registry.promote(version)
-        deleted = registry.prune(run.config.registry.keep)
-        aliases = registry.aliases.model_dump()
+    try:
+        with registry.locked(), local_copy(run.version_folder) as folder:
+            version = registry.find(folder, run.run_id)  # added by an interrupted attempt
+            if run.rival != evaluated.against:
+                raise TryAgainError(
+                    f"{registry}: the champion has changed since it was measured; run again to "
+                    "measure against the new champion."
+                )
+            if version is None:
+                version = registry.add(
+                    folder,
+                    run_id=run.run_id,
+                    lineage=_lineage(run, ingested, tuned, evaluated, verdict),
+                    metrics=evaluated.metrics["challenger"],
+                )
+            else:
+                registry.nominate(version)
+            if verdict.test is not None and evaluated.against is not None:
+                registry.record(_entry(run, version, evaluated.against, ingested, verdict.test))
+            if verdict.accepted:
+                registry.promote(version)
+            deleted = registry.prune(run.config.registry.keep)
+            aliases = registry.aliases.model_dump()
+    except OSError as error:
+        raise TryAgainError(
+            f"{registry}: version and aliases could not be stored ({error.strerror or error}); "
+            "run again when there is space and permission to write."
+        ) from error
     workflow.delete_unused()
     return Published(version, aliases, tuple(deleted))
 
@@ -199,7 +208,7 @@ def _entry(run: Run, version: str, against: str, ingested: Ingested, test: Night
     )
 
 
-def _per_query_file(run: Run, role: str) -> Path:
+def _per_query_file(run: Run, role: str) -> Place:
     """File with the measures of the challenger or the champion."""
     if role == "challenger":
         return run.version_folder / PER_QUERY_NAME

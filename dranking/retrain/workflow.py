@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from dranking.engine.executor import Executor
+from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.report.content import Content
 from dranking.retrain.config import RetrainConfig
@@ -47,17 +47,17 @@ class Run:
     notes: tuple[str, ...] = ()
 
     @property
-    def work(self) -> Path:
+    def work(self) -> Place:
         """Working directory, which all runs share."""
-        return self.config.run.work
+        return self.config.run.place
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Place:
         """Folder of this run alone."""
         return run_folder(self.config, self.run_id)
 
     @property
-    def version_folder(self) -> Path:
+    def version_folder(self) -> Place:
         """Folder with the files that become the version of the registry."""
         return self.folder / "version"
 
@@ -77,9 +77,9 @@ class Run:
         return rival_of(self.registry, self.run_id)
 
 
-def run_folder(config: RetrainConfig, run_id: str) -> Path:
+def run_folder(config: RetrainConfig, run_id: str) -> Place:
     """Folder of a run in the working directory."""
-    return config.run.work / "runs" / run_id
+    return config.run.place / "runs" / run_id
 
 
 def rival_of(registry: Registry, run_id: str) -> str | None:
@@ -126,7 +126,7 @@ class Workflow(Protocol):
         """Train the challenger and save it in the version folder."""
         ...
 
-    def load(self, folder: Path) -> Any:
+    def load(self, folder: Place) -> Any:
         """Load the model from a folder that holds the files of a version."""
         ...
 

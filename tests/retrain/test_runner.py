@@ -91,8 +91,10 @@ def forget_old_features(stream):
     config = load_config(stream.config(), (), {})
     digests = ContentDigests(stream.folder / "digests.json")
     for source in find_sources(config.data.train, config.data, digests):
-        for blocks in config.run.work.glob(f"parts/{source.key}/blocks"):
-            shutil.rmtree(blocks)
+        segments = config.run.place / "parts" / source.key / "segments"
+        if any(segments.iterdir()):
+            shutil.rmtree(segments)
+            segments.mkdir()
 
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class LinearModel(BaseModel):
     schema_version: int = Field(default=SCHEMA_VERSION, ge=1)
     kind: Literal["linear"] = "linear"
     feature_names: tuple[str, ...]
-    weights: tuple[float, ...]
+    weights: tuple[Annotated[float, Field(strict=True)], ...]
     transforms: tuple[Transform, ...] = ()
     provenance: dict[str, Any] = Field(default_factory=dict)
 

@@ -7,13 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dranking.files.commit import atomic_write
+from dranking.files.places import Place
+from dranking.files.reading import exists, read_bytes
 from dranking.files.redaction import redacted
 
 
 class EventLog:
     """A file of JSON lines with the entries time, run_id, stage, event, and facts of the event."""
 
-    def __init__(self, path: Path, run_id: str) -> None:
+    def __init__(self, path: Place, run_id: str) -> None:
         self._path = path
         self._run_id = run_id
 
@@ -21,6 +24,12 @@ class EventLog:
         """Append an event, without the credentials that URLs may hold."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": time, "run_id": self._run_id, "stage": stage, "event": event, **facts}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(redacted(json.dumps(line, allow_nan=False, default=str)) + "\n")
+        text = redacted(json.dumps(line, allow_nan=False, default=str)) + "\n"
+        if isinstance(self._path, Path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(text)
+            return
+        # Objects cannot be appended to; the log of a run has some twenty lines.
+        before = read_bytes(self._path) if exists(self._path) else b""
+        atomic_write(self._path, before + text.encode(), overwrite=True)

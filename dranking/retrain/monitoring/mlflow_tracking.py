@@ -21,6 +21,7 @@ from dranking.retrain.config import RetrainConfig
 from dranking.retrain.config_tables import MlflowConfig
 from dranking.retrain.outcome import Outcome
 from dranking.retrain.results import Results
+from dranking.retrain.work_folder import local_copy
 from dranking.retrain.workflow import Run
 
 DATABASES = ("sqlite", "mysql", "postgresql", "mssql")
@@ -69,8 +70,13 @@ def track(run: Run, outcome: Outcome) -> None:
             "dranking.accepted": str(outcome.accepted).lower(),
             "dranking.registry": str(run.registry),
         },
-        "folder": str(run.version_folder.absolute()),
     }
+    with local_copy(run.version_folder) as folder:
+        _send({**order, "folder": str(folder.absolute())}, config.deadline)
+
+
+def _send(order: Mapping[str, Any], deadline: float) -> None:
+    """Log a run in a process of its own."""
     command = [sys.executable, "-m", "dranking.retrain.monitoring.mlflow_client"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -81,11 +87,11 @@ def track(run: Run, outcome: Outcome) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=config.deadline,
+            timeout=deadline,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise TryAgainError(f"MLflow has not answered within {config.deadline:g} s.") from error
+        raise TryAgainError(f"MLflow has not answered within {deadline:g} s.") from error
     if done.returncode:
         said = redacted(done.stderr.strip())[-MAX_ERROR:]
         raise TryAgainError(f"MLflow: {said or 'no reason given'}")

@@ -60,6 +60,7 @@ class Storage:
         self._check_locks()
         target = self.root / name
         if not is_local(target):
+            self.remove_folder(name)  # what a killed copy left
             for file in files:
                 object_store.put(target / file, source / file)
             self.write(f"{name}/{MANIFEST_NAME}", manifest)

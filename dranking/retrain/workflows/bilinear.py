@@ -23,6 +23,7 @@ from dranking.data.texts.preferences import SameClass
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import atomic_path
+from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
@@ -46,7 +47,7 @@ class BilinearWorkflow:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._root = run.work / "parts"
+        self._root = Path(run.config.run.work) / "parts"
 
     def check(self) -> None:
         """Raise UsageError if ranker or vectoriser do not have the configured parameters."""
@@ -86,7 +87,7 @@ class BilinearWorkflow:
         model.save(run.version_folder / MODEL_FOLDER, overwrite=True)
         return Fitted(n_features=int(model.weights.nnz))
 
-    def load(self, folder: Path) -> BilinearModel:
+    def load(self, folder: Place) -> BilinearModel:
         """Load the model from a folder that holds the files of a version."""
         return load_bilinear_model(folder / MODEL_FOLDER)
 

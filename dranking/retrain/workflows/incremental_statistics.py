@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.engine.executor import Executor
 from dranking.files.manifests import OlderSchemaError
+from dranking.files.places import Place
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
 from dranking.retrain.workflows.parts import joined
 
 
 def sync_statistics(
-    path: Path, parts: Sequence[Dataset], executor: Executor
+    path: Place, parts: Sequence[Dataset], executor: Executor
 ) -> tuple[StatisticsDataset, int]:
     """Make a statistics store hold exactly some parts; read only the parts that it lacks.
 
@@ -47,7 +47,7 @@ def sync_statistics(
     return store, len(parts) - n_known
 
 
-def _known(path: Path, parts: Sequence[Dataset]) -> tuple[set[int], int]:
+def _known(path: Place, parts: Sequence[Dataset]) -> tuple[set[int], int]:
     """Blocks of a store that make up its first parts, and the number of these parts.
 
     The number is 0 if the store must be built anew: without a store, for another schema, other

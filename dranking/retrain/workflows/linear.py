@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 from dranking.data.dataset import Dataset
 from dranking.errors import DataError
 from dranking.export.formats import SUFFIXES, export_model
 from dranking.files.commit import atomic_write
+from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe
@@ -142,7 +142,7 @@ class LinearWorkflow:
         model.save(run.version_folder / MODEL_NAME, overwrite=True)
         return Fitted(n_features=len(model.weights))
 
-    def load(self, folder: Path) -> LinearModel:
+    def load(self, folder: Place) -> LinearModel:
         """Load the model from a folder that holds the files of a version."""
         return load_model(folder / MODEL_NAME)
 
@@ -214,7 +214,7 @@ class LinearWorkflow:
         delete_others(self._parts.root, self._run.all_sources)
 
     @property
-    def _tuned_model(self) -> Path:
+    def _tuned_model(self) -> Place:
         return self._run.folder / "tuned.json"
 
     def _data(self, use: str) -> Dataset:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from dranking.engine.executor import Executor
 from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME
+from dranking.files.places import Place, as_place
+from dranking.files.reading import exists, file_size, read_bytes
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.side_files import read_side_file, write_side_file
@@ -56,16 +57,16 @@ class Parts:
         Options of ingest.
     """
 
-    def __init__(self, root: Path, data: DataConfig) -> None:
+    def __init__(self, root: Place, data: DataConfig) -> None:
         self.root = root
         self._data = data
 
-    def path(self, source: Source) -> Path:
+    def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
         return self.root / source.key
 
     def __contains__(self, source: Source) -> bool:
-        return (self.path(source) / MANIFEST_NAME).is_file()
+        return exists(self.path(source) / MANIFEST_NAME)
 
     def open(self, sources: Sequence[Source]) -> list[Dataset]:
         """Open the parts of some sources; ingest those that are not there yet.
@@ -166,7 +167,7 @@ class Parts:
             write_side_file(self._profile_file(source, each), found.to_bytes())
         return found
 
-    def _profile_file(self, source: Source, edges: Array | None) -> Path:
+    def _profile_file(self, source: Source, edges: Array | None) -> Place:
         own = b"own" if edges is None else np.ascontiguousarray(edges).tobytes()
         return self.root / f"{source.key}.profile-{hashlib.sha256(own).hexdigest()[:12]}.npz"
 
@@ -219,7 +220,7 @@ class Parts:
             names, transforms = data.feature_names, data.transforms
             write_dataset(blocks, target, feature_names=names, transforms=transforms)
             return
-        paths = [Path(source.name)]
+        paths = [as_place(source.name)]
         form = data_form(paths)
         names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
         if form == "text":
@@ -229,16 +230,16 @@ class Parts:
         check_unchanged(source, self._data, digests, target)
 
 
-def _check_whole(text: Path) -> None:
+def _check_whole(text: Place) -> None:
     """Raise DataError if a text ends amid a line, as a copy that is under way or broken does."""
     if text.suffix in COMPRESSED:  # a cut compressed file is found when it is read
         return
-    with text.open("rb") as file:
-        if file.seek(0, 2) and file.seek(-1, 2) is not None and file.read(1) != b"\n":
-            raise DataError(
-                f"{text}: the last line has no end, so the text may be cut; deliver the file whole "
-                "(write it under another name and rename it), with a newline at its end."
-            )
+    size = file_size(text)
+    if size and read_bytes(text, size - 1, size) != b"\n":
+        raise DataError(
+            f"{text}: the last line has no end, so the text may be cut; deliver the file whole "
+            "(write it under another name and rename it), with a newline at its end."
+        )
 
 
 def joined(parts: Sequence[Dataset]) -> Dataset:
