@@ -1,6 +1,6 @@
 """The data plane: storage, from local disks and object stores.
 
-    python -m pipelines.benchmarks.lake --json [--quick] [--topics store,index,objects,collections]
+    python -m pipelines.benchmarks.lake --json [--quick] [--topics store,index,...]
 
 store
     Version 2 of the data set directory against version 1, which was one folder per block: both read
@@ -17,6 +17,10 @@ objects
 collections
     The driver's peak memory, above the idle process, while workers select features on a dask
     DataFrame of 1 and 4 GB of raw features.
+ingest
+    Adjacent parquet against pyarrow reading it and zarr writing the same arrays, each in one
+    thread; two worker processes over one; and rows in any order, of four times the memory of two
+    workers, against adjacent rows.
 """
 
 from __future__ import annotations
@@ -56,6 +60,7 @@ from pipelines.benchmarks.harness import (
     processor_seconds,
     skipped,
 )
+from pipelines.benchmarks.lake_ingest import ingest
 from pipelines.benchmarks.made import made_blocks
 
 VERSION_1 = "76247a1"
@@ -367,6 +372,7 @@ TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
     "index": index,
     "objects": objects,
     "collections": collections,
+    "ingest": ingest,
 }
 
 if __name__ == "__main__":

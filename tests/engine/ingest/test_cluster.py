@@ -83,6 +83,7 @@ def test_workers_are_lost_amid_exchange_and_write(lake, expected, tmp_path, clus
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("form", ["text", "parquet"])
 def test_ten_workers_are_killed_and_two_stopped(
     lake, expected, tmp_path, monkeypatch, cluster_and_client, form
