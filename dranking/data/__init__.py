@@ -28,6 +28,7 @@ On disk
 | `letor` | LETOR / SVMlight text | `read_letor` | one block, all query ids |
 | `statistics` | statistics store | `StatisticsDataset`, `write_statistics` | one row of A_q |
 | `tables` | arrays and tables in memory | `from_arrays`, `from_table` | everything |
+| `scores` | scores of documents | `read_scores`, and the parts of `write_scores` | all scores |
 | `texts` | collections of texts and preferences | `load_collection` | mapped files |
 
 The docstring of each subpackage describes its files and its limits. `open.open_dataset` recognises

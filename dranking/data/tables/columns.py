@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from dranking.data.roles import DOC_ID, FEATURES, QID, RELEVANCE, RESERVED, WEIGHT, Columns, Roles
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.tables.ids import is_text
-from dranking.data.tables.numeric_values import (
-    is_number,
-)
+from dranking.data.tables.numeric_values import is_number
 from dranking.errors import DataError, UsageError
 from dranking.files.json_files import parse_json
 
