@@ -215,16 +215,17 @@ def minimise(
         turned = within.weights(direction)
         return within.gradient(objective.curvature(loss, tangents, turned))
 
-    steps, gap = count(1), np.inf
+    steps = count(1)
 
-    def end_if_close(u: Array) -> None:
-        nonlocal gap
-        report("newton", next(steps), None, **objective.moved)
+    def gap_at(u: Array) -> float:
         there = point(u.tobytes())
         bound = float(there.gradient @ there.gradient) / (2.0 * objective.regularization)
-        target = tol * there.value
-        gap = min(bound, gap_of(within.gradient(there.gradient), partial(curve, u), target))
-        if gap <= target:
+        estimate = gap_of(within.gradient(there.gradient), partial(curve, u), tol * there.value)
+        return min(bound, estimate, there.value)  # no loss is below 0
+
+    def end_if_close(u: Array) -> None:
+        report("newton", next(steps), None, **objective.moved)
+        if gap_at(u) <= tol * point(u.tobytes()).value:
             raise StopIteration
 
     first = within.of(start)
@@ -242,7 +243,7 @@ def minimise(
             "max_trust_radius": np.inf,
         },
     )
-    gap = min(gap, found.fun * unit)  # no loss is below 0
+    gap = gap_at(found.x)
     above = f"the objective is about {gap / (found.fun * unit):.0e} of its value above the minimum"
     if found.status == 1:
         warnings.warn(
@@ -289,7 +290,7 @@ def gap_of(gradient: Array, multiply: Callable[[Array], Array], target: float) -
         turned = multiply(direction)
         curvature = float(direction @ turned)
         if not curvature > 0.0:
-            return np.inf
+            return max(gap, 0.5 * square)
         length = square / curvature
         added = 0.5 * length * square
         gap += added
