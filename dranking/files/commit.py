@@ -26,7 +26,7 @@ from upath import UPath
 from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files import object_store
 from dranking.files.debris import GRACE, new_token, remove_token, remove_unnamed, token_of
-from dranking.files.json_files import parse_json, read_json, sealed_json
+from dranking.files.json_files import SEAL, parse_json, read_json, sealed_json, unsealed
 from dranking.files.local_output import (
     explained,
     install,
@@ -417,7 +417,8 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     Raises
     ------
     DataError, TryAgainError
-        If there is nothing at the path, or a store refuses access or is out of reach.
+        If there is nothing at the path, the manifest is damaged, or a store refuses access or is
+        out of reach.
     """
     target = _target(path)
     if _kind(target) != "directory":
@@ -426,7 +427,18 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
     for name in (MANIFEST_NAME, SUCCESS_NAME):
         with suppress(FileNotFoundError):
             manifest += read_bytes(target / name)
+            _check_whole(target / name)
     return remove_unnamed(target, manifest, timedelta(seconds=grace))
+
+
+def _check_whole(manifest: Place) -> None:
+    """Raise DataError if a manifest is damaged: it might not name what it named."""
+    try:
+        content = read_json(manifest)
+        if SEAL in content:
+            unsealed(content)
+    except ValueError as error:
+        raise DataError(f"{manifest}: damaged ({error}), so nothing is deleted.") from error
 
 
 def is_written(path: AnyPlace) -> bool:

@@ -1,6 +1,6 @@
 """Parts of directories: their names, and the removal of those that no manifest names.
 
-A part of a directory that many tasks write is called by its writer's token, or ``<token>-<name>``.
+A part of a directory that many tasks write is a file or folder with its writer's token in its name.
 It counts if its name stands in the manifest, or if its token does by itself. Other parts belong to
 a writer that is still at work, to one that was killed, or to a directory that was replaced and that
 an open reader may still use; they are removed when none of their token was written for a week.
@@ -21,7 +21,9 @@ from dranking.files.places import Place, is_local
 GRACE = timedelta(days=7)
 """How long parts that no manifest names are left alone."""
 
-_PART = re.compile(r"(?<![\w.-])(?P<token>[0-9a-f]{16})(-[\w.-]+)?(?![\w.-])")
+_PART = re.compile(
+    r"(?<![\w.-])[\w.-]*(?<![0-9a-zA-Z])(?P<token>[0-9a-f]{16})(?![0-9a-zA-Z])[\w.-]*"
+)
 
 
 def new_token() -> str:

@@ -196,6 +196,26 @@ def test_parts_of_a_killed_writer_are_invisible_and_no_obstacle(store):
     assert len(list_files(store / "data")) == 3
 
 
+def test_scores_of_a_killed_writer_are_no_obstacle_and_scores_of_a_live_one_stay(store):
+    """Their parts have the token at the end of their names, and their manifest is _SUCCESS."""
+
+    def write(index):
+        with commit.begin_directory(store / "scores", manifest_name="_SUCCESS") as writer:
+            name = f"part-{index:06d}-{writer.token}.parquet"
+            (writer.root / name).write_bytes(b"scores")
+            if index == 0:
+                writer._finished = True  # killed: nothing is tidied up
+                return name
+            writer.finish(manifest(parts=[name]))
+        return name
+
+    dead, live = write(0), write(1)
+    assert commit.clean(store / "scores", grace=0) == 1
+    names = [file.name for file in list_files(store / "scores")]
+    assert sorted(names) == sorted(["_SUCCESS", live])
+    assert dead != live
+
+
 def test_appending_keeps_parts(room):
     old = write_directory(room / "data", b"old")
     new = write_directory(room / "data", b"new", append=True)
@@ -263,6 +283,10 @@ def test_debris_goes_after_its_grace_period_and_nothing_else(room):
     assert content_of(room / "data") == b"content"
     names = sorted(str(file).removeprefix(str(room / "data")) for file in list_files(room / "data"))
     assert names == ["/README", "/manifest.json", f"/{named}"]
+    commit.atomic_write(room / "data" / "manifest.json", b'{"digest": "0"}', overwrite=True)
+    with pytest.raises(DataError, match="damaged .* so nothing is deleted"):
+        commit.clean(room / "data", grace=0)
+    assert len(list_files(room / "data")) == 3
 
 
 def test_a_filled_directory_is_found_by_its_manifest(room):
