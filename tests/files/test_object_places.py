@@ -284,7 +284,7 @@ def test_debris_goes_after_its_grace_period_and_nothing_else(room):
     names = sorted(str(file).removeprefix(str(room / "data")) for file in list_files(room / "data"))
     assert names == ["/README", "/manifest.json", f"/{named}"]
     commit.atomic_write(room / "data" / "manifest.json", b'{"digest": "0"}', overwrite=True)
-    with pytest.raises(DataError, match="damaged .* so nothing is deleted"):
+    with pytest.raises(DataError, match=r"damaged .* so nothing is deleted"):
         commit.clean(room / "data", grace=0)
     assert len(list_files(room / "data")) == 3
 
