@@ -11,7 +11,7 @@ layers below it:
 | `engine` | threads or Dask: tiles, passes, reductions |
 | `metrics`, `losses`, `sampling` | measures of queries; losses over pairs; draws of pairs |
 | `data` | data sets on disk, blocks in memory, readers, writers, scaling |
-| `files` | commit protocol, checksums, JSON, redaction |
+| `files` | paths and URLs, commit protocol, checksums, JSON, redaction |
 | `kernels` | numpy, scipy, numba: arrays in, arrays out |
 
 The unit of all work is a block of whole queries. Sums over blocks are combined in one fixed
