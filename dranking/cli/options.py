@@ -12,12 +12,13 @@ from dranking.files.places import Place
 Data: TypeAlias = Annotated[
     Place,
     typer.Argument(
-        help="The data: a dataset directory, parquet, or LETOR/SVMlight text.", metavar="DATA"
+        help="The data: a dataset directory, parquet, or LETOR/SVMlight text; a path or a URL.",
+        metavar="DATA",
     ),
 ]
 Model: TypeAlias = Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")]
 Output: TypeAlias = Annotated[
-    Place, typer.Option("--output", "-o", help="File or directory to write to.")
+    Place, typer.Option("--output", "-o", help="File or directory to write to, a path or a URL.")
 ]
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace the output if it exists.")

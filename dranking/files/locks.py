@@ -37,8 +37,8 @@ def locked(place: Place, busy: str) -> Iterator[Callable[[], None]]:
     place
         The lock's file or object; missing parent directories are made.
     busy
-        Begin of the error message if another process holds the lock, without punctuation at its
-        end.
+        Beginning of the error message if another process holds the lock, without punctuation at
+        the end.
 
     Raises
     ------

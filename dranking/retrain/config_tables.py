@@ -72,9 +72,9 @@ class DataConfig(BaseModel):
     Attributes
     ----------
     train
-        Files, dataset directories, or patterns such as ``incoming/*.txt``. Everything found is a
-        part, which is ingested once and kept; parts are sorted by name. For ``bilinear``: parquet
-        tables with the columns text and label.
+        Files, dataset directories, or patterns such as ``incoming/*.txt``: local paths or URLs.
+        Everything found is a part, which is ingested once and kept; parts are sorted by name. For
+        ``bilinear``: local parquet tables with the columns text and label.
     holdout
         Judged queries that challenger and champion are compared on; never trained on.
     validation
@@ -201,8 +201,8 @@ class GateConfig(BaseModel):
     lower_bound
         Smallest lower end of the paired bootstrap interval of the difference; below 0 for a gate
         that promotes challengers which are not much worse. Equal challengers are then promoted
-        with a probability that the verdict states. Fewer than 20 queries have no such interval, and
-        are rejected.
+        with a probability that the verdict states. On fewer than 20 queries this rule and the rule
+        about false promotions reject every challenger.
     confidence, resamples, seed
         Parameters of the bootstrap interval.
     max_features
@@ -333,8 +333,8 @@ class RunConfig(BaseModel):
     Attributes
     ----------
     work
-        Directory for ingested parts, statistics and runs: a local path, or a URL such as
-        ``s3://bucket/work``.
+        Directory for ingested parts, statistics and runs: a local path, or, except for
+        ``bilinear``, a URL such as ``s3://bucket/work``.
     metrics
         Measures on the data held out that are reported beside the gate's metric.
     memory_limit

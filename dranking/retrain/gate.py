@@ -34,7 +34,7 @@ class Reason:
     ----------
     rule
         Name of the rule in the configuration; ``fewest_queries`` where there are too few queries
-        for the rule ``lower_bound``.
+        for an interval, which ``false_promotions_per_year`` and ``lower_bound`` need.
     passed
         Whether the challenger passes the rule.
     value, limit
@@ -61,8 +61,8 @@ class Verdict:
     reasons
         The result of every rule that applies.
     test
-        The test that belongs into the ledger; None if there was none, or if another rule about
-        model and data alone has made a promotion impossible.
+        The test to enter in the ledger. None if there was no test, or if a rule that chance cannot
+        pass (``max_features``, ``max_drift``) has rejected the challenger.
     """
 
     accepted: bool
@@ -79,7 +79,8 @@ class FeatureDrift:
     index
         Population stability index.
     limit
-        The index that chance exceeds in no feature, but with the probability ``gate.drift_level``.
+        Limit of the index. Chance alone takes some feature beyond its limit with the probability
+        ``gate.drift_level``.
     """
 
     index: float

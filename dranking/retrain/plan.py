@@ -124,7 +124,7 @@ def plan_run(
     to_run = (s in forced or not exists(marker_file(folder, s)) for s in STAGES)
     first = next((number for number, runs in enumerate(to_run) if runs), len(STAGES))
     measured = STAGES.index("evaluate")
-    # A run that is done stays so whoever is champion now, unless the champion must be replaced.
+    # A run that is done stays so whoever is the champion, unless the champion must be replaced.
     is_open = first < len(STAGES) or withdrawal is not None
     if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
         first = measured
@@ -149,7 +149,7 @@ def _rival_changed(
 
 
 def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
-    """The sources that are there now."""
+    """The sources that are there."""
     data = config.data
     train, again = unique(find_sources(data.train, data, digests))
     judged = {"holdout": data.holdout}

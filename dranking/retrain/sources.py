@@ -1,7 +1,7 @@
 """The sources of a run: files, dataset directories or folders to ingest.
 
-The content of a source identifies it, so that a run recognises what earlier runs have ingested
-under whatever name, and a file that was replaced in place with size and time of the earlier one.
+The content of a source identifies the source. So a run recognises what earlier runs have ingested,
+under whatever name, and notices that a file was replaced by another one of the same size and time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def clean(
 ) -> None:
     """Delete what killed writers left in a directory, and what its former content consisted of.
 
-    Readers never see such files. Every write to the directory deletes them as well.
+    Readers never see such files. Every write to the directory deletes those older than a week.
     """
     from dranking.files.commit import clean as clean_directory
 

@@ -45,14 +45,15 @@ def ingest(
         bool,
         typer.Option(
             "--regroup/--no-regroup",
-            help="Bring the rows of every query together; or rows that lie apart are an error.",
+            help="Bring the rows of every query together. With --no-regroup, rows that lie apart "
+            "are an error.",
         ),
     ] = True,
     where: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Parquet only: read folders key=value that fulfil a condition, such as "
+            help="Parquet only: read only the folders key=value that fulfil a condition, such as "
             "\"date >= '2026-11-01'\".",
         ),
     ] = None,
@@ -80,7 +81,8 @@ def ingest(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder or URL that all workers see, for temporary files. Default: in the output.",
+            help="Folder or URL that all workers see, for temporary files. Default: inside the "
+            "output; a local folder where threads write to a URL.",
         ),
     ] = None,
     memory_limit: Annotated[

@@ -27,8 +27,8 @@ def predict(
             "--format",
             help="directory: a folder of parquet files, written by the workers; parquet: one file; "
             "trec: a TREC run file. Default: by the name of the output: parquet for .parquet, "
-            "directory for a name without an ending, otherwise trec. Bilinear models write no "
-            "directory.",
+            "directory for a name without an ending, otherwise trec. Bilinear models: by the name "
+            "alone, parquet or trec.",
         ),
     ] = None,
     tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",

@@ -93,7 +93,7 @@ def read_footers(files: Sequence[FoundFile], folder_features: Sequence[str]) -> 
     Raises
     ------
     DataError
-        If a file cannot be read, lies in no such folder, or has a column of the same name.
+        If a file cannot be read, lies in no folder with such a key, or has a column of that name.
     """
     footers = []
     for file in files:

@@ -98,7 +98,7 @@ def measure_segments(
     merge: Callable[[Any, Any], Any],
     fill: NDArray[np.float32] | None,
 ) -> list[Any]:
-    """For each segment, `function` of its blocks, merged; missing values are filled in before."""
+    """For each segment, merged values of `function` of its blocks, with missing values filled."""
     return [
         reduce(merge, [function(finish_block(block, fill, ())) for block in segment.blocks])
         for segment in work.segments_of(source)
@@ -106,7 +106,7 @@ def measure_segments(
 
 
 class Written(NamedTuple):
-    """A segment that was written, and its queries of which rankers learn nothing."""
+    """A segment that was written, and the number of its queries that rankers learn nothing from."""
 
     segment: WrittenSegment
     n_queries_without_pairs: int

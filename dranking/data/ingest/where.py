@@ -30,9 +30,10 @@ def matching(where: str, folders: Sequence[Mapping[str, str]]) -> list[bool]:
     Parameters
     ----------
     where
-        Comparisons (==, !=, <, <=, >, >=, in) of names of keys with texts in quotes or with
-        numbers, joined by and, or, not and parentheses. Texts are compared as texts; with a
-        number, the value of the folder is read as a number. It is parsed, never evaluated.
+        Comparisons (==, !=, <, <=, >, >=, in, not in) of names of keys with texts in quotes or
+        with numbers, joined by and, or, not and parentheses. To compare with a number, the value of
+        the folder is read as a number; all other comparisons, also those with a list, are of texts.
+        The condition is parsed, never run as code.
     folders
         For each file, the values of its folders ``key=value`` by key. Without the key, a
         comparison is not fulfilled.

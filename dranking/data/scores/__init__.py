@@ -1,4 +1,4 @@
-"""Scores of documents, as they are stored, whoever computed them.
+"""Stored scores of documents, whoever computed the scores.
 
 `parts` writes and reads a directory of parquet files, one file for every 16 blocks, which tasks
 write wherever they run:
@@ -9,8 +9,8 @@ write wherever they run:
 | ``_SUCCESS`` | JSON: names, sizes and checksums of the parts; written last |
 
 The rank counts from 1 within a query, in the order of trec_eval (`prediction_files.trec_order`).
-Behind a URL, the names of parts hold a token besides, so that nothing is overwritten before the
-end. Tools that read folders of parquet files read the directory as it is.
+Behind a URL, the names of parts also hold a token, so that nothing is overwritten before the end.
+Tools that read folders of parquet files read the directory as it is.
 
 `score_table` matches scores to the documents of a data set, and `read_scores` reads them from such
 a directory, TREC runs, CSV and parquet.

@@ -8,7 +8,7 @@ A directory, by convention ``*.zarr``, at a local path or behind a URL::
     <token>-index.parquet      a row per segment: name, sizes and digests of its blocks, and the
                                digest of its table of chunks
     zarr.json                  a Zarr v3 group, as segments/ and every segment are
-    segments/<token>-000017/   whole blocks: at most 8 blocks and 65,536 documents (or one query)
+    segments/<token>-000017/   whole blocks: at most 65,536 documents, or a single block
         features/              dense: (n_features, n_documents) float32
         indptr/ indices/ data/ sparse instead: CSR arrays int64, int32, float32
         documents.parquet      a row per document: relevance; optionally doc_id, comment

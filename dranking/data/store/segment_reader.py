@@ -259,7 +259,7 @@ def read_ahead(
     pool: Executor | None,
     n_ahead: int,
 ) -> Iterator[Value]:
-    """Results of `function` in order; a pool works on the next `n_ahead` items, from now on."""
+    """Results of `function` in order; from this call on, a pool works on the next `n_ahead`."""
     if pool is None:
         return map(function, items)
     waiting = iter(items)

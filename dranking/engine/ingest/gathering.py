@@ -13,7 +13,7 @@ REPORTS = 50
 
 
 def results_of(executor: Executor, tasks: Sequence[Task], stage: str) -> Iterator[Any]:
-    """Yield the results of tasks in order; after an error, none of the tasks runs any more."""
+    """Yield the results of tasks in order; an error cancels the tasks that are left."""
     at_once = max(-(-len(tasks) // REPORTS), 2 * executor.n_slots)
     waiting = list(tasks)
     try:

@@ -83,12 +83,14 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     overwrite
         Replace a data set that exists.
     append
-        Add to a data set that exists. The first new query begins a new block, so that results are
-        not equal in the last bits to those of data that was ingested at once. The scaling of the
-        data set is applied, and not fitted again.
+        Add to a data set that exists. The first new query begins a new block, so that results
+        differ in their last bits from those of data that was ingested at once. The scaling of the
+        data set is applied, and not fitted again. What stands for missing values is the minimum or
+        mean of the new data alone.
     scratch
         Path or URL of a folder that all workers see, for temporary files: text that was read, and
-        rows that are brought together. By default it lies inside the output.
+        rows that are brought together. By default it lies inside the output; threads that write to
+        a URL use a local temporary folder.
     executor
         An executor, a `distributed.Client`, or "threads"; None means the current Dask client, or
         threads.
@@ -98,7 +100,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     dataset
         The data set that was written.
     facts
-        What was found.
+        Numbers of queries: those that rankers learn nothing from, and those whose rows lay apart.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         If the output exists and neither `overwrite` nor `append` is true, if an option does not fit
         the data, or if a disk is full.
     TryAgainError
-        If a store, the cluster, or too many workers are lost.
+        If a store or the cluster is out of reach, or too many workers were lost.
     """
     if append and normalize != "none":
         raise UsageError("normalize: appended data is scaled as the data set that is there.")

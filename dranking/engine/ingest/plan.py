@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written: a source of which every task gets its work."""
+    """What is to be written: a source that all tasks read, the work of each task, and facts."""
 
     source: Any
     work: Sequence[Work]
