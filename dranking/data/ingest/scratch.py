@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dranking.errors import DrankingError, UsageError
+from dranking.errors import UsageError
+from dranking.files import object_store
 from dranking.files.places import Place, is_local
-from dranking.files.reading import list_files, open_input, read_bytes
+from dranking.files.reading import open_input, read_bytes
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -35,14 +36,21 @@ class Scratch:
         The folder.
     token
         Beginning of the names of the job's files.
+    is_kept
+        Whether the folder itself stays, because it is the caller's.
     """
 
     folder: Place
     token: str
+    is_kept: bool = False
 
     def place(self, name: str) -> Place:
         """The place of a file."""
         return self.folder / f"{self.token}-{name}"
+
+    def part(self, name: str) -> Scratch:
+        """A part of this scratch place, whose files have names of their own."""
+        return replace(self, token=f"{self.token}-{name}")
 
     def put(self, name: str, content: Any) -> None:
         """Write a file from bytes or a buffer.
@@ -52,19 +60,20 @@ class Scratch:
         UsageError
             If the disk is full.
         """
-        with self.writing(name) as place:
-            if is_local(place):
-                with place.open("wb") as file:
-                    file.write(content)
-            else:
-                place.write_bytes(bytes(content))
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Place]:
-        """Yield where to write a file, which appears under its name when the block ends."""
         target = self.place(name)
         if not is_local(target):
-            yield target
+            return object_store.put(target, bytes(content))
+        with self.writing(name) as path:
+            path.write_bytes(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """Yield a local file to write, which appears under its name when the block ends."""
+        target = self.place(name)
+        if not is_local(target):
+            with tempfile.TemporaryDirectory() as folder:
+                yield Path(folder, "part")
+                object_store.put(target, Path(folder, "part"))
             return
         temporary = target.with_name(f"{target.name}.tmp-{secrets.token_hex(4)}")
         try:
@@ -79,7 +88,7 @@ class Scratch:
                 "there for a while. Free some space, or name another place with --scratch."
             ) from error
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
@@ -93,12 +102,15 @@ class Scratch:
 
     def clear(self) -> None:
         """Delete all files of the job; what cannot be deleted is left."""
-        with contextlib.suppress(OSError, DrankingError):
-            for place in list_files(self.folder):
-                if place.name.startswith(self.token):
-                    place.unlink(missing_ok=True)
-            if is_local(self.folder):
-                self.folder.rmdir()
+        with suppress(Exception):  # no client of a store may end a job whose data is written
+            if not is_local(self.folder):
+                names = [found.name for found in object_store.list_objects(self.folder)]
+                own = [name for name in names if name.startswith(self.token)]
+                return object_store.remove(self.folder, own)
+            for path in Path(self.folder).glob(f"{self.token}*"):
+                path.unlink(missing_ok=True)
+            if not self.is_kept:
+                Path(self.folder).rmdir()
 
     def check_space(self, n_bytes: int) -> None:
         """Check that a local disk has room for so many bytes.

@@ -55,8 +55,8 @@ def spill_range(
     """Read a range of text into an Arrow file of a scratch place: a task; see `read_range`."""
     ptr, n_bytes = [0], 0
     with (
-        scratch.writing(name) as place,
-        place.open("wb") as file,
+        scratch.writing(name) as path,
+        path.open("wb") as file,
         pa.ipc.new_file(file, SCHEMA) as writer,
     ):
 

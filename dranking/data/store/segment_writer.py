@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -37,13 +38,16 @@ from dranking.files.places import Place, is_local
 
 MAX_SPARSE_FEATURES = 2**31 - 1
 
+_EXISTS = {errno.EEXIST, errno.ENOTEMPTY}
+
 
 def write_segment(
     root: Place, name: str, blocks: Sequence[QueryBlock], *, allow_null: bool = False
 ) -> WrittenSegment:
     """Write one segment of a data set, in any process that sees the place.
 
-    A segment may be written twice, because the worker that wrote it was lost.
+    A segment may be written twice, also side by side, because the worker that wrote it seemed to be
+    lost. A local segment that is there stays.
 
     Parameters
     ----------
@@ -119,9 +123,11 @@ def _new_folder(root: Place, name: str) -> Iterator[Path]:
     try:
         yield Path(scratch)
         os.chmod(scratch, target.parent.stat().st_mode)
-        if target.exists():  # a worker that was lost had come so far
-            shutil.rmtree(target)
-        os.rename(scratch, target)
+        try:
+            os.rename(scratch, target)
+        except OSError as error:
+            if error.errno not in _EXISTS:  # another run of the task has written the same
+                raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

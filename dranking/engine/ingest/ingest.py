@@ -21,6 +21,7 @@ from dranking.engine.ingest.plan import IngestFacts, Request, make_plan
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.debris import new_token
 from dranking.files.places import AnyPlace, as_place, is_local
 
 MAX_KEYS = 4
@@ -154,7 +155,7 @@ def _scratch_place(
             folder = as_place(here)
         else:
             folder = commit.root / "scratch"
-        scratch = Scratch(folder, commit.token)
+        scratch = Scratch(folder, new_token(), is_kept=place is not None)
         try:
             yield scratch
         finally:

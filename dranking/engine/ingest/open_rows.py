@@ -190,7 +190,7 @@ def open_table(
 
     def flush() -> None:
         names.append(f"table-{len(names):06d}.parquet")
-        with scratch.writing(names[-1]) as place, place.open("wb") as file:
+        with scratch.writing(names[-1]) as path, path.open("wb") as file:
             rows = pa.Table.from_batches(batches, reader.schema)
             pq.write_table(rows, file, compression="lz4")
         batches.clear()

@@ -1,6 +1,7 @@
 """Blocks that cannot be written, and the form in which others are."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from dranking.data.store.dataset import write_dataset
+from dranking.data.store.segment_writer import write_segment
 from dranking.errors import DataError
 from tests.data.store.blocks import (
     replayed_fingerprint,
@@ -59,3 +61,16 @@ def test_values_that_are_not_finite(tmp_path, is_sparse, value):
 def test_infinite_values_are_no_missing_values(tmp_path):
     with pytest.raises(DataError, match=r"query 11: feature 1 .* is inf"):
         write_dataset([not_finite(False, np.inf)], tmp_path / "data", fill=lambda: np.zeros(3))
+
+
+def test_late_runs_of_a_task_leave_the_segment_alone(tmp_path):
+    blocks = [simple_block()]
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [pool.submit(write_segment, tmp_path, f"{n // 4:02}", blocks) for n in range(60)]
+    assert {task.result().entry.chunks_digest for task in tasks[1:]} == {
+        tasks[0].result().entry.chunks_digest
+    }
+    assert sorted(os.listdir(tmp_path)) == [f"{number:02}" for number in range(15)]
+    files = (tmp_path / "00").stat().st_ino
+    write_segment(tmp_path, "00", blocks)
+    assert (tmp_path / "00").stat().st_ino == files
