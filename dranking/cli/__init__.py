@@ -5,7 +5,8 @@ codes: 0 done, 2 the call is wrong, 3 the data is wrong or missing, 4 rejected b
 again later, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM). `output` prints one JSON object or
 tables on stdout, and everything else on stderr. Options that several commands share are in
 `options` and in the files ``*_options``; dataclasses of options become options of a command by
-`option_groups.grouped`.
+`option_groups.grouped`. `places` turns paths and URLs into places, and `scorers` opens what is
+measured.
 """
 
 import signal

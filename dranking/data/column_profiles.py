@@ -20,7 +20,7 @@ N_HASHES = 256
 """Distinct values are counted up to this number, and estimated to about 6 % beyond."""
 
 FAR = 6.0
-"""Standard deviations from the mean: of a Gaussian feature not one value in 10^9 lies so far."""
+"""Standard deviations from the mean; two of 10^9 values of a Gaussian feature lie beyond."""
 
 Suggestion: TypeAlias = Literal["", "constant", "log", "rank"]
 
@@ -42,8 +42,8 @@ class ColumnProfile:
     suggestion
         "constant" for a feature with one value, which can be left out; "log" where values lie more
         than six standard deviations from the mean, and values above 1, which a logarithm changes,
-        are common; "rank" where they lie as far but are small; "" for any other feature. The
-        quantile scaling has the effect of "rank" where rankings must not depend on the list.
+        are common; "rank" where values lie as far but are small; "" for any other feature. The
+        quantile scaling does the same as "rank", and does not depend on the list of candidates.
     """
 
     name: str

@@ -29,5 +29,6 @@ these need: Dask first reads a tile from storage again and then repeats every ma
 therefore run more than once, and must give the same bits each time. Blocks in the memory of the
 driver are arguments of their task, so that the driver can send them again.
 
-Deadlines, lost schedulers and TLS: see `dranking.engine.cluster`.
+`ingest` writes dataset directories by tasks, `collections` makes blocks of Dask collections where
+their partitions lie. Deadlines, lost schedulers and TLS: see `dranking.engine.cluster`.
 """

@@ -8,6 +8,7 @@
 | `commit` | files and directories, whole or not at all | all that is written |
 | `local_output` | temporary name, fsync, rename; leftovers of killed processes | `commit` |
 | `object_store` | objects written on a condition, in one request | `commit`, locks |
+| `locks` | file locks, and leases in stores | `commit`, registry, runs |
 | `debris` | names of parts, and removal of parts that no manifest names | `commit` |
 | `json_files` | JSON of bounded size; seals; flaws are ValueErrors | manifests, models |
 | `checksums` | CRC-32C of bytes and files | data sets, statistics, array folders |

@@ -442,7 +442,7 @@ def _check_whole(manifest: Place) -> None:
 
 
 def is_written(path: AnyPlace) -> bool:
-    """Whether a directory is at a place; in an object store, parts without a manifest are none.
+    """Whether a directory is at a place; in an object store, one with a manifest.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Parts of directories: their names, and the removal of those that no manifest names.
 
 A part of a directory that many tasks write is a file or folder with its writer's token in its name.
-It counts if its name stands in the manifest, or if its token does by itself. Other parts belong to
+The part counts if its name, or the token alone, stands in the manifest. Other parts belong to
 a writer that is still at work, to one that was killed, or to a directory that was replaced and that
 an open reader may still use; they are removed when none of their token was written for a week.
 """

@@ -1,8 +1,8 @@
 """Locks of places, which one process at a time holds: a file lock, or a lease in a store.
 
-A file lock ends with its process. A lease is an object that is renewed while its holder lives, and
-that may be taken over when it was not: by a write on the condition that the object is unchanged, so
-that of two processes one gets it.
+A file lock ends with its process. A lease is an object that its holder renews. Another process may
+take over a lease that was not renewed in time, by a write on the condition that the object is
+unchanged: of two such processes, one gets the lease.
 """
 
 from __future__ import annotations

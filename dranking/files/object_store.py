@@ -46,7 +46,7 @@ class StoredObject(NamedTuple):
 
 
 def version(place: UPath) -> str | None:
-    """What tells an object's content from any other content: its ETag; None if there is none.
+    """What tells an object's content from any other: its ETag, or a digest; None without an object.
 
     Raises
     ------

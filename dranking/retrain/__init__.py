@@ -7,7 +7,7 @@ of earlier stages to its own result, a frozen dataclass in `results`:
 |---|---|---|---|
 | validate | configuration | | `Validated` |
 | ingest | new sources | ``parts/`` | `Ingested` |
-| statistics | new parts | ``statistics/``, version's ``profile.json`` | `StatisticsUpdate` |
+| statistics | new parts | ``statistics/``, version's ``profile.npz`` | `StatisticsUpdate` |
 | tune | statistics or parts | ``tuned.json``, ``grid.json`` | `Tuned` |
 | fit | statistics or parts, or ``tuned.json`` | version's model | `Fitted` |
 | evaluate | model, champion, holdout parts | version's ``per_query.parquet`` | `Evaluated` |
@@ -21,7 +21,9 @@ stage leaves a done-marker with its result there (`markers`), and `plan` skips t
 markers: a run that was killed anywhere is finished by the next run.
 
 `workflows` holds the stages' work for linear and for bilinear rankers, `registry` the versions and
-aliases, `monitoring` the event log, Prometheus and MLflow.
+aliases, `monitoring` the event log, Prometheus and MLflow. `sources` knows parts by their content;
+`quarantine` sets wrong parts aside, and `withdrawal` finds champions of withdrawn parts. `gate`
+holds the rules; `ledger` and `budget` bound how often the gate promotes by chance.
 
 Exit codes of the command: 0 promoted, or unchanged since a promoted run; 2 the configuration is
 wrong; 3 the data is wrong or missing; 4 rejected by the gate; 75 another run is going on, a cluster

@@ -1,8 +1,8 @@
 """The manifest of a data set directory, and the index of its segments.
 
-``manifest.json`` says what all segments have in common and how much there is. A line for every
-segment would take long to parse where there are many, so that the entries of segments are a parquet
-file beside them, which the manifest names by its digest: columns of numbers, checked at once.
+``manifest.json`` says what all segments have in common and how much there is. JSON with an entry
+for each of many segments would take long to parse; the entries are therefore a parquet file beside
+the manifest, which names the file and its digest: columns of numbers, checked at once.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ def _integers(values: pa.Array) -> Numbers:
 
 
 def _flaws(index: SegmentIndex, manifest: DatasetManifest) -> dict[str, bool]:
-    """What is wrong, by its words; sizes are honest if nothing is."""
+    """Whether each flaw is there, by its description; without flaws, sizes can be relied on."""
     sizes = np.diff(index.first_block)
     n_features = np.repeat(index.n_features, sizes)
     numbers = [getattr(index, name) for name in _OF_BLOCKS]

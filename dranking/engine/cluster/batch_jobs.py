@@ -34,8 +34,7 @@ class BatchJobs:
         Parameters
         ----------
         workers
-            Names of the workers that the scheduler has now.
-
+            Names of the workers that the scheduler has.
         """
         if self._cluster is None:
             return
