@@ -155,9 +155,8 @@ def arrow_input(place: Place) -> Any:
 
 def at_once(function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
     """Values of a function that waits for a store, for all items side by side, in their order."""
-    in_pool = threading.current_thread().name.startswith(
-        _POOL
-    )  # whose threads must not wait for each other
+    # Threads of the pool do not wait for each other: all of them might.
+    in_pool = threading.current_thread().name.startswith(_POOL)
     if in_pool or len(items) < 2:
         return [function(item) for item in items]
     return list(_pool().map(function, items))
