@@ -21,7 +21,8 @@ def ingest(
     files: Annotated[
         list[Place],
         typer.Argument(
-            help="Text or parquet files, or folders of parquet files, of one data set.",
+            help="Text or parquet files, or folders of parquet files, of one data set; or a "
+            "dataset directory.",
             metavar="FILE...",
         ),
     ],
