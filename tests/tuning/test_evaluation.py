@@ -101,7 +101,7 @@ def test_missing_features_are_named():
 def test_no_queries():
     data = random_problem().dataset()
     nothing = data.select_queries(np.zeros(data.n_queries, dtype=bool))
-    with pytest.raises(DataError, match="no queries"):
+    with pytest.raises(DataError, match="no labelled document"):
         dr.evaluate(model_of([0], [1.0]), nothing)
 
 

@@ -105,14 +105,17 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     if not is_dask_frame(X):
         return _of_arrays(X, y, qid, compute)
     if not all(_is_of_frame(X, each) for each in (y, qid)):
-        raise UsageError(f"y or qid is neither a column of X nor a series of X's frame. {ADVICE}")
+        raise UsageError(
+            "y or qid is neither a column of X nor a series of X's frame that is computed row by "
+            f"row; a step as reset_index or map_partitions may order rows anew. {ADVICE}"
+        )
     given = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
     series = {name: value for name, value in given.items() if not isinstance(value, str)}
     features = None
     if series:
         _check_free(X, series)
         features = tuple(map(str, X.columns)) if len(series) == len(given) else None
-        X = X.assign(**series)
+        X = _joined(X, series)
     roles = Roles(
         qid=QID if QID in series else qid, relevance=RELEVANCE if RELEVANCE in series else y
     )
@@ -125,13 +128,68 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
 
 def _is_of_frame(frame: Any, given: Any) -> bool:
     """Whether a value is None, the name of a column, or a series computed row by row of a frame."""
-    from dask.dataframe.dask_expr._expr import are_co_aligned
-
     if given is None or isinstance(given, str):
         return True
     if not (is_dask(given) and hasattr(given, "expr") and given.ndim == 1):
         return False
-    return hasattr(frame, "expr") and bool(are_co_aligned(frame.expr, given.expr))
+    known: dict[str, _Rows] = {}
+    return hasattr(frame, "expr") and _rows(frame.expr, known) == _rows(given.expr, known)
+
+
+_Rows = tuple[str, ...] | None
+"""Names rows in their order: equal names are equal rows. None: a value for all rows, as a mean."""
+
+
+def _rows(expression: Any, known: dict[str, _Rows]) -> _Rows:
+    """The rows that an expression of Dask gives, by the steps that may choose or order rows.
+
+    A step on single rows has the rows of its operands, and equal filters choose equal rows. Every
+    other step (a source, a shuffle, `map_partitions`, a new index) stands for rows of its own.
+    """
+    if expression._name not in known:
+        known[expression._name] = _new_rows(expression, known)
+    return known[expression._name]
+
+
+def _new_rows(expression: Any, known: dict[str, _Rows]) -> _Rows:
+    from dask.dataframe.dask_expr import _expr
+    from dask.dataframe.dask_expr._cumulative import CumulativeAggregations
+    from dask.dataframe.dask_expr._reductions import Reduction
+
+    is_reduced = isinstance(expression, Reduction) and expression.ndim < expression.frame.ndim
+    if expression.ndim == 0 or is_reduced:
+        return None
+    by_row = (_expr.Elemwise, _expr.UFuncElemwise, _expr.Filter, CumulativeAggregations)
+    new_index = (_expr.ResetIndex, _expr.AssignIndex)
+    if isinstance(expression, by_row) and not isinstance(expression, new_index):
+        operands = {_rows(each, known) for each in expression.dependencies()} - {None}
+        if len(operands) <= 1:
+            rows = operands.pop() if operands else None
+            is_filter = isinstance(expression, _expr.Filter)
+            return (*(rows or ()), expression.predicate._name) if is_filter else rows
+    return (expression._name,)
+
+
+def _joined(X: Any, series: Mapping[str, Any]) -> Any:
+    """A frame with further columns of the same rows, as one expression."""
+    meta = X._meta.assign(**{name: each._meta.array for name, each in series.items()})
+    names, values = tuple(series), series.values()
+    return X.map_partitions(_join, names, *values, meta=meta, align_dataframes=False)
+
+
+def _join(frame: Any, names: Sequence[str], *columns: Any) -> Any:
+    """Join columns to a partition by position, if the indices confirm that the rows are the same.
+
+    Raises
+    ------
+    UsageError
+        If the indices differ.
+    """
+    for column in columns:
+        if not frame.index.equals(getattr(column, "index", column)):
+            raise UsageError(f"The index of y or qid differs from the index of X. {ADVICE}")
+    added = {name: column.array for name, column in zip(names, columns, strict=True)}
+    return frame.assign(**added)
 
 
 def _check_free(X: Any, added: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ def test_scalings_of_files_that_do_not_fit_together(tmp_path):
     with pytest.raises(DataError, match="are scaled, but column 'added' was added afterwards"):
         ParquetDataset(b)
     assert ParquetDataset(b, columns=Columns(features=["f1"])).transforms == (QueryMinMax(),)
-    newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "rank"}]'}
+    newer = {**table.schema.metadata, b"dranking.transforms": b'[{"kind": "unknown"}]'}
     written(b, table.replace_schema_metadata(newer))
     with pytest.raises(DataError, match=r"b\.parquet: the record of its scalings cannot be read"):
         ParquetDataset(b)

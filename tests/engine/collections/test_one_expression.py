@@ -62,6 +62,95 @@ def test_labels_of_other_rows(form, order):
         np.testing.assert_array_equal(block.relevance, 3 * block.features[:, 0])
 
 
+def in_order_of_x(part):
+    return part.sort_values("x", ascending=False)
+
+
+def sorted_and_reset(part):
+    return in_order_of_x(part).reset_index(drop=True)
+
+
+ROW_BY_ROW = {
+    "same filter of the frame": lambda f: SAME_FRAME["series"](f[f.relevance > 99]),
+    "same filter of each": lambda f: (
+        f[["x"]][f.relevance > 99],
+        f.relevance[f.relevance > 99],
+        f.qid[f.relevance > 99],
+    ),
+    "filters one after another": lambda f: SAME_FRAME["series"](f[f.x > 9][f.x < 500]),
+    "one function of partitions": lambda f: SAME_FRAME["series"](f.map_partitions(in_order_of_x)),
+    "one new index": lambda f: SAME_FRAME["series"](f.reset_index(drop=True)),
+    "means and functions of numbers": lambda f: (
+        f[["x"]] - f[["x"]].mean() * 0,
+        (np.sqrt(f.relevance) ** 2).round().rename("grade"),
+        f.qid.map({n: n + 1 for n in range(20)}, meta=("qid", int)),
+    ),
+    "sums so far": lambda f: (f[["x"]] + 0 * f[["x"]].cumsum(), f.relevance, f.qid),
+}
+
+
+@pytest.mark.parametrize("form", ROW_BY_ROW)
+@pytest.mark.parametrize("order", ["sorted", "indexed"])
+def test_labels_computed_row_by_row(form, order):
+    """The index of the frames has equal labels for many rows."""
+    frame = SHUFFLED[order](frame_ordered_anew().reset_index(drop=True))
+    dataset = as_dataset(*ROW_BY_ROW[form](frame)[:2], qid=ROW_BY_ROW[form](frame)[2])
+    for index in range(dataset.n_blocks):
+        block = dataset.block(index)
+        np.testing.assert_array_equal(block.relevance, 3 * block.features[:, 0])
+
+
+def test_the_index_as_query_ids():
+    frame = frame_ordered_anew().set_index("qid")
+    dataset = as_dataset(frame[["x"]], frame["relevance"], qid=frame.index)
+    assert dataset.query_ids().to_pylist() == list(range(20))
+    block = dataset.block(0)
+    np.testing.assert_array_equal(block.relevance, 3 * block.features[:, 0])
+
+
+OF_OTHER_ROWS = {
+    "X reset": lambda f: (f[["x"]].reset_index(drop=True), f.relevance),
+    "y reset": lambda f: (f[["x"]], f.relevance.reset_index(drop=True)),
+    "both reset": lambda f: (
+        f[["x"]].reset_index(drop=True),
+        f.relevance.reset_index(drop=True),
+    ),
+    "X sorted in partitions": lambda f: (f[["x"]].map_partitions(in_order_of_x), f.relevance),
+    "X sorted in partitions and reset": lambda f: (
+        f[["x"]].map_partitions(sorted_and_reset),
+        f.relevance,
+    ),
+    "y by a function of partitions": lambda f: (
+        f[["x"]],
+        f.map_partitions(lambda p: p.sort_values("x").relevance, meta=("relevance", float)),
+    ),
+    "X filtered": lambda f: (f[["x"]][f.x > 9], f.relevance),
+    "other filters": lambda f: (f[["x"]][f.x > 9], f.relevance[f.x < 590]),
+    "a further step on X": lambda f: (f[["x"]][f.x > 9].dropna(), f.relevance[f.x > 9]),
+    "other sorts": lambda f: (f.sort_values("x")[["x"]], f.sort_values("relevance").relevance),
+    "other largest": lambda f: (
+        f.nlargest(50, "x")[["x"]],
+        f.nlargest(50, "qid").relevance,
+    ),
+    "columns of several rows": lambda f: (f[["x"]], f.relevance + f.relevance[f.x > 9]),
+}
+
+
+@pytest.mark.parametrize("form", OF_OTHER_ROWS)
+@pytest.mark.parametrize("order", ["sorted", "as it is", "indexed"])
+def test_labels_of_other_rows_are_refused(form, order):
+    frame = SHUFFLED[order](frame_ordered_anew())
+    X, y = OF_OTHER_ROWS[form](frame)
+    with pytest.raises(UsageError, match=r"row by row; .* fit\(ddf, y='relevance', qid='qid'\)"):
+        as_dataset(X, y, qid=frame.qid)
+
+
+def test_an_index_that_differs_is_refused():
+    frame = frame_ordered_anew()
+    with pytest.raises(UsageError, match=r"index of y or qid differs .* fit\(ddf, y='relevance'"):
+        as_dataset(frame[["x"]], frame.relevance.rename(lambda label: label + 1), qid=frame.qid)
+
+
 APART = {
     "values": lambda s: s.values,
     "to_dask_array": lambda s: s.to_dask_array(lengths=True),
