@@ -279,6 +279,12 @@ class DirectoryCommit:
         with suppress(DrankingError, OSError):  # what is left is removed another time
             remove_unnamed(self.place, manifest, grace)
 
+    def begin_again(self) -> None:
+        """Delete all parts, and take another token for those that are written from here on."""
+        with suppress(DrankingError, OSError):
+            remove_token(self.root, self.token)
+        self.token = new_token()
+
     def discard(self) -> None:
         """Delete all parts, unless the directory is finished."""
         if self._finished:

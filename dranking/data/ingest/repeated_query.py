@@ -8,12 +8,19 @@ import pyarrow as pa
 
 from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.text_rows import TextRows
+from dranking.data.regrouping.layout import HashCollisionError
 from dranking.data.tables.query_rows import run_starts
 from dranking.errors import DataError
 
 
 def repeated_query(source: RowSource) -> DataError:
-    """Read the ids of a source up to the first query that appears again; the error for it."""
+    """Read the ids of a source up to the first query that appears again; the error for it.
+
+    Raises
+    ------
+    HashCollisionError
+        If no query appears again: two ids have one hash.
+    """
     runs: dict[Any, list[int]] = {}  # first and last row
     last: Any = None
     for batch in source.query_ids(0, source.n_rows):
@@ -26,7 +33,7 @@ def repeated_query(source: RowSource) -> DataError:
                 return _error(source, query, first_row, last_row, row)
             runs.setdefault(query, [row, row])[1] = batch.first_row + stop - 1
             last = query
-    raise AssertionError("the rows of every query are adjacent")
+    raise HashCollisionError("the rows of every query are adjacent")
 
 
 def _error(source: RowSource, query: Any, first: int, last: int, again: int) -> DataError:

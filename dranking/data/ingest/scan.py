@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.regrouping.layout import QueryOrder, summarize
-from dranking.data.regrouping.query_lines import LINE, merge_lines, query_lines
+from dranking.data.regrouping.query_lines import LINE, hash_ids, merge_lines, query_lines
+from dranking.data.tables.query_rows import run_starts
 
 N_BINS = 256
 """Bins of hashes, by their first byte; a partition of hashes is some neighbouring bins."""
@@ -69,6 +72,32 @@ def known_hashes(
 ) -> NDArray[np.uint64]:
     """Those of some hashes that the lines of a partition have."""
     return np.intersect1d(np.concatenate([_lines(scratch, s)["hash"] for s in spans]), hashes)
+
+
+def hashes_of_any_type(ids: pa.Array, key: int) -> NDArray[np.uint64]:
+    """Hashes of ids as texts, and of those that are int64 as integers: ``7`` is the id ``"7"``."""
+    texts = ids.cast(pa.string())
+    if pa.types.is_integer(ids.type):
+        return np.concatenate([hash_ids(texts, key), hash_ids(ids, key)])
+    numbers = texts.filter(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,18})$"))
+    numbers = numbers.cast(pa.decimal128(19))
+    limits = np.iinfo(np.int64)
+    least, most = (pa.scalar(Decimal(int(limit))) for limit in (limits.min, limits.max))
+    fits = pc.and_(pc.greater_equal(numbers, least), pc.less_equal(numbers, most))
+    integers = numbers.filter(fits).cast(pa.int64())
+    return np.concatenate([hash_ids(texts, key), hash_ids(integers, key)])
+
+
+def ids_with(
+    source: RowSource, start: int, stop: int, hashes: NDArray[np.uint64], key: int
+) -> set[str]:
+    """The query ids, as texts, of a range of rows that have one of some hashes."""
+    found: set[str] = set()
+    for batch in source.query_ids(start, stop):
+        ids = batch.ids.take(pa.array(run_starts(batch.ids)))
+        known = ids.filter(pa.array(np.isin(hash_ids(ids, key), hashes)))
+        found.update(known.cast(pa.string()).to_pylist())
+    return found
 
 
 def _lines(scratch: Scratch, span: Span) -> NDArray[Any]:

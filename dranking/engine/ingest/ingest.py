@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dranking.data.dataset import Dataset
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import Written, write_segments
@@ -17,7 +18,8 @@ from dranking.data.store.dataset import StoredDataset, commit_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.ingest.fit import fit
 from dranking.engine.ingest.gathering import results_of
-from dranking.engine.ingest.plan import IngestFacts, Request, make_plan
+from dranking.engine.ingest.open_rows import OpenedRows
+from dranking.engine.ingest.plan import IngestFacts, Request, make_plan, open_source
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
@@ -74,7 +76,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         Parquet only: keys of folders whose values, which are numbers, are features.
     null
         What a missing feature value (``NULL`` in text, null or NaN in tables) stands for: an error,
-        zero, or the minimum or mean of the feature. A parquet file may then lack features.
+        zero, or the minimum or mean of the feature, which data that is appended cannot have. A
+        parquet file may then lack features.
     normalize
         Scaling to apply and to record in the manifest.
     regroup
@@ -115,6 +118,11 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     """
     if append and normalize != "none":
         raise UsageError("normalize: appended data is scaled as the data set that is there.")
+    if append and null in ("minimum", "mean"):
+        raise UsageError(
+            f"null: the {null} would be that of the appended data, not of the data set. Append "
+            "with 'zero', or ingest everything anew."
+        )
     request = Request(
         source,
         get_executor(executor),
@@ -127,17 +135,17 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         n_features,
         sparse,
     )
-    for key in range(MAX_KEYS):
-        with (
-            begin_directory(output, overwrite=overwrite, append=append) as commit,
-            _scratch_place(commit, scratch, request.executor) as place,
-        ):
+    with (
+        begin_directory(output, overwrite=overwrite, append=append) as commit,
+        _scratch_place(commit, scratch, request.executor) as place,
+    ):
+        before = StoredDataset(output) if append else None
+        opened = open_source(request, place, before)
+        for key in range(MAX_KEYS):
             try:
-                return _store(
-                    request, commit, place, key, StoredDataset(output) if append else None
-                )
+                return _store(request, opened, commit, place, key, before)
             except HashCollisionError:
-                continue
+                commit.begin_again()
     raise DataError(
         f"after {MAX_KEYS} attempts two query ids still have one hash; report this with the data."
     )
@@ -164,13 +172,14 @@ def _scratch_place(
 
 def _store(
     request: Request,
+    opened: OpenedRows | Dataset,
     commit: DirectoryCommit,
     scratch: Scratch,
     key: int,
     before: StoredDataset | None,
 ) -> tuple[StoredDataset, IngestFacts]:
     """Write the data set, with one key of the hashes."""
-    plan = make_plan(request, scratch, key, before)
+    plan = make_plan(request, opened, scratch.part(str(key)), key, before)
     shared = request.executor.submit(given, plan.source, name="source")
     filled, added = fit(request, plan, shared, before)
     tasks = [

@@ -8,22 +8,23 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.repeated_query import repeated_query
-from dranking.data.ingest.scan import known_hashes
+from dranking.data.ingest.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import StoredBlocks, Work
 from dranking.data.open import as_paths, data_form, open_dataset
 from dranking.data.regrouping.layout import plan_segments
-from dranking.data.regrouping.query_lines import hash_ids
 from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
 from dranking.data.store.dataset import StoredDataset, segment_borders
 from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import Scaling
-from dranking.engine.executor import Executor
+from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.open_rows import OpenedRows, open_parquet, open_table, open_text
 from dranking.engine.ingest.order_rows import (
@@ -82,8 +83,10 @@ class Plan:
     facts: IngestFacts
 
 
-def make_plan(request: Request, scratch: Scratch, key: int, before: StoredDataset | None) -> Plan:
-    """Open the data, find its queries, and bring their rows together if need be.
+def open_source(
+    request: Request, scratch: Scratch, before: StoredDataset | None
+) -> OpenedRows | Dataset:
+    """Open the data; a table, which may be a stream, and text are read to their end.
 
     Parameters
     ----------
@@ -91,6 +94,57 @@ def make_plan(request: Request, scratch: Scratch, key: int, before: StoredDatase
         What the caller asks for.
     scratch
         Place for temporary files.
+    before
+        The data set to which data is appended, or None.
+
+    Raises
+    ------
+    DataError
+        If the data is wrong.
+    UsageError
+        If an option does not fit the data, or the disk of the scratch place is full.
+    """
+    columns = request.columns
+    if before is not None and not columns.chosen:
+        columns = _same_columns(before)
+    if is_table(request.source):
+        return open_table(request.executor, request.source, columns, request.null, scratch)
+    paths = as_paths(request.source)
+    form = data_form(paths)
+    _check_options(request, form, str(paths[0]))
+    if form == "directory":
+        return open_dataset(paths)
+    if form == "parquet":
+        return open_parquet(
+            request.executor, paths, columns, request.null, request.where, request.folder_features
+        )
+    return open_text(
+        request.executor,
+        paths,
+        scratch,
+        request.null,
+        n_features=request.n_features if before is None else before.n_features,
+        sparse=request.sparse if before is None else before.is_sparse,
+    )
+
+
+def make_plan(
+    request: Request,
+    opened: OpenedRows | Dataset,
+    scratch: Scratch,
+    key: int,
+    before: StoredDataset | None,
+) -> Plan:
+    """Find the queries of the data, and bring their rows together if need be.
+
+    Parameters
+    ----------
+    request
+        What the caller asks for.
+    opened
+        What `open_source` returned.
+    scratch
+        Place for temporary files of this plan alone.
     key
         Key of the hashes of query ids.
     before
@@ -101,33 +155,13 @@ def make_plan(request: Request, scratch: Scratch, key: int, before: StoredDatase
     DataError
         If the data is wrong, or queries are in the data set already.
     UsageError
-        If an option does not fit the data, or the disk of the scratch place is full.
+        If the disk of the scratch place is full.
+    HashCollisionError
+        If two query ids have one hash.
     """
-    columns = request.columns
-    if before is not None and not columns.chosen:
-        columns = _same_columns(before)
-    if is_table(request.source):
-        rows = open_table(request.executor, request.source, columns, request.null, scratch)
-        return _plan_rows(request, rows, scratch, key, before)
-    paths = as_paths(request.source)
-    form = data_form(paths)
-    _check_options(request, form, str(paths[0]))
-    if form == "directory":
-        return _plan_blocks(open_dataset(paths))
-    if form == "parquet":
-        rows = open_parquet(
-            request.executor, paths, columns, request.null, request.where, request.folder_features
-        )
-    else:
-        rows = open_text(
-            request.executor,
-            paths,
-            scratch,
-            request.null,
-            n_features=request.n_features if before is None else before.n_features,
-            sparse=request.sparse if before is None else before.is_sparse,
-        )
-    return _plan_rows(request, rows, scratch, key, before)
+    if isinstance(opened, OpenedRows):
+        return _plan_rows(request, opened, scratch, key, before)
+    return _plan_blocks(opened, before)
 
 
 def _check_options(request: Request, form: str, name: str) -> None:
@@ -155,8 +189,10 @@ def _same_columns(before: StoredDataset) -> Columns:
     return Columns(roles.qid, roles.relevance, roles.docid, roles.weight, lists)
 
 
-def _plan_blocks(dataset: Dataset) -> Plan:
+def _plan_blocks(dataset: Dataset, before: StoredDataset | None) -> Plan:
     dataset.check_documents()
+    if before is not None:
+        _check_absent(before, before.query_ids(), dataset.query_ids().cast(pa.string()))
     borders = segment_borders([info.n_documents for info in dataset.blocks])
     work = [
         StoredBlocks(((number, start, stop),))
@@ -182,7 +218,7 @@ def _plan_rows(
     shared = executor.submit(given, source, name="source")
     scan = scan_queries(executor, shared, source, scratch, key)
     if before is not None:
-        _check_new(executor, scratch, scan, before, key)
+        _check_new(executor, shared, scratch, scan, before, key)
     segments = plan_segments(scan.queries)
     work: Sequence[Work]
     if scan.queries.is_adjacent:
@@ -204,19 +240,35 @@ def _plan_rows(
 
 
 def _check_new(
-    executor: Executor, scratch: Scratch, scan: ScannedRows, before: StoredDataset, key: int
+    executor: Executor,
+    shared: Task,
+    scratch: Scratch,
+    scan: ScannedRows,
+    before: StoredDataset,
+    key: int,
 ) -> None:
     """Raise DataError if a query is in the data set already, to which data is appended."""
     ids = before.query_ids()
-    hashes = hash_ids(ids, key)
+    hashes = hashes_of_any_type(ids, key)
     tasks = [
         executor.submit(known_hashes, scratch, scan.spans(part), hashes, name="known")
         for part in scan.partitions
     ]
     known = np.concatenate(list(results_of(executor, tasks, "known")))
-    if len(known):
-        query = ids[int(np.flatnonzero(np.isin(hashes, known))[0])]
+    if not len(known):
+        return
+    tasks = [
+        executor.submit(ids_with, shared, *rows, known, key, name="known") for rows in scan.ranges
+    ]
+    found: set[str] = set().union(*results_of(executor, tasks, "known"))
+    _check_absent(before, ids, pa.array(sorted(found), pa.string()))
+
+
+def _check_absent(before: StoredDataset, ids: pa.Array, new: pa.Array) -> None:
+    """Raise DataError if one of the new ids (texts) is among the ids of a data set."""
+    there = ids.filter(pc.is_in(ids.cast(pa.string()), new))
+    if len(there):
         raise DataError(
-            f"{before.path}: query {query} is there already, and {len(known)} queries of the new "
-            "data in all. Append new queries only, or ingest everything anew with --overwrite."
+            f"{before.path}: query {there[0]} is there already, and {len(there)} queries of the "
+            "new data in all. Append new queries only, or ingest everything anew with --overwrite."
         )

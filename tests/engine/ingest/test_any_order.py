@@ -1,18 +1,22 @@
 """Rows in any order, in any files and row groups, are stored as plain loops regroup them."""
 
+import os
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dranking as dr
+from dranking.data.ingest import scan
 from dranking.data.letor.reader import read_letor
 from dranking.data.regrouping import exchange, query_lines
 from dranking.errors import DataError
+from dranking.files.debris import token_of
 from tests.reference.regrouping import blocks, regrouped, scattered
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
@@ -144,9 +148,25 @@ def test_two_ids_with_one_hash_are_told_apart(tmp_path, threads, monkeypatch, or
         keys.append(key)
         return strong(ids, key) % 2 if key == 0 else strong(ids, key)
 
-    for module in (query_lines, exchange):
+    for module in (query_lines, exchange, scan):
         monkeypatch.setattr(module, "hash_ids", weak)
     write_parquet(tmp_path / "lake", rows, "integers")
-    dataset, _ = dr.ingest(tmp_path / "lake", tmp_path / "d.zarr", executor=threads)
+    regroup = order == "apart"
+    dataset, _ = dr.ingest(
+        tmp_path / "lake", tmp_path / "d.zarr", regroup=regroup, executor=threads
+    )
     check_stored(dataset, rows)
     assert set(keys) == {0, 1}
+    table = pq.read_table(tmp_path / "lake")
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=9))
+    stored, _ = dr.ingest(stream, tmp_path / "s.zarr", executor=threads)
+    assert stored.fingerprint == dataset.fingerprint
+    more = table.set_column(
+        table.schema.get_field_index("qid"), "qid", pc.add(table.column("qid"), 100)
+    )
+    both, _ = dr.ingest(more, tmp_path / "d.zarr", append=True, executor=threads)
+    assert both.n_queries == 2 * dataset.n_queries
+    assert {token_of(name) for name in os.listdir(tmp_path / "d.zarr/segments")} <= {
+        None,
+        *both.manifest.writers,
+    }

@@ -151,3 +151,34 @@ def test_appended_queries(tmp_path):
     with pytest.raises(UsageError, match="is scaled as the data set"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, normalize="log")
     assert dr.open_dataset(tmp_path / "d").query_ids().to_pylist() == [1, 2, 7, 8]
+    with pytest.raises(UsageError, match="null: the mean would be that of the appended data"):
+        dr.ingest(tmp_path / "b", tmp_path / "d", append=True, null="mean")
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize("there", ["integers", "texts", "mixed"])
+@pytest.mark.parametrize("form", ["integers", "texts", "text file", "directory"])
+def test_a_query_is_the_same_whatever_the_type_of_its_id(tmp_path, there, form):
+    ids = [5, -LARGEST - 1, LARGEST]
+    old = {"integers": ids, "texts": [str(q) for q in ids], "mixed": [*map(str, ids), "07"]}[there]
+    write(tmp_path / "a", frame(old, x=np.arange(float(len(old)))).rename(columns={"x": "f1"}))
+    dr.ingest(tmp_path / "a", tmp_path / "d")
+
+    def source(query):
+        path = tmp_path / f"new{query}"
+        if form == "text file":
+            path.write_text(f"1 qid:{query} 1:2\n0 qid:9 1:3\n")
+            return path
+        qids = [str(query), "9"] if form == "texts" else [query, 9]
+        write(path, frame(qids, f1=[1.0, 2.0]))
+        if form != "directory":
+            return path
+        return dr.ingest(path, tmp_path / f"new{query}.zarr")[0].path
+
+    for query in ids:
+        with pytest.raises(DataError, match=f"query {query} is there already, and 1 queries"):
+            dr.ingest(source(query), tmp_path / "d", append=True)
+    both, _ = dr.ingest(source(7), tmp_path / "d", append=True)
+    assert [str(q) for q in both.query_ids().to_pylist()] == [*map(str, old), "7", "9"]
