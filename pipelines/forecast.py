@@ -208,6 +208,7 @@ class SelectionForecast:
             "sum-gram-rows": [n * J for J in self.rows_fetched],
             "update": [p * n + (p + 2) * t + 1 for p, t in self.updates],
             "sum-scores": [n + 1, *(p * (n + 1) for p, _ in self.updates)],
+            "pivots": [0],
         }
         if self.keep_rows:
             numbers["rows"] = [0]

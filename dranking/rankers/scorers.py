@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
@@ -171,9 +172,9 @@ def _measure_predicted(
         dense = features.toarray() if block.is_sparse else features
         features = pd.DataFrame(np.asarray(dense), columns=list(names))
     if type(model).__module__.startswith("xgboost") and not hasattr(model, "n_features_in_"):
-        import xgboost
-
-        features = xgboost.DMatrix(features, feature_names=None if names is None else list(names))
+        features = sys.modules["xgboost"].DMatrix(
+            features, feature_names=None if names is None else list(names)
+        )
     scores = np.asarray(model.predict(features), dtype=np.float64)
     if scores.shape != (block.n_documents,):
         raise UsageError(

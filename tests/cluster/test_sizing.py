@@ -20,6 +20,7 @@ class Data:
     """A dense data set of which only the sizes are known."""
 
     is_sparse = in_memory = False
+    bytes_ahead = 0
 
     def __init__(self, m, n, per_query):
         self.n_features, self.n_queries, self.n_blocks = (

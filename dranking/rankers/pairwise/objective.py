@@ -252,7 +252,7 @@ def minimise(
             ConvergenceWarning,
             stacklevel=3,
         )
-    elif gap > STATED_ACCURACY * found.fun * unit:  # rounding hides any further descent
+    elif gap > max(tol, STATED_ACCURACY) * found.fun * unit:  # rounding hides any further descent
         worst = np.argsort(-np.abs(found.jac), kind="stable")[:2]
         names = [objective.feature_names[within.order[i]] for i in worst]
         warnings.warn(

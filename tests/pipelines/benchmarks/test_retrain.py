@@ -42,7 +42,7 @@ def test_a_limit_is_for_the_share_of_the_data_stages(limit):
         cost = Cost(seconds, seconds / 2, 0)
         costs = dict.fromkeys(("validate", "ingest", "statistics"), cost)
         costs |= {"tune": Cost(100.0, 100.0, 0)}
-        outcome = retrain.Outcome("run", None, costs, {}, (), ())
+        outcome = retrain.Outcome("run", None, costs, {}, (), (), ())
         return retrain.Night(outcome, (["1"], [0.5]), old_bytes)
 
     found = retrain.figures("size", [night(0.06, 0)], [night(1.0, 10)], limit)

@@ -355,6 +355,9 @@ class PlainMaxMarginRanker(dr.MaxMarginRanker):
     def fit(self, X, y=None):
         return super().fit(X, y, qid=two_queries(X))
 
+    def score(self, X, y=None):
+        return super().score(X, y, qid=two_queries(X))
+
 
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
 @estimator_checks.parametrize_with_checks(

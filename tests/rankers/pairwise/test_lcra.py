@@ -280,6 +280,9 @@ class PlainLCRA(LCRA):
     def partial_fit(self, X, y=None):
         return super().partial_fit(X, y, qid=two_queries(X))
 
+    def score(self, X, y=None):
+        return super().score(X, y, qid=two_queries(X))
+
 
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
 @estimator_checks.parametrize_with_checks(

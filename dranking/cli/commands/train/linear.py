@@ -19,7 +19,8 @@ class Newton:
     tol: Annotated[
         float | None,
         typer.Option(
-            help="Stop at this norm of the gradient, relative to zero weights. Default: 1e-5."
+            help="Stop where the objective is at most this share of its value above the minimum. "
+            "Default: 1e-9."
         ),
     ] = None
     max_iter: Annotated[

@@ -192,10 +192,10 @@ def test_where_newtons_method_ends(dranking: Call, letor: Write, tmp_path: Path)
     data, model = letor(), tmp_path / "m.json"
     for name, ranker in ("ranksvm", dr.RankSVM), ("ranklogistic", dr.RankLogistic):
         code, _, err = dranking(
-            "train", name, data, "--tol", "0.1", "--max-iter", 9, "-o", model, "--overwrite"
+            "train", name, data, "--tol", "0.1", "--max-iter", 90, "-o", model, "--overwrite"
         )
         assert code == 0, err
-        expected = ranker(tol=0.1, max_iter=9).fit(dr.open_dataset(data)).to_model()
+        expected = ranker(tol=0.1, max_iter=90).fit(dr.open_dataset(data)).to_model()
         np.testing.assert_array_equal(weights_of(model), expected.weights)
 
 
