@@ -107,6 +107,8 @@ def progress_shown() -> Iterator[None]:
     with warnings.catch_warnings():
         for category in SHOWN_WARNINGS:
             warnings.simplefilter("always", category)
+        # By module: to name scikit-learn's ConvergenceWarning would import scikit-learn.
+        warnings.filterwarnings("always", category=UserWarning, module=r"dranking\.")
         warnings.showwarning = _show_warning
         if notes.is_terminal:
             with _bars() as reporter, reporting(reporter):

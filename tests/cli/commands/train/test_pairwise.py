@@ -4,8 +4,10 @@ import csv
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,6 +260,32 @@ def test_tune_lcra_is_the_call_of_python(dranking: Call, partly: Path, tmp_path:
     assert len(expected.grid) == 8
     np.testing.assert_array_equal(weights_of(model), expected.model.weights)
     assert "mu 0.5, eta0 0.01" in figure.read_text()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("ranksvm", "--max-iter", 1), "warning: not at the minimum after 1 steps"),
+        (("max-margin", "--max-iter", 1), "warning: the duality gap is"),
+        (("spd", *SHORT), "warning: f2 ranges over"),
+        (("max-margin", "--solver", "sgd", "--epochs", 1), "warning: f2 ranges over"),
+    ],
+)
+@pytest.mark.parametrize("action", ["ignore", "error"])
+def test_trainings_that_end_early_or_go_slowly_are_noted(
+    dranking: Call, tmp_path: Path, call: tuple[Any, ...], said: str, action: Any
+) -> None:
+    """Whatever filters of warnings the environment sets (PYTHONWARNINGS)."""
+    values = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 1e6]
+    rows = [f"{n % 3} qid:{n // 10} 1:{a} 2:{b}\n" for n, (a, b) in enumerate(values)]
+    (tmp_path / "data.txt").write_text("".join(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        name, *options = call
+        output = ("-o", tmp_path / "m.json")
+        code, _, err = dranking("train", name, tmp_path / "data.txt", *options, *output)
+    assert code == 0, err
+    assert said in err
 
 
 def test_tune_spd_notes_what_diverges(dranking: Call, letor: Write, tmp_path: Path) -> None:
