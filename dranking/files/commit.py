@@ -210,7 +210,7 @@ class DirectoryCommit:
         self._manifest_name = manifest_name
         self.token = new_token()
         self._overwrite, self._append = overwrite, append
-        self._finished = False
+        self._finishing = self._finished = False
         self._begun = ExitStack()
         self._before: str | None = None
         if append:
@@ -268,6 +268,7 @@ class DirectoryCommit:
         TryAgainError
             If another process changed the directory meanwhile; nothing was changed then.
         """
+        self._finishing = True
         if not is_local(self.place):
             self._finish_in_store(self.place / self._manifest_name, manifest)
         elif self._append:
@@ -286,14 +287,20 @@ class DirectoryCommit:
         self.token = new_token()
 
     def discard(self) -> None:
-        """Delete all parts, unless the directory is finished."""
+        """Delete all parts, unless the directory is finished, or may be.
+
+        A manifest that was sent may have arrived although `finish` failed. Parts then stay unless
+        the manifest at the place can be read and does not name them; `clean` removes them later.
+        """
         if self._finished:
             return
         self._finished = True
         self._begun.close()
         if self.root == self.place:
             with suppress(DrankingError, OSError):
-                remove_token(self.place, self.token)
+                manifest = read_bytes(self.place / self._manifest_name) if self._finishing else b""
+                if self.token.encode() not in manifest:
+                    remove_token(self.place, self.token)
 
     def _finish_in_store(self, place: UPath, manifest: bytes) -> None:
         replaces = self._overwrite or self._append

@@ -80,11 +80,13 @@ def put_if_absent(place: UPath, content: bytes | Path) -> None:
     """
     try:
         with _alone:
-            request(place, lambda: _send(place, content, mode="create"))
-    except ChangedError:
-        # The answer to a first attempt may have been lost after the store obeyed.
-        if not _is_there(place, content):
-            raise
+            return request(place, lambda: _send(place, content, mode="create"))
+    except ChangedError as error:
+        changed = error
+    # The answer to a first attempt may have been lost after the store obeyed. Outside the `except`
+    # block: errors of reading must not have the refusal as their context.
+    if not _is_there(place, content):
+        raise changed
 
 
 def put_if_unchanged(place: UPath, content: bytes, expected: str | None) -> None:
@@ -99,10 +101,11 @@ def put_if_unchanged(place: UPath, content: bytes, expected: str | None) -> None
         return put_if_absent(place, content)
     try:
         with _alone:
-            request(place, lambda: _replace(place, content, expected))
+            return request(place, lambda: _replace(place, content, expected))
     except (ChangedError, FileNotFoundError) as error:
-        if not _is_there(place, content):
-            raise ChangedError(str(place)) from error
+        changed = error
+    if not _is_there(place, content):
+        raise ChangedError(str(place)) from changed
 
 
 def put_files(folder: Path, place: UPath) -> None:

@@ -95,9 +95,11 @@ def deadline() -> float:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, its cause, and so on; the refusal of an earlier request causes nothing."""
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        earlier = None if isinstance(error.__context__, ChangedError) else error.__context__
+        error = error.__cause__ or earlier
 
 
 def _statuses(error: BaseException) -> set[int]:

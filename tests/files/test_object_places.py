@@ -1,15 +1,17 @@
 """Reading and writing behind URLs, on an S3 server and on fsspec's memory."""
 
 import json
+import os
 import secrets
 import traceback
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files import commit
+from dranking.files import commit, object_store
 from dranking.files.object_store import put_if_absent, put_if_unchanged, version
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
@@ -148,6 +150,41 @@ def test_a_write_whose_answer_was_lost_succeeds(store):
     assert read_bytes(store / "object") == b"changed"
 
 
+def test_a_lost_answer_and_a_reset_of_the_comparison_are_no_other_writer(monkeypatch):
+    """The store obeyed, the answer was lost, and the next connection was lost as well."""
+    place = as_place(f"memory://{secrets.token_hex(4)}/object")
+    failures = []
+    kind = type(place.fs)
+    pipe, cat, compare = kind.pipe_file, kind.cat_file, object_store._is_there
+
+    class PreconditionFailedError(OSError):
+        status = 412
+
+    def lost_answer(fs, *arguments, **options):
+        if failures:
+            raise PreconditionFailedError
+        pipe(fs, *arguments, **options)
+        failures.append("write")
+        raise ConnectionResetError
+
+    def reset(fs, *arguments, **options):
+        if failures[-1:] == ["compare"]:
+            failures.append("read")
+            raise ConnectionResetError
+        return cat(fs, *arguments, **options)
+
+    def arm(place, content):
+        failures.append("compare")
+        return compare(place, content)
+
+    monkeypatch.setattr(kind, "pipe_file", lost_answer)
+    monkeypatch.setattr(object_store, "_is_there", arm)
+    monkeypatch.setattr(kind, "cat_file", reset)
+    put_if_absent(place, b"new")
+    assert failures == ["write", "compare", "read"]
+    assert read_bytes(place) == b"new"
+
+
 # Directories whose parts are written by tasks
 
 
@@ -187,6 +224,27 @@ def test_a_discarded_directory_leaves_nothing(room):
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert list_files(room) == []
+
+
+@pytest.mark.parametrize("how", [{"overwrite": True}, {"append": True}])
+def test_parts_stay_if_the_manifest_arrived_although_its_write_failed(room, monkeypatch, how):
+    write_directory(room / "data", b"old")
+    put, rename = object_store._send, os.replace
+
+    def interrupted(write):
+        def write_and_fail(*arguments, **options):
+            write(*arguments, **options)
+            names = {getattr(each, "name", "") for each in arguments}
+            if "manifest.json" in names:
+                raise KeyboardInterrupt
+
+        return write_and_fail
+
+    monkeypatch.setattr(object_store, "_send", interrupted(put))
+    monkeypatch.setattr(os, "replace", interrupted(rename))
+    with suppress(KeyboardInterrupt):  # a local directory that is replaced has no such moment
+        write_directory(room / "data", b"new", **how)
+    assert content_of(room / "data") == b"new"
 
 
 def test_parts_of_a_killed_writer_are_invisible_and_no_obstacle(store):
