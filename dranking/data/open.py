@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -19,6 +20,9 @@ from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
+
+_SEGMENT = re.compile(r"zarr\.json|[0-9a-f]{16}-\d{6}.*")
+"""Names in the folder of segments of a data set."""
 
 
 class TextOptions(TypedDict, total=False):
@@ -206,7 +210,15 @@ def _form_of(place: Place) -> Form:
     if not request(place, place.is_dir):
         with open_input(place) as file:
             return "parquet" if file.read(4) == b"PAR1" else "text"
-    if exists(place / MANIFEST_NAME) or exists(place / "segments"):
+    if exists(place / MANIFEST_NAME) or _has_segments(place / "segments"):
         return "directory"
     has_parquet = any(file.suffix == ".parquet" for file in list_files(place))
     return "parquet" if has_parquet else "directory"
+
+
+def _has_segments(folder: Place) -> bool:
+    """Whether a folder is that of a data set, which a killed writer may have left."""
+    if not request(folder, folder.is_dir):
+        return False
+    children: list[Place] = request(folder, lambda: list(folder.iterdir()))
+    return any(_SEGMENT.fullmatch(child.name) for child in children)

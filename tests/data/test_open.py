@@ -166,3 +166,14 @@ def test_every_form_behind_a_url(text, tmp_path):
         np.testing.assert_array_equal(values_of(stored), here.block(0).features)
     with pytest.raises(DataError, match=r"memory://.*none: there is no such file"):
         dr.open_dataset(root / "none")
+
+
+def test_a_folder_of_parquet_files_may_be_called_segments(tmp_path):
+    folder = tmp_path / "lake/segments"
+    folder.mkdir(parents=True)
+    written(folder / "part-0123456789abcdef.parquet", frame_of())
+    assert data_form([tmp_path / "lake"]) == "parquet"
+    killed = tmp_path / "killed/segments/0123456789abcdef-000000"
+    killed.mkdir(parents=True)
+    written(killed / "documents.parquet", frame_of())
+    assert data_form([tmp_path / "killed"]) == "directory"

@@ -86,8 +86,13 @@ def _comparison(
     if isinstance(op, (ast.In, ast.NotIn)):
         values = _constant(right)
         if not isinstance(values, tuple):
-            raise SyntaxError(f"{ast.unparse(right)} is no list of texts")
-        found = _key(left, names).isin([str(value) for value in values])
+            raise SyntaxError(f"{ast.unparse(right)} is no list of texts or numbers")
+        if len({isinstance(value, str) for value in values}) > 1:
+            raise SyntaxError(f"{ast.unparse(right)} has both texts and numbers")
+        is_text = not values or isinstance(values[0], str)
+        kind = pa.string() if is_text else pa.float64()
+        key = _as_type_of(values[0] if values else "", _key(left, names))
+        found = key.isin(pa.array(values, kind))
         return found if isinstance(op, ast.In) else ~found & _key(left, names).is_valid()
     if type(op) not in _COMPARISONS:
         raise SyntaxError("comparisons are ==, !=, <, <=, >, >=, in and not in")
@@ -121,8 +126,7 @@ def _constant(node: ast.expr) -> Any:
         raise SyntaxError(
             f"{ast.unparse(node)} is neither a text in quotes nor a number"
         ) from error
-    if isinstance(value, (list, set)):
-        return tuple(value)
-    if not isinstance(value, (str, int, float, tuple)):
+    values = tuple(value) if isinstance(value, (list, set, tuple)) else (value,)
+    if not all(isinstance(each, (str, int, float)) for each in values):
         raise SyntaxError(f"{ast.unparse(node)} is neither a text in quotes nor a number")
-    return value
+    return value if isinstance(value, (str, int, float)) else values

@@ -38,6 +38,7 @@ from dranking.data.store.segment_reader import (
     WINDOWS_AHEAD,
     SegmentReader,
     read_ahead,
+    read_query_ids,
 )
 from dranking.data.store.segment_writer import check_alike, write_segment
 from dranking.data.store.zarr_arrays import zarr_metadata
@@ -158,10 +159,11 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             yield from blocks
 
     def query_ids(self) -> pa.Array:
-        """(n_queries,) ids of all queries, in order; reads no features."""
-        return pa.concat_arrays(
-            [self._segment(number).query_ids() for number in range(self.index.n_segments)]
-        )
+        """(n_queries,) ids of all queries, in order; fetches neither features nor documents."""
+        pool = None if is_local(self.path) else _fetching_pool()
+        entries = map(self.index.entry, range(self.index.n_segments))
+        read = partial(read_query_ids, self.path, self.manifest)
+        return pa.concat_arrays(list(read_ahead(read, entries, pool, FETCHING_THREADS)))
 
     def _segment(self, number: int) -> SegmentReader:
         """An open segment; some stay open."""

@@ -83,16 +83,21 @@ class SegmentFiles:
 
     def tables(self) -> tuple[bytes, bytes]:
         """Contents of the tables of documents and of queries."""
-        names = (DOCUMENTS_FILE, QUERIES_FILE)
+        documents, queries = self._whole_files(DOCUMENTS_FILE, QUERIES_FILE)
+        return documents, queries
+
+    def queries(self) -> bytes:
+        """Content of the table of queries."""
+        (queries,) = self._whole_files(QUERIES_FILE)
+        return queries
+
+    def _whole_files(self, *names: str) -> list[bytes]:
         places = [self._root / self._name / name for name in names]
         try:
             contents = read_files(places)
         except (FileNotFoundError, DataError):  # read one by one, to name the file
-            contents = [b"", b""]
-        documents, queries = (
-            self._verified_file(*each) for each in zip(names, places, contents, strict=True)
-        )
-        return documents, queries
+            contents = [b"" for _ in names]
+        return [self._verified_file(*each) for each in zip(names, places, contents, strict=True)]
 
     def _verified_file(self, name: str, place: Place, content: bytes) -> bytes:
         (chunk,) = self._chunks[name]

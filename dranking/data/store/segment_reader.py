@@ -92,11 +92,6 @@ class SegmentReader:
         features = read(first, last, columns, pool)
         return map(self._block, range(first, last), features)
 
-    def query_ids(self) -> pa.Array:
-        """Ids of the queries of all blocks."""
-        tables = [self._query_table.read(b) for b in range(len(self._entry.blocks))]
-        return _ids(pa.concat_tables(tables), "query_id", self._manifest.query_id_type)
-
     def _block(self, number: int, features: Any) -> QueryBlock:
         documents = self._document_table.read(number, relevance=pa.float64())
         queries = self._query_table.read(number, n_documents=pa.int64())
@@ -217,6 +212,18 @@ class SegmentReader:
             return [[] for _ in window]
         contents = self._files.chunks(file, numbers)
         return [contents[i : i + len(groups)] for i in range(0, len(contents), len(groups))]
+
+
+def read_query_ids(root: Place, manifest: DatasetManifest, entry: SegmentEntry) -> pa.Array:
+    """Ids of the queries of a segment; fetches no documents. See `SegmentReader`."""
+    n_documents = sum(block.n_documents for block in entry.blocks)
+    n_values = sum(block.n_values for block in entry.blocks)
+    specs = array_specs(manifest.sparse, entry.n_features, n_documents, n_values)
+    files = SegmentFiles(root, entry, specs)
+    sizes = [block.n_queries for block in entry.blocks]
+    table = _Table(files, QUERIES_FILE, files.queries(), sizes)
+    tables = [table.read(number) for number in range(len(sizes))]
+    return _ids(pa.concat_tables(tables), "query_id", manifest.query_id_type)
 
 
 class _Table:

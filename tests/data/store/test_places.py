@@ -208,3 +208,14 @@ def test_memory_that_is_fetched_ahead_is_planned(tmp_path):
     needs = [Needs(data.transformed([QueryMinMax()]), 5, run) for data in (local, remote)]
     run.close()
     assert needs[1].stream == needs[0].stream + 3 * remote.bytes_ahead
+
+
+def test_query_ids_are_fetched_without_documents():
+    place = f"memory://{secrets.token_hex(4)}/data.zarr"
+    blocks = blocks_of(18)
+    dataset = write_dataset(blocks, place)
+    for file in dataset.path.fs.find(dataset.path.path):
+        if file.endswith(("documents.parquet", "/c/0/0")):
+            dataset.path.fs.rm_file(file)
+    expected = [query for block in blocks for query in block.query_ids.to_pylist()]
+    assert StoredDataset(place).query_ids().to_pylist() == expected
