@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from dranking.errors import DataError, DrankingError, TryAgainError
+from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.redaction import without_secrets
 
@@ -90,8 +90,18 @@ def request(place: Place, attempt: Callable[[], Value]) -> Value:
 
 
 def deadline() -> float:
-    """Seconds within which a failed request is tried again."""
-    return float(os.environ.get(DEADLINE_VARIABLE, "60"))
+    """Seconds within which a failed request is tried again.
+
+    Raises
+    ------
+    UsageError
+        If the variable of the environment is no number of seconds.
+    """
+    text = os.environ.get(DEADLINE_VARIABLE, "60")
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UsageError(f"{DEADLINE_VARIABLE} is {text!r}; write a number of seconds.") from error
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

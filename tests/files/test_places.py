@@ -6,6 +6,7 @@ from upath import UPath
 
 from dranking.errors import UsageError
 from dranking.files.places import as_place, is_local
+from dranking.files.requests import DEADLINE_VARIABLE, deadline
 
 
 def test_a_local_path_is_an_absolute_pathlib_path(tmp_path, monkeypatch):
@@ -27,3 +28,9 @@ def test_a_url_is_a_place_that_survives_pickling():
 def test_an_unknown_protocol_is_a_usage_error():
     with pytest.raises(UsageError, match="nowhere://x: cannot be opened"):
         as_place("nowhere://x")
+
+
+def test_a_deadline_that_is_no_number_is_a_usage_error(monkeypatch):
+    monkeypatch.setenv(DEADLINE_VARIABLE, "1m")
+    with pytest.raises(UsageError, match="write a number of seconds"):
+        deadline()

@@ -79,7 +79,7 @@ def ingest(
         bool, typer.Option("--append", help="Add new queries to the data set at the output.")
     ] = False,
     scratch: Annotated[
-        str | None,
+        Place | None,
         typer.Option(
             metavar="FOLDER",
             help="Folder or URL that all workers see, for temporary files. Default: inside the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -78,7 +79,14 @@ def score_form(place: Place) -> ScoreForm:
 
 def _content(place: Place) -> bytes:
     content = read_bytes(place)
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    if content[:2] != b"\x1f\x8b":
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(
+            f"{place}: cannot be decompressed ({error}); copy or make the file anew."
+        ) from error
 
 
 def _read_csv(place: Place, qid: str, docid: str) -> pa.Table:

@@ -108,6 +108,7 @@ def open_source(
     if before is not None and not columns.chosen:
         columns = _same_columns(before)
     if is_table(request.source):
+        _check_options(request, "table", "the source")
         return open_table(request.executor, request.source, columns, request.null, scratch)
     paths = as_paths(request.source)
     form = data_form(paths)
@@ -172,13 +173,13 @@ def _check_options(request: Request, form: str, name: str) -> None:
     rules = (
         ("text", ("text",), text),
         ("parquet", ("parquet",), parquet),
-        ("tables", ("parquet",), tables),
-        ("text and tables", ("text", "parquet"), {"null": request.null != "error"}),
+        ("tables", ("parquet", "table"), tables),
+        ("text and tables", ("text", "parquet", "table"), {"null": request.null != "error"}),
     )
     for allowed, forms, options in rules:
         wrong = [option for option, is_given in options.items() if is_given]
         if wrong and form not in forms:
-            kind = "a dataset directory" if form == "directory" else form
+            kind = {"directory": "a dataset directory", "table": "a table"}.get(form, form)
             raise UsageError(f"{', '.join(wrong)}: only for {allowed}, but {name} is {kind}.")
 
 

@@ -16,6 +16,7 @@ from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.dataset import ParquetDataset
 from dranking.data.prediction_files import write_trec_run
+from dranking.data.scores.read_scores import read_scores
 from dranking.data.scores.score_table import ScoreTable
 from dranking.engine.dask_collections import as_dataset
 from dranking.errors import DataError, UsageError
@@ -321,3 +322,10 @@ def test_memory_of_the_driver_does_not_grow_with_documents(client, tmp_path):
     assert n_documents == 160 * 8_000
     assert len(list((tmp_path / "160").glob("part-*"))) == 10
     assert large - small < 2**20  # the scores alone would be 8 MB more
+
+
+def test_a_compressed_run_that_is_cut_is_an_error(tmp_path):
+    file = tmp_path / "run.txt.gz"
+    file.write_bytes(gzip.compress(b"1 Q0 d1 1 0.5 x\n" * 1_000)[:-20])
+    with pytest.raises(DataError, match="cannot be decompressed"):
+        read_scores(file)

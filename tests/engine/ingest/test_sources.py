@@ -182,3 +182,10 @@ def test_a_query_is_the_same_whatever_the_type_of_its_id(tmp_path, there, form):
             dr.ingest(source(query), tmp_path / "d", append=True)
     both, _ = dr.ingest(source(7), tmp_path / "d", append=True)
     assert [str(q) for q in both.query_ids().to_pylist()] == [*map(str, old), "7", "9"]
+
+
+def test_options_of_files_are_refused_for_a_table(tmp_path):
+    table = pa.table({"qid": [1, 1], "relevance": [0.0, 1.0], "f": [1.0, 2.0]})
+    for options in ({"sparse": True}, {"where": "f > 1"}, {"n_features": 3}):
+        with pytest.raises(UsageError, match="but the source is a table"):
+            dr.ingest(table, tmp_path / "d", **options)
