@@ -429,6 +429,8 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
 
     Raises
     ------
+    UsageError
+        If the directory is not one of the project.
     DataError, TryAgainError
         If there is nothing at the path, the manifest is damaged, or a store refuses access or is
         out of reach.
@@ -441,6 +443,8 @@ def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:
         with suppress(FileNotFoundError):
             manifest += read_bytes(target / name)
             _check_whole(target / name)
+    if not _is_ours(target) and not _is_debris(target):
+        raise UsageError(f"{target}: was not written by dranking, so nothing in it is deleted.")
     return remove_unnamed(target, manifest, timedelta(seconds=grace))
 
 

@@ -21,9 +21,17 @@ from dranking.files.places import Place, is_local
 GRACE = timedelta(days=7)
 """How long parts that no manifest names are left alone."""
 
+_NAME = re.compile(r"[\w.-]*(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])[\w.-]*")
+
+# Where parts lie: what `DirectoryCommit.name` names, files of scores, and the folder of a directory
+# that was filled locally; the leading period is that of unfinished files.
 _PART = re.compile(
-    r"(?<![\w.-])[\w.-]*(?<![0-9a-zA-Z])(?P<token>[0-9a-f]{16})(?![0-9a-zA-Z])[\w.-]*"
+    r"(?:(?:segments|blocks|parts)/)?"
+    r"(?P<name>\.?(?P<prefix>part-\d+-)?(?P<token>[0-9a-f]{16})"
+    r"(?(prefix)(?:\.[\w.-]*)?|(?:-[\w.-]*|(?=/))))(?:/.*)?",
+    re.DOTALL,
 )
+_MANIFESTS = {"manifest.json", "_SUCCESS"}
 
 
 def new_token() -> str:
@@ -33,7 +41,7 @@ def new_token() -> str:
 
 def token_of(name: str) -> str | None:
     """The token in the path of a part's file; None for a file of another kind."""
-    found = _PART.search(name)
+    found = _PART.fullmatch(name)
     return found["token"] if found else None
 
 
@@ -58,15 +66,30 @@ def remove_unnamed(place: Place, manifest: bytes, grace: timedelta = GRACE) -> i
     -------
     Number of files that were deleted.
     """
-    named = {match[0] for match in _PART.finditer(manifest.decode(errors="replace"))}
+    named = names_in(manifest)
+    found = _parts(place)
+    others = {folder for part in found if (folder := _folder_of_manifest(part.name))}
     unnamed: dict[str, list[StoredObject]] = {}
-    for found in _parts(place):
-        match = _PART.search(found.name)
-        if match and not {match[0], match["token"]} & named:
-            unnamed.setdefault(match["token"], []).append(found)
+    for part in found:
+        match = _PART.fullmatch(part.name)
+        if match is None or any(part.name.startswith(folder) for folder in others):
+            continue
+        if ".tmp-" in part.name or not {match["name"], match["token"]} & named:
+            unnamed.setdefault(match["token"], []).append(part)
     names = [part.name for parts in unnamed.values() if _is_old(parts, grace) for part in parts]
     _remove(place, names)
     return len(names)
+
+
+def names_in(manifest: bytes) -> set[str]:
+    """Names of parts, and tokens by themselves, in the text of a manifest."""
+    return {match[0] for match in _NAME.finditer(manifest.decode(errors="replace"))}
+
+
+def _folder_of_manifest(name: str) -> str | None:
+    """The folder of a file that is a manifest below a directory, and so is not the directory's."""
+    folder, slash, last = name.rpartition("/")
+    return folder + slash if slash and last in _MANIFESTS else None
 
 
 def _is_old(parts: Iterable[StoredObject], grace: timedelta) -> bool:

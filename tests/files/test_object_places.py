@@ -347,6 +347,24 @@ def test_debris_goes_after_its_grace_period_and_nothing_else(room):
     assert len(list_files(room / "data")) == 3
 
 
+def test_only_debris_of_the_directory_itself_is_deleted(room):
+    home = room / "home"
+    write_directory(home / "train.zarr", b"content")
+    commit.atomic_write(home / "invoice-0123456789abcdef.pdf", b"mine")
+    with pytest.raises(UsageError, match="home: was not written by dranking"):
+        commit.clean(home, grace=0)
+    commit.atomic_write(home / "manifest.json", manifest(writers=["fedcba9876543210"]))
+    write_directory(home / "parts", b"nested")
+    unfinished = home / "parts-of-mine" / "0123456789abcdef-1"
+    commit.atomic_write(unfinished, b"mine")
+    assert commit.clean(home, grace=0) == 0
+    assert content_of(home / "train.zarr") == b"content"
+    assert content_of(home / "parts") == b"nested"
+    (home / "segments").mkdir(parents=True, exist_ok=True)
+    (home / "segments" / ".fedcba9876543210-3.tmp-host-1-2").write_bytes(b"unfinished")
+    assert commit.clean(home, grace=0) == 1
+
+
 def test_a_filled_directory_is_found_by_its_manifest(room):
     with commit.new_directory(room / "model") as folder:
         (folder / "inner").mkdir()
