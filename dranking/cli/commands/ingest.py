@@ -31,7 +31,7 @@ def ingest(
         Literal["error", "zero", "minimum", "mean"],
         typer.Option(
             help="What a missing feature value stands for (NULL in text, null or NaN in tables): "
-            "an error, 0, or the minimum or mean of the feature."
+            "an error, 0, or the minimum or mean of the feature (not with --append)."
         ),
     ] = "error",
     normalize: Annotated[
