@@ -37,7 +37,7 @@ CLIENT_OPTIONS: dict[str, dict[str, Any]] = {
 """Options of clients unless the caller or fsspec's configuration says otherwise. Retries are those
 of `dranking.files.requests` alone: botocore's would multiply them."""
 
-_PASSWORD = re.compile(r"://[^@/:]+:(?!\d+/)[^@]+@")
+_PASSWORD = re.compile(r"://.*:.*@|[?&][^=&]*(?:credential|sig)[^=&]*=", re.IGNORECASE)
 
 
 def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None) -> Place:
@@ -53,7 +53,7 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     Raises
     ------
     UsageError
-        If the URL holds a password, its protocol is unknown, or needs a package that is not
+        If the URL holds a password or a signature, its protocol is unknown, or needs a package that is not
         installed, or if the options are not those of the protocol's client.
     """
     if not isinstance(source, str | Path) and isinstance(source, UPath) and not storage_options:

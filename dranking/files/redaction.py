@@ -12,7 +12,10 @@ _CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # slashes included: secrets of S3 
 _SIGNATURES = re.compile(
     r"([?&][^=&\s\"']*(?:key|pass|secret|sig|token)[^=&\s\"']*=)[^&\s\"']+", re.IGNORECASE
 )
-_SECRET_NAME = re.compile(r"pass|secret|token|credential|auth|(^|[_-])key$", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"pass|secret|token|credential|auth|signature|connection_?string|(^|[_-])(key|dsn|sas|sig)$",
+    re.IGNORECASE,
+)
 
 
 def redacted(text: str) -> str:

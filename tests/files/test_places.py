@@ -34,3 +34,18 @@ def test_a_deadline_that_is_no_number_is_a_usage_error(monkeypatch):
     monkeypatch.setenv(DEADLINE_VARIABLE, "1m")
     with pytest.raises(UsageError, match="write a number of seconds"):
         deadline()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIA:123/abc@bkt/x",
+        "ftp://:pw@host/x",
+        "https://host/x?X-Amz-Signature=abc",
+        "https://host/x?sv=1&sig=abc",
+    ],
+)
+def test_a_url_with_a_password_or_a_signature_is_refused(url):
+    with pytest.raises(UsageError, match="has credentials in it") as caught:
+        as_place(url)
+    assert not any(secret in str(caught.value) for secret in ("abc", "pw", "AKIA"))

@@ -13,5 +13,7 @@ def test_what_is_hidden():
         "s3://***@bucket/models and https://host/x?sig=***&b=1"
     )
     options = {"connect_options": {"username": "me", "password": SECRET}, "api_key": "k3y"}
+    for name in ("connection_string", "dsn", "sas", "signature"):
+        assert without_secrets(f"no {SECRET}", {name: SECRET}) == "no ***"
     text = json.dumps(options)
     assert without_secrets(text, options) == text.replace(SECRET, "***").replace("k3y", "***")
