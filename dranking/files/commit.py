@@ -25,7 +25,15 @@ from upath import UPath
 
 from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files import object_store
-from dranking.files.debris import GRACE, new_token, remove_token, remove_unnamed, token_of
+from dranking.files.debris import (
+    GRACE,
+    names_in,
+    new_token,
+    remove_token,
+    remove_unnamed,
+    token_in,
+    token_of,
+)
 from dranking.files.json_files import SEAL, parse_json, read_json, sealed_json, unsealed
 from dranking.files.local_output import (
     explained,
@@ -38,7 +46,7 @@ from dranking.files.local_output import (
 )
 from dranking.files.locks import locked_file
 from dranking.files.places import AnyPlace, Place, as_place, is_local
-from dranking.files.reading import exists, read_bytes
+from dranking.files.reading import at_once, exists, read_bytes
 from dranking.files.requests import ChangedError, request
 
 MANIFEST_NAME = "manifest.json"
@@ -268,6 +276,7 @@ class DirectoryCommit:
         TryAgainError
             If another process changed the directory meanwhile; nothing was changed then.
         """
+        self._mark_replaced(manifest)
         self._finishing = True
         if not is_local(self.place):
             self._finish_in_store(self.place / self._manifest_name, manifest)
@@ -301,6 +310,19 @@ class DirectoryCommit:
                 manifest = read_bytes(self.place / self._manifest_name) if self._finishing else b""
                 if self.token.encode() not in manifest:
                     remove_token(self.place, self.token)
+
+    def _mark_replaced(self, manifest: bytes) -> None:
+        """Write markers for the parts that are replaced: their grace counts from this moment."""
+        if self.root != self.place or not (self._overwrite or self._append):
+            return
+        with suppress(FileNotFoundError):
+            before = read_bytes(self.place / self._manifest_name)
+            named = names_in(manifest)
+            gone = {token_in(name) for name in names_in(before) - named}
+            at_once(self._mark, sorted(gone - named))
+
+    def _mark(self, token: str) -> None:
+        atomic_write(self.place / f"{token}-replaced", b"", overwrite=True)
 
     def _finish_in_store(self, place: UPath, manifest: bytes) -> None:
         replaces = self._overwrite or self._append

@@ -86,6 +86,11 @@ def names_in(manifest: bytes) -> set[str]:
     return {match[0] for match in _NAME.finditer(manifest.decode(errors="replace"))}
 
 
+def token_in(name: str) -> str:
+    """The token in a name of `names_in`."""
+    return re.findall(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])", name)[0]
+
+
 def _folder_of_manifest(name: str) -> str | None:
     """The folder of a file that is a manifest below a directory, and so is not the directory's."""
     folder, slash, last = name.rpartition("/")

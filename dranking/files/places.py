@@ -53,8 +53,8 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     Raises
     ------
     UsageError
-        If the URL holds a password or a signature, its protocol is unknown, or needs a package that is not
-        installed, or if the options are not those of the protocol's client.
+        If the URL holds a password or a signature, its protocol is unknown, or needs a package
+        that is not installed, or if the options are not those of the protocol's client.
     """
     if not isinstance(source, str | Path) and isinstance(source, UPath) and not storage_options:
         return source

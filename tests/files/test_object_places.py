@@ -5,6 +5,7 @@ import os
 import secrets
 import traceback
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -363,6 +364,20 @@ def test_only_debris_of_the_directory_itself_is_deleted(room):
     (home / "segments").mkdir(parents=True, exist_ok=True)
     (home / "segments" / ".fedcba9876543210-3.tmp-host-1-2").write_bytes(b"unfinished")
     assert commit.clean(home, grace=0) == 1
+
+
+def test_grace_counts_from_the_replacement():
+    """Parts that are older than the grace period stay for readers that have them open."""
+    place = as_place(f"memory://{secrets.token_hex(4)}/data")
+    old = write_directory(place, b"old")
+    for path, file in place.fs.store.items():
+        if path.startswith(place.path):
+            file.created = file.modified = datetime.now(UTC) - timedelta(days=8)
+    write_directory(place, b"new", overwrite=True)
+    assert read_bytes(place / old) == b"old"
+    assert commit.clean(place) == 0
+    assert commit.clean(place, grace=0) == 2
+    assert content_of(place) == b"new"
 
 
 def test_a_filled_directory_is_found_by_its_manifest(room):
