@@ -88,7 +88,7 @@ def names_in(manifest: bytes) -> set[str]:
 
 def token_in(name: str) -> str:
     """The token in a name of `names_in`."""
-    return re.findall(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])", name)[0]
+    return str(re.findall(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])", name)[0])
 
 
 def _folder_of_manifest(name: str) -> str | None:
