@@ -44,7 +44,7 @@ from dranking.files.local_output import (
     synchronise_tree,
     temporary_path,
 )
-from dranking.files.locks import locked_file
+from dranking.files.locks import alone_in, locked_file
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import at_once, exists, read_bytes
 from dranking.files.requests import ChangedError, request
@@ -337,16 +337,18 @@ class DirectoryCommit:
             for part in place.rglob(f"{self.token}*"):
                 synchronise_tree(part) if part.is_dir() else synchronise(part)
                 synchronise(part.parent)
-        if read_bytes(place / self._manifest_name).decode() != self._before:
-            raise _changed(place)
-        atomic_write(place / self._manifest_name, manifest, overwrite=True)
+        with alone_in(place.parent):
+            if read_bytes(place / self._manifest_name).decode() != self._before:
+                raise _changed(place)
+            atomic_write(place / self._manifest_name, manifest, overwrite=True)
 
     def _finish_renaming(self, root: Path, place: Path, manifest: bytes) -> None:
         with explained(place):
             (root / self._manifest_name).write_bytes(manifest)
-            check_output_directory(place, self._overwrite)
             synchronise_tree(root)
-            install(root, place, sibling(place, "old", self._suffix))
+            with alone_in(place.parent):
+                check_output_directory(place, self._overwrite)
+                install(root, place, sibling(place, "old", self._suffix))
 
 
 @contextmanager

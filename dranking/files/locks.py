@@ -7,7 +7,9 @@ unchanged: of two such processes, one gets the lease.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import secrets
 import threading
 import time
@@ -26,6 +28,20 @@ from dranking.files.requests import ChangedError
 
 LEASE_SECONDS = 300.0
 """Time after which the lease of a process that has died may be taken over."""
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a local folder, and hold it while a name in the folder is replaced.
+
+    The lock leaves no file behind, and is for the moment between a comparison and a rename.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import pickle
 import secrets
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from dranking.data.store.segment_writer import write_segment
 from dranking.data.transforms import QueryMinMax
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, TryAgainError, UsageError
+from dranking.files import commit
 from dranking.files.commit import begin_directory
 from dranking.files.places import as_place, is_local
 from dranking.rankers.leave_query_out.memory_plan import Needs
@@ -219,3 +221,26 @@ def test_query_ids_are_fetched_without_documents():
             dataset.path.fs.rm_file(file)
     expected = [query for block in blocks for query in block.query_ids.to_pylist()]
     assert StoredDataset(place).query_ids().to_pylist() == expected
+
+
+def test_an_overwrite_waits_for_the_end_of_an_append(tmp_path, monkeypatch):
+    """Between the comparison and the manifest of an append, no overwrite takes its place."""
+    write_dataset(blocks_of(2), tmp_path / "d")
+    write_manifest, others = commit.atomic_write, []
+
+    def overwrite():
+        write_dataset(blocks_of(3), tmp_path / "d", overwrite=True)
+
+    def while_another_begins(*arguments, **options):
+        monkeypatch.setattr(commit, "atomic_write", write_manifest)
+        others.append(threading.Thread(target=overwrite))
+        others[0].start()
+        others[0].join(0.5)
+        write_manifest(*arguments, **options)
+
+    monkeypatch.setattr(commit, "atomic_write", while_another_begins)
+    write_dataset(blocks_of(1), tmp_path / "d", append=True)
+    others[0].join()
+    stored = StoredDataset(tmp_path / "d")
+    assert [block.n_documents for block in stored.read_blocks(0, stored.n_blocks)]
+    assert stored.n_blocks == 3
