@@ -153,7 +153,7 @@ def test_old_nights_leave_the_window(stream, tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_month(stream):
     registry = Registry(stream.folder / "registry")
     promoted = 0

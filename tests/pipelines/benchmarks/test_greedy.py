@@ -33,7 +33,7 @@ def test_both_sides_select_the_same(monkeypatch):
     assert figures[f"over the memory floor, {at}"].value > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_size_is_measured(monkeypatch):
     monkeypatch.setattr(greedy, "QUICK", (TINY,))
     monkeypatch.setattr(greedy, "SELECTED", (2, 4))
