@@ -96,7 +96,7 @@ def test_wrong_calls(run):
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_cluster_of_worker_processes_gives_the_same_result(run):
     expected, _ = run()
     found, _ = run("--scheduler", "cluster/local.py", "--cluster", "n_workers=2")

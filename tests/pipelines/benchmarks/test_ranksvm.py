@@ -70,6 +70,7 @@ def test_every_figure_is_measured(with_peer, peer, monkeypatch):
         assert by_name[f"processor time of the peer, {TINY}"].range == (0.25, 0.25)
 
 
+@pytest.mark.exhaustive
 def test_larger_queries_have_more_pairs():
     rows = ranksvm.query_growth(make_arrays(TINY))
     pairs = [row.value for row in rows if row.name.startswith("pairs")]

@@ -426,7 +426,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("fold", [1, 4])
+@pytest.mark.parametrize("fold", [pytest.param(1, marks=pytest.mark.exhaustive), 4])
 def test_mq2008_within_one_percent_of_the_optimum(mq2008, fold):
     parts = [mq2008 / f"S{(fold - 1 + i) % 5 + 1}.txt" for i in range(5)]
     train, test = dr.open_dataset(parts[:3]), dr.open_dataset(parts[4])
