@@ -1,0 +1,129 @@
+"""Options of evaluation on clicks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from dranking.cli.column_options import ColumnOptions
+from dranking.cli.options import DEFAULT_METRICS, names_in
+from dranking.cli.output import print_json, print_table
+from dranking.cli.scorers import open_documents, open_scorer
+from dranking.errors import UsageError
+from dranking.files.places import Place
+
+if TYPE_CHECKING:
+    from dranking.clicks.off_policy_value import OffPolicyValue
+    from dranking.engine.executor import Executor
+
+
+@dataclass(frozen=True)
+class ClickOptions:
+    """Clicks on which a ranker is evaluated, and what the clicks are."""
+
+    TOPIC: ClassVar[str] = "Clicks in place of judgements"
+
+    clicks: Annotated[
+        Place | None,
+        typer.Option(
+            help="Estimate expected clicks and DCG from this click store, in place of measures on "
+            "judged data. --metrics are clicks@K and dcg@K."
+        ),
+    ] = None
+    propensities: Annotated[
+        Place | None, typer.Option(help="With --clicks: propensities of positions.")
+    ] = None
+    clicks_since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="With --clicks: the first night to use.")
+    ] = None
+    clicks_until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="With --clicks: the last night to use.")
+    ] = None
+    trained_on: Annotated[
+        Place | None,
+        typer.Option(
+            help="With --clicks: the click store that the model was trained on. Clicks of the same "
+            "query and night in both are refused."
+        ),
+    ] = None
+    trained_until: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="With --trained-on: the last night of the training."),
+    ] = None
+    baseline: Annotated[
+        Place | None,
+        typer.Option(help="With --clicks: a model or scores; print the difference to their value."),
+    ] = None
+    min_covered: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="With --clicks: least share of the pages that clicks must cover.",
+        ),
+    ] = 0.5
+
+    def check(self) -> None:
+        """Raise UsageError if options need one another."""
+        if self.clicks is not None and self.propensities is None:
+            raise UsageError("--clicks needs --propensities, the file of propensities.")
+        needs = ("propensities", "clicks_since", "clicks_until", "trained_on", "baseline")
+        for name in needs if self.clicks is None else ():
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} needs --clicks.")
+        if self.trained_until is not None and self.trained_on is None:
+            raise UsageError("--trained-until needs --trained-on.")
+
+    def values(
+        self, scorer: Any, data: Place, metrics: str, columns: ColumnOptions, executor: Executor
+    ) -> list[OffPolicyValue]:
+        """The values of a scorer's pages, or their differences to those of another."""
+        from dranking.clicks.propensities import load_propensities
+        from dranking.clicks.store import open_click_store
+        from dranking.tuning.click_evaluation import REWARDS, evaluate_on_clicks
+
+        if self.clicks is None or self.propensities is None:
+            raise UsageError("--clicks and --propensities are needed.")
+        other = None if self.baseline is None else open_scorer(self.baseline, columns)
+        scorers = [scorer, *([] if other is None else [other])]
+        trained_on = None
+        if self.trained_on is not None:
+            trained_on = open_click_store(self.trained_on, until=self.trained_until)
+        return evaluate_on_clicks(
+            scorer,
+            open_documents(data, scorers, columns),
+            open_click_store(self.clicks, self.clicks_since, self.clicks_until),
+            load_propensities(self.propensities),
+            REWARDS if metrics == DEFAULT_METRICS else names_in(metrics),
+            other=other,
+            trained_on=trained_on,
+            least_covered=self.min_covered,
+            executor=executor,
+        )
+
+
+def print_values(values: list[OffPolicyValue], as_json: bool) -> None:
+    """Print values of pages with interval and covered share."""
+    if as_json:
+        print_json({"values": [value.as_json() for value in values]})
+        return
+    first = values[0]
+    title = (
+        f"{first.n_queries:,} queries and {first.n_sessions:,} sessions with clicks; "
+        f"{first.n_missing_queries:,} queries and {first.n_missing_sessions:,} sessions are not in "
+        "the data"
+    )
+    rows = [
+        (
+            value.name,
+            f"{value.lower:.4f}"
+            if value.lower == value.upper
+            else f"{value.lower:.4f} to {value.upper:.4f}",
+            f"[{value.interval[0]:.4f}, {value.interval[1]:.4f}]",
+            f"{value.covered:.1%}",
+        )
+        for value in values
+    ]
+    print_table(title, ["", "mean", "95 % interval", "covered"], rows)

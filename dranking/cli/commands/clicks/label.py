@@ -1,0 +1,86 @@
+"""`dranking clicks label`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from dranking.cli.column_options import ColumnOptions
+from dranking.cli.execution_options import ExecutionOptions
+from dranking.cli.option_groups import grouped
+from dranking.cli.options import Data, Json, Output, Overwrite
+from dranking.cli.output import note, print_facts, print_json
+from dranking.files.places import Place
+
+
+@grouped
+def label(
+    clicks: Annotated[Place, typer.Argument(help="A store of clicks.", metavar="CLICKS")],
+    data: Data,
+    output: Output,
+    propensities: Annotated[
+        Place, typer.Option(help="File that clicks propensities wrote.", metavar="FILE.json")
+    ],
+    estimator: Annotated[
+        Literal["ratio", "ips", "ctr"],
+        typer.Option(help="ratio: posterior mean; ips: unbiased; ctr: biased, for comparison."),
+    ] = "ratio",
+    clip: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="ips only: smallest propensity to divide by. Clipping is biased."
+        ),
+    ] = 0.0,
+    query_weights: Annotated[
+        Literal["one", "sessions", "inverse-variance"],
+        typer.Option(help="Weights of queries; one: those of the data stay."),
+    ] = "one",
+    weighted: Annotated[
+        bool, typer.Option("--weighted", help="Labels from the weights of clicks, such as dwell.")
+    ] = False,
+    max_unmatched: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Largest share of shown documents that the data may lack."),
+    ] = 0.05,
+    columns: ColumnOptions = ColumnOptions(),
+    execution: ExecutionOptions = ExecutionOptions(),
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Write a data set with labels from clicks, the bias of positions taken out.
+
+    Documents that were never shown have no label. Labels are real numbers: select, tune and train
+    rankrls take them as they are. The features of a dataset directory are shared, not copied.
+    """
+    from dranking.clicks.label_dataset import label_dataset
+    from dranking.clicks.labels import LabelRules
+    from dranking.clicks.propensities import load_propensities
+    from dranking.clicks.store import ClickStore
+
+    rules = LabelRules(estimator, clip, query_weights, weighted)
+    if clip:
+        note(f"warning: divisors are clipped at {clip:g}; labels of deep documents are too low.")
+    with execution.running(overwrite) as executor:
+        found = label_dataset(
+            ClickStore(clicks),
+            columns.open(data),
+            output,
+            load_propensities(propensities),
+            rules,
+            max_unmatched=max_unmatched,
+            overwrite=overwrite,
+            executor=executor,
+        )
+    facts = {
+        "n_documents": found.dataset.n_documents,
+        "n_labelled": found.n_labelled,
+        "n_shown": found.n_shown,
+        "n_unmatched": found.n_unmatched,
+        "n_unmatched_queries": found.n_unmatched_queries,
+        "n_deep_impressions": found.n_deep,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(str(output), facts)

@@ -1,0 +1,29 @@
+"""Learning from clicks: counts from logs, propensities of examination, labels, values of rankers.
+
+The model of clicks is position-based: the probability of a click on document d of query q at
+position k is `p_k r_qd`, with the propensity `p_k` that a user examines position k (`p_1 = 1`) and
+the relevance `r_qd`; with trust bias `a_k r_qd + b_k`.
+
+What counts contain
+-------------------
+A log of clicks is collapsed to impressions n and clicks c for each query, document, position,
+night, context and arm (`build`, `store`, `counts`), with sums of a weight of the clicks and of its
+square if the log has one. Under the model above with independent clicks they are sufficient: labels
+and propensities need nothing else. They do not hold
+
+- that clicks of one session, or of one user, depend on each other: intervals that allow for this
+  resample users, from counts by user made in the same pass (`--users`);
+- the order of clicks, and what else stood on the page: models of cascades need the log itself;
+- what was never shown.
+
+A result of a session (query, document, position, context, arm) is one impression however often its
+event is there, and one click if one of these events is a click; filters and repeated events act
+before counting. A session is what one user saw together, such as one page of results; where the
+column of sessions names whole visits, a query that is asked twice in a visit counts once. A session
+belongs to the night (the date in UTC) of its first event. Nights that are appended are counted by
+themselves: to keep a session over midnight whole, give the logs of both days and ``--since`` and
+``--until``. Nothing is subtracted when a night leaves the window: the kept nights are added anew.
+
+Ids of sessions are not stored; those of users, and query texts if asked for, are salted hashes. The
+salt stands in the manifest of the store: whoever holds the store can test a guess of a user's id.
+"""

@@ -1,0 +1,400 @@
+"""Building click stores from logs, as tasks on threads or on a cluster."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, NamedTuple
+
+from dranking.clicks.build_tasks import (
+    TABLES,
+    CountedSessions,
+    LogReading,
+    MergedBucket,
+    MergeRules,
+    ReadPart,
+    count_bucket,
+    merge_bucket,
+    read_part,
+)
+from dranking.clicks.logs.columns import LogColumns, LogForm
+from dranking.clicks.logs.events import NOTES, PROBLEMS, Privacy
+from dranking.clicks.logs.files import LogPart, find_logs
+from dranking.clicks.logs.lists import UBI
+from dranking.clicks.manifest import ClicksManifest
+from dranking.clicks.sessions import SessionRules
+from dranking.clicks.store import ClickStore, check_date
+from dranking.clicks.write_store import finish_store
+from dranking.data.ingest.scratch import Scratch
+from dranking.data.open import as_paths
+from dranking.engine.executor import Executor, get_executor
+from dranking.engine.ingest.gathering import results_of
+from dranking.engine.ingest.ingest import job_scratch
+from dranking.engine.tile_tasks import given
+from dranking.errors import DataError, UsageError
+from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.places import AnyPlace, as_place
+
+EVENTS_PER_BUCKET = 1 << 20
+"""Events of sessions that one task counts, about 300 MB with all that is made of them."""
+
+NIGHTS, ROWS_PER_BUCKET = 28, 1 << 23
+"""A bucket of queries has at most so many rows in so many nights like the log of the first build,
+and far fewer where results were shown more than once."""
+
+MAX_BUCKETS = 4096
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClickLog:
+    """What a log of clicks looks like, and which of its sessions count.
+
+    Attributes
+    ----------
+    form
+        Kind of the log: `rows`, `lists` or `ubi`, see `dranking.clicks.logs`.
+    columns
+        Names of the columns. Of `ubi`, only user, arm, weight and context are used.
+    click_actions
+        `ubi`: values of ``action_name`` that are clicks.
+    where
+        A condition on columns that rows of the log must fulfil, such as ``device == 'mobile'``; see
+        `dranking.data.parquet.where`.
+    max_clicks
+        Sessions with more clicks are dropped; None for no limit.
+    since, until
+        First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
+        after, sessions over midnight are whole.
+    min_sessions
+        Queries with fewer sessions in the log are left out.
+    max_unmatched
+        Largest share of events that cannot be used; above it the log is refused.
+    hash_queries
+        Keep salted hashes in place of query texts.
+    users
+        Count by user also, for intervals that resample users.
+    salt
+        Salt of hashes of users and queries; None for a random one, or that of the store.
+    n_buckets
+        Number of buckets of a new store; None to choose by the number of events.
+    """
+
+    form: LogForm = "rows"
+    columns: LogColumns = field(default_factory=LogColumns)
+    click_actions: tuple[str, ...] = ("click",)
+    where: str | None = None
+    max_clicks: int | None = None
+    since: str | None = None
+    until: str | None = None
+    min_sessions: int = 1
+    max_unmatched: float = 0.05
+    hash_queries: bool = False
+    users: bool = False
+    salt: str | None = None
+    n_buckets: int | None = None
+
+
+class ClickFacts(NamedTuple):
+    """What a build found in a log.
+
+    Attributes
+    ----------
+    n_events
+        Events: results that were shown, and clicks alone.
+    problems
+        Events that were left out, by cause (`events.PROBLEMS`).
+    notes
+        What else was counted (`events.NOTES`).
+    """
+
+    n_events: int
+    problems: dict[str, int]
+    notes: dict[str, int]
+
+    @property
+    def unmatched_share(self) -> float:
+        """The share of the events that were left out."""
+        return sum(self.problems.values()) / max(self.n_events, 1)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A build: the log, where it goes, and how it runs."""
+
+    log: ClickLog
+    facts: Mapping[str, Any]
+    before: ClicksManifest | None
+    commit: DirectoryCommit
+    scratch: Scratch
+    executor: Executor
+    window: int | None
+
+
+def build_clicks(
+    logs: AnyPlace | Sequence[AnyPlace],
+    output: AnyPlace,
+    log: ClickLog | None = None,
+    *,
+    window: str | None = None,
+    append: bool = False,
+    overwrite: bool = False,
+    scratch: AnyPlace | None = None,
+    executor: Any = None,
+) -> tuple[ClickStore, ClickFacts]:
+    """Count the clicks of logs, and store the counts by night, whole or not at all.
+
+    The result does not depend on the executor, in any bit. Sums of weights depend in their last
+    bits on the order of the files; everything else does not.
+
+    Parameters
+    ----------
+    logs
+        Parquet files, JSON lines (``.ndjson``, ``.jsonl``, ``.json``) and CSV (``.csv``, ``.tsv``),
+        text also with ``.gz``; or folders of them, whose folders ``key=value`` are columns.
+    output
+        Directory of the store, a path or a URL.
+    log
+        What the log looks like, and which sessions count.
+    window
+        Keep so many nights back from the newest, such as ``28d``; None for all.
+    append
+        Add nights to a store that exists. A night that is there already is an error.
+    overwrite
+        Replace a store that exists.
+    scratch
+        A folder or URL that all workers see, for temporary files, as of `dranking.ingest`.
+    executor
+        An executor, a `distributed.Client`, or "threads"; None means the current Dask client, or
+        threads.
+
+    Returns
+    -------
+    store
+        The store.
+    facts
+        What was found in the log.
+
+    Raises
+    ------
+    DataError
+        If the logs are missing or damaged, lack a column, hold no session, or more of their events
+        than `max_unmatched` cannot be used; if a night is in the store already.
+    UsageError
+        If the output exists and neither `overwrite` nor `append` is true, or an option is wrong.
+    TryAgainError
+        If a store or the cluster is out of reach, or another process changes the store.
+    """
+    log = _checked(log or ClickLog())
+    n_nights = None if window is None else parse_window(window)
+    running = get_executor(executor)
+    with (
+        begin_directory(output, overwrite=overwrite, append=append) as commit,
+        job_scratch(commit, None if scratch is None else as_place(scratch), running) as place,
+    ):
+        before = ClickStore(output).manifest if append else None
+        facts = _facts(log, before)
+        build = _Build(log, facts, before, commit, place, running, n_nights)
+        return _run(build, as_paths(logs))
+
+
+def _checked(log: ClickLog) -> ClickLog:
+    """The options, checked; `ubi` has columns of its own."""
+    if not 0 <= log.max_unmatched <= 1:
+        raise UsageError(f"max_unmatched is {log.max_unmatched}; it is a share from 0 to 1.")
+    if log.n_buckets is not None and not 1 <= log.n_buckets <= MAX_BUCKETS:
+        raise UsageError(f"n_buckets is {log.n_buckets}; it is from 1 to {MAX_BUCKETS}.")
+    for name in ("since", "until"):
+        if (day := getattr(log, name)) is not None:
+            check_date(day, name)
+    if log.form != "ubi":
+        return log
+    own = log.columns
+    user = own.user or UBI.user
+    columns = replace(UBI, user=user, arm=own.arm, weight=own.weight, context=own.context)
+    return replace(log, columns=columns)
+
+
+def parse_window(window: str) -> int:
+    """Number of nights of a window such as ``28d``.
+
+    Raises
+    ------
+    UsageError
+        If it is no such text.
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,4})d", window)
+    if not found:
+        raise UsageError(f"window is {window!r}; write a number of days such as 28d.")
+    return int(found[1])
+
+
+def _facts(log: ClickLog, before: ClicksManifest | None) -> dict[str, Any]:
+    """Entries of the manifest; those of a store that exists must be the same."""
+    facts = {
+        "hashed_queries": log.hash_queries,
+        "has_users": log.users,
+        "has_weights": log.columns.weight is not None,
+        "context_columns": log.columns.context,
+    }
+    if before is None:
+        return {**facts, "salt": log.salt or secrets.token_hex(16)}
+    for name, value in facts.items():
+        if value != (was := getattr(before, name)):
+            raise UsageError(
+                f"the store was built with {name} {was}, and this call has {value}; append with "
+                "the same options, or build the store anew."
+            )
+    if log.salt not in (None, before.salt):
+        raise UsageError("the store has another salt; leave the salt out to append.")
+    return {**facts, "salt": before.salt, "n_buckets": before.n_buckets}
+
+
+def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickFacts]:
+    reading = LogReading(
+        build.log.form,
+        build.log.columns,
+        Privacy(build.facts["salt"], build.log.hash_queries),
+        build.log.where,
+        build.log.click_actions,
+    )
+    parts = find_logs(sources, reading.needed)
+    read, spans = _read(build, parts, reading)
+    counted, n_buckets = _count(build, spans)
+    found: Counter[str] = sum((each.found for each in read), Counter())
+    found = sum((each.found for each in counted), found)
+    facts = _found(sum(each.n_events for each in read), found)
+    _check_share(facts, build.log.max_unmatched)
+    nights: Counter[int] = sum((each.nights for each in counted), Counter())
+    first_day = _check_nights(build, nights)
+    merged = _merge(build, counted, n_buckets, first_day)
+    facts.notes["rare_queries"] = sum(each.n_rare for each in merged)
+    build.scratch.clear()
+    store = finish_store(
+        build.commit,
+        {**build.facts, "n_buckets": n_buckets},
+        [table for each in merged for table in each.tables],
+        {_date_of(day): n for day, n in nights.items() if day >= first_day},
+        [n for n in build.before.nights if n.date >= _date_of(first_day)] if build.before else [],
+    )
+    return store, facts
+
+
+def _read(
+    build: _Build, parts: Sequence[LogPart], reading: LogReading
+) -> tuple[list[ReadPart], list[list[Any]]]:
+    """Read all parts; the events of each bucket of sessions, in the order of the log."""
+    n_buckets = -(-sum(part.n_events for part in parts) // EVENTS_PER_BUCKET)
+    shared = build.executor.submit(given, reading, name="reading")
+    tasks = [
+        build.executor.submit(
+            read_part, part, shared, build.scratch, f"events-{n:06d}", n_buckets, name="read"
+        )
+        for n, part in enumerate(parts)
+    ]
+    read: list[ReadPart] = list(results_of(build.executor, tasks, "read"))
+    tables = [table for each in read for table in each.spans]
+    buckets = [[table[b] for table in tables if table[b] is not None] for b in range(n_buckets)]
+    return read, [spans for spans in buckets if spans]
+
+
+def _count(build: _Build, spans: Sequence[Any]) -> tuple[list[CountedSessions], int]:
+    """Count the sessions of all buckets."""
+    log = build.log
+    n_buckets = build.facts.get("n_buckets") or log.n_buckets or _n_buckets(len(spans))
+    rules = SessionRules(
+        log.max_clicks,
+        _day_of(log.since),
+        _day_of(log.until),
+        weights=build.facts["has_weights"],
+        users=log.users,
+    )
+    tasks = [
+        build.executor.submit(
+            count_bucket, build.scratch, own, rules, f"counts-{n:06d}", n_buckets, name="sessions"
+        )
+        for n, own in enumerate(spans)
+    ]
+    return list(results_of(build.executor, tasks, "sessions")), n_buckets
+
+
+def _n_buckets(n_event_buckets: int) -> int:
+    """A power of two, as if the log were of one night."""
+    wanted = -(-n_event_buckets * EVENTS_PER_BUCKET * NIGHTS // ROWS_PER_BUCKET)
+    small = n_event_buckets <= 1
+    return 1 if small else min(1 << (wanted - 1).bit_length(), MAX_BUCKETS)
+
+
+def _merge(
+    build: _Build, counted: Sequence[CountedSessions], n_buckets: int, first_day: int
+) -> list[MergedBucket]:
+    """Merge the counts of all sessions, and write the tables."""
+    rules = MergeRules(
+        build.commit.root, build.commit.name("parts/"), build.log.min_sessions, first_day
+    )
+    shared = build.executor.submit(given, rules, name="rules")
+    tasks = []
+    for bucket in range(n_buckets):
+        spans = {
+            name: [
+                each.spans[name][bucket]
+                for each in counted
+                if name in each.spans and each.spans[name][bucket] is not None
+            ]
+            for name in TABLES
+        }
+        if spans["counts"]:
+            tasks.append(
+                build.executor.submit(
+                    merge_bucket, build.scratch, bucket, spans, shared, name="merge"
+                )
+            )
+    return list(results_of(build.executor, tasks, "merge"))
+
+
+def _found(n_kept: int, found: Counter[str]) -> ClickFacts:
+    problems = {name: found[name] for name in PROBLEMS}
+    in_sessions = ("clicks_without_impressions", "contradicting_positions")
+    n_dropped = sum(n for name, n in problems.items() if name not in in_sessions)
+    return ClickFacts(n_kept + n_dropped, problems, {name: found[name] for name in NOTES})
+
+
+def _check_share(facts: ClickFacts, most: float) -> None:
+    if facts.unmatched_share > most:
+        causes = "\n".join(f"  {n:,}: {PROBLEMS[name]}" for name, n in facts.problems.items() if n)
+        raise DataError(
+            f"{facts.unmatched_share:.1%} of {facts.n_events:,} events cannot be used, more than "
+            f"{most:.1%} (--max-unmatched):\n{causes}\nCorrect the log or the names of its columns."
+        )
+
+
+def _check_nights(build: _Build, nights: Counter[int]) -> int:
+    """The first day to keep; raises if there is no night, or one that is in the store already."""
+    if not nights:
+        raise DataError("there is no session to count: the log is empty, or nothing of it is kept.")
+    there = {night.date for night in build.before.nights} if build.before else set()
+    again = sorted(there & {_date_of(day) for day in nights})
+    if again:
+        raise DataError(
+            f"{build.commit.place}: the night {again[0]} is there already, and {len(again)} nights "
+            "of the log in all. Give --since and --until to append other nights only, or build the "
+            "store anew with --overwrite."
+        )
+    if build.window is None:
+        return -(2**31)
+    newest = max(nights)
+    if there:
+        newest = max(newest, _day_of(max(there)) or newest)
+    return newest - build.window + 1
+
+
+def _date_of(day: int) -> str:
+    return date.fromordinal(max(day + _EPOCH.toordinal(), 1)).isoformat()
+
+
+def _day_of(text: str | None) -> int | None:
+    return None if text is None else (date.fromisoformat(text) - _EPOCH).days

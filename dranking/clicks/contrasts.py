@@ -1,0 +1,136 @@
+"""Contrasts: the same document of the same query at different positions, in one night and context.
+
+Within a contrast the relevance of the document is one number, so that its clicks compare the
+positions alone. Comparisons are fair between arms to which sessions were assigned independently of
+users and clicks. Within one arm, positions of a document differ because the ranker knew something
+of the session, unless the arm swaps documents at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.clicks.counts import ClickCounts
+
+Integers = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ContrastRules:
+    """What may be compared with what.
+
+    Attributes
+    ----------
+    nights_are_arms
+        Compare nights with each other too. This is fair only if the rankers used none of these
+        clicks, and relevance did not change from night to night.
+    randomised_arms
+        Arms that swap documents at random: their own positions are compared with each other.
+    """
+
+    nights_are_arms: bool = False
+    randomised_arms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Documents shown at two positions or more, with their counts at each.
+
+    Attributes
+    ----------
+    query, context
+        (n_contrasts,) index of the query and of the context in the counts; queries ascend.
+    impressions, clicks
+        (n_contrasts, n_positions) float64 whole numbers, from position 1 on.
+    n_queries
+        Number of queries in the counts.
+    contexts
+        Names of the contexts.
+    n_left_out
+        Impressions left out because an arm that is not randomised showed the document of one group
+        at several positions.
+    """
+
+    query: Integers
+    context: Integers
+    impressions: Array
+    clicks: Array
+    n_queries: int
+    contexts: tuple[str, ...]
+    n_left_out: int
+
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays."""
+        return sum(each.nbytes for each in (self.query, self.context)) + 2 * self.clicks.nbytes
+
+    def of(self, context: str | None, *, clicked: bool) -> Contrasts:
+        """The contrasts of one context, or of all for None; those with clicks only, if asked."""
+        keep = np.isin(self.context, _indices(self.contexts, (context,)))
+        keep |= context is None
+        if clicked:
+            keep &= self.clicks.any(axis=1)
+        rows = ("query", "context", "impressions", "clicks")
+        return replace(self, **{name: getattr(self, name)[keep] for name in rows})
+
+
+def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) -> Contrasts:
+    """The contrasts of the counts of some queries, at positions 1 to `n_positions`."""
+    within = [counts.query, counts.document, counts.context]
+    if not rules.nights_are_arms:
+        within.append(counts.night)
+    group = _run_numbers(within)
+    arm = _run_numbers([group, counts.night, counts.arm])
+    fair = _of_one_position(arm, counts.position)
+    fair |= np.isin(counts.arm, _indices(counts.arms, rules.randomised_arms))
+    rows = np.flatnonzero(fair & (counts.position <= n_positions))
+    numbers, group_of_row = np.unique(group[rows], return_inverse=True)
+    cells = group_of_row * n_positions + counts.position[rows] - 1
+    impressions, clicks = (
+        np.bincount(cells, values[rows], len(numbers) * n_positions).reshape(-1, n_positions)
+        for values in (counts.impressions, counts.clicks)
+    )
+    compared = (impressions > 0).sum(axis=1) > 1
+    firsts = _starts([group])[numbers[compared]]
+    return Contrasts(
+        query=counts.query[firsts],
+        context=counts.context[firsts],
+        impressions=impressions[compared],
+        clicks=clicks[compared],
+        n_queries=len(counts.query_ids),
+        contexts=counts.contexts,
+        n_left_out=int(counts.impressions[~fair].sum()),
+    )
+
+
+def _starts(keys: list[Integers]) -> Integers:
+    """First rows of the runs of equal keys; rows of equal keys are adjacent."""
+    if not len(keys[0]):
+        return np.empty(0, np.int64)
+    changed = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return np.concatenate(([0], np.flatnonzero(changed) + 1)).astype(np.int64)
+
+
+def _run_numbers(keys: list[Integers]) -> Integers:
+    """The number of the run of equal keys of each row."""
+    starts = _starts(keys)
+    return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys[0]))))
+
+
+def _of_one_position(arm: Integers, position: Integers) -> NDArray[np.bool_]:
+    """Whether all rows of the same group and arm have the same position."""
+    starts = _starts([arm])
+    if not len(starts):
+        return np.empty(0, bool)
+    lowest = np.minimum.reduceat(position, starts)
+    highest = np.maximum.reduceat(position, starts)
+    one: NDArray[np.bool_] = (lowest == highest)[arm]
+    return one
+
+
+def _indices(names: tuple[str, ...], wanted: Collection[str | None]) -> Integers:
+    return np.array([i for i, name in enumerate(names) if name in wanted], np.int64)

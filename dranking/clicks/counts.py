@@ -1,0 +1,57 @@
+"""Counts of clicks: what a log of clicks says about documents at positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ClickCounts:
+    """Impressions and clicks of documents at positions, for whole queries.
+
+    Under independent clicks of the position-based model, the counts are sufficient: labels,
+    propensities and values of rankers need nothing else of the log. The rows are sorted by query,
+    document, context, night, arm and position, and no two rows agree in all six.
+
+    Attributes
+    ----------
+    query_ids
+        (n_queries,) ids of the queries, text, sorted and unique.
+    document_ids
+        (n_documents,) ids of documents, text, sorted and unique.
+    contexts, arms
+        Names of contexts (such as device or page type) and of arms (rankers served side by side).
+    nights
+        (n_nights,) datetime64[D], sorted: the UTC date on which a session began.
+    query, document, context, night, arm
+        (n_rows,) int64 indices into the five above.
+    position
+        (n_rows,) int64 positions, the first is 1.
+    impressions, clicks
+        (n_rows,) int64, `0 <= clicks <= impressions`, `impressions >= 1`.
+    weight_sum, weight_square_sum
+        (n_rows,) float64 sums over clicks of a weight (such as dwell time or purchases) and of its
+        square, or None.
+    sessions
+        (n_queries,) int64 sessions in which the query was issued, over all nights, or None.
+    """
+
+    query_ids: NDArray[np.str_]
+    document_ids: NDArray[np.str_]
+    contexts: tuple[str, ...]
+    arms: tuple[str, ...]
+    nights: NDArray[np.datetime64]
+    query: NDArray[np.int64]
+    document: NDArray[np.int64]
+    context: NDArray[np.int64]
+    night: NDArray[np.int64]
+    arm: NDArray[np.int64]
+    position: NDArray[np.int64]
+    impressions: NDArray[np.int64]
+    clicks: NDArray[np.int64]
+    weight_sum: NDArray[np.float64] | None = None
+    weight_square_sum: NDArray[np.float64] | None = None
+    sessions: NDArray[np.int64] | None = None

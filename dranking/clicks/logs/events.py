@@ -1,0 +1,225 @@
+"""Events: the rows of every log in one form, with salted hashes for sessions and users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.clicks.hashes import hashed_texts, hashed_users, session_key
+from dranking.clicks.logs.columns import LogColumns, column_of
+from dranking.clicks.logs.values import NO_TIME, as_float, texts, truths, utc_microseconds
+from dranking.data.regrouping.query_lines import hash_ids
+
+PROBLEMS: Final = {
+    "unreadable_lines": "lines that cannot be read",
+    "lists_of_other_lengths": "lists of other lengths than the list of documents",
+    "missing_ids": "session, query or document is missing",
+    "ids_of_other_types": "ids that are neither text nor whole numbers",
+    "missing_positions": "positions that are missing or no whole numbers",
+    "positions_below_1": "positions that are 0 or negative",
+    "unreadable_times": "times that are missing or cannot be read",
+    "unreadable_clicks": "clicks that are neither true nor false",
+    "clicks_without_impressions": "clicks on results that the session was not shown",
+    "contradicting_positions": "events whose position is not that in the list of results",
+}
+"""What can be wrong with an event, which is left out then."""
+
+NOTES: Final = {
+    "filtered_rows": "rows that the filter leaves out",
+    "other_actions": "events of actions that are no clicks",
+    "times_in_other_zones": "times in other zones than UTC",
+    "repeated_events": "events that repeat one of the same session",
+    "sessions_over_midnight": "sessions that go on after the midnight of their night",
+    "sessions_over_max_clicks": "sessions dropped, with more clicks than allowed",
+    "sessions_of_other_nights": "sessions of nights that were not asked for",
+    "rare_queries": "queries left out, with fewer sessions than asked for",
+}
+"""What is counted beside, because it decides what the counts are."""
+
+MAX_POSITION = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How ids are kept: the salt of hashes, and whether query texts are hashed."""
+
+    salt: str
+    hash_queries: bool = False
+
+
+class Events(NamedTuple):
+    """Events, and how many were left out by cause.
+
+    Attributes
+    ----------
+    rows
+        Columns: ``session`` and ``user``, uint64 hashes; ``query`` (null: that of the session),
+        ``document``, ``context`` and ``arm``, dictionaries of texts; ``position``, int32, 0 for
+        unknown; ``shown`` and ``clicked``; ``time``, int64 microseconds since 1970 in UTC;
+        ``weight``, float64.
+    found
+        Counts by the names of `PROBLEMS` and `NOTES`.
+    """
+
+    rows: pa.Table
+    found: Counter[str]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Columns of events as the log has them, one value for each event."""
+
+    session: pa.Array
+    user: pa.Array
+    query: pa.Array | None
+    document: pa.Array
+    position: pa.Array | None
+    clicked: pa.Array
+    time: pa.Array
+    arm: pa.Array
+    weight: pa.Array
+    context: tuple[pa.Array, ...]
+
+
+def row_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
+    """Events of a log with a row for each result that was shown."""
+    raw = Raw(
+        session=column_of(table, columns.session),
+        user=column_of(table, columns.user),
+        query=column_of(table, columns.query),
+        document=column_of(table, columns.document),
+        position=column_of(table, columns.position),
+        clicked=column_of(table, columns.clicked),
+        time=column_of(table, columns.time),
+        arm=column_of(table, columns.arm),
+        weight=column_of(table, columns.weight),
+        context=tuple(column_of(table, name) for name in columns.context),
+    )
+    return make_events(raw, privacy, shown=True)
+
+
+def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
+    """Check columns, and give them the one form.
+
+    Parameters
+    ----------
+    raw
+        The columns. Without `query`, events take the query of their session.
+    privacy
+        How ids are kept.
+    shown
+        Whether the events are impressions; otherwise each is a click alone, and its position may
+        be unknown.
+    """
+    checks = _Checks(len(raw.session))
+    session, document = checks.ids(raw.session), checks.ids(raw.document)
+    query = None if raw.query is None else checks.ids(raw.query)
+    position = _positions(raw.position, checks, shown)
+    time, n_shifted = utc_microseconds(raw.time)
+    checks.drop("unreadable_times", time == NO_TIME)
+    clicked, unclear = truths(raw.clicked)
+    checks.drop("unreadable_clicks", unclear)
+    weight = as_float(raw.weight)
+    rows = pa.table(
+        {
+            "session": _session_hashes(session, privacy),
+            "user": _user_hashes(raw.user, privacy),
+            "query": _queries(query, len(position), privacy),
+            "document": document,
+            "context": _joined(raw.context, len(position)),
+            "arm": _named(raw.arm),
+            "position": position,
+            "shown": np.full(len(position), shown),
+            "clicked": clicked,
+            "time": time,
+            "weight": np.where(np.isfinite(weight), weight, 0.0),
+        }
+    )
+    checks.found["times_in_other_zones"] += n_shifted
+    return Events(rows if checks.kept.all() else rows.filter(pa.array(checks.kept)), +checks.found)
+
+
+class _Checks:
+    """Which events are kept, and how many are left out for which cause, the first that holds."""
+
+    def __init__(self, n_events: int) -> None:
+        self.kept = np.ones(n_events, bool)
+        self.found: Counter[str] = Counter()
+
+    def drop(self, problem: str, wrong: NDArray[np.bool_]) -> None:
+        self.found[problem] += int((wrong & self.kept).sum())
+        self.kept &= ~wrong
+
+    def ids(self, values: pa.Array) -> pa.DictionaryArray:
+        ids, wrong = texts(values)
+        self.drop("ids_of_other_types", wrong)
+        self.drop("missing_ids", np.asarray(ids.is_null()) & ~wrong)
+        return ids
+
+
+def _positions(values: pa.Array | None, checks: _Checks, needed: bool) -> NDArray[np.int32]:
+    """(n,) positions, 0 for unknown ones."""
+    if values is None:
+        return np.zeros(len(checks.kept), np.int32)
+    numbers = as_float(values)
+    missing = np.isnan(numbers)
+    fraction = ~missing & ((numbers != np.floor(numbers)) | (np.abs(numbers) > MAX_POSITION))
+    checks.drop("missing_positions", fraction | missing if needed else fraction)
+    checks.drop("positions_below_1", ~missing & (numbers < 1))
+    return np.where(missing | fraction, 0.0, numbers).astype(np.int32)
+
+
+def _session_hashes(ids: pa.DictionaryArray, privacy: Privacy) -> NDArray[np.uint64]:
+    hashes = hash_ids(ids.dictionary, session_key(privacy.salt))
+    return _take(hashes, ids)
+
+
+def _user_hashes(values: pa.Array, privacy: Privacy) -> NDArray[np.uint64]:
+    ids, _ = texts(values)
+    return _take(hashed_users(ids.dictionary.to_pylist(), privacy.salt), ids)
+
+
+def _take(values: NDArray[np.uint64], ids: pa.DictionaryArray) -> NDArray[np.uint64]:
+    """The value of each row's id; 0 for none."""
+    codes = pc.fill_null(ids.indices, len(values)).to_numpy()
+    taken: NDArray[np.uint64] = np.append(values, np.uint64(0))[codes]
+    return taken
+
+
+def _queries(ids: pa.DictionaryArray | None, n_rows: int, privacy: Privacy) -> pa.DictionaryArray:
+    if ids is None:
+        return pa.DictionaryArray.from_arrays(
+            pa.nulls(n_rows, pa.int32()), pa.array([], pa.string())
+        )
+    if not privacy.hash_queries:
+        return ids
+    hashed = pa.array(hashed_texts(ids.dictionary.to_pylist(), privacy.salt), pa.string())
+    return pa.DictionaryArray.from_arrays(ids.indices, hashed)
+
+
+def _named(values: pa.Array) -> pa.DictionaryArray:
+    """Names of arms or contexts; the empty name where there is none."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.string())
+    names, _ = texts(values)
+    if not names.null_count:
+        return names
+    dictionary = pa.concat_arrays([names.dictionary, pa.array([""], pa.string())])
+    codes = pc.fill_null(names.indices, len(names.dictionary))
+    return pa.DictionaryArray.from_arrays(codes, dictionary)
+
+
+def _joined(columns: tuple[pa.Array, ...], n_rows: int) -> pa.DictionaryArray:
+    """The context: the values of its columns, joined by commas."""
+    if not columns:
+        return _named(pa.nulls(n_rows, pa.string()))
+    if len(columns) == 1:
+        return _named(columns[0])
+    parts = [_named(values).cast(pa.string()) for values in columns]
+    return pc.binary_join_element_wise(*parts, ",").dictionary_encode()

@@ -1,0 +1,184 @@
+"""Logs with lists: a row for each session, and the rows of User Behavior Insights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.clicks.logs.columns import LogColumns, column_of
+from dranking.clicks.logs.events import Events, Privacy, Raw, make_events
+
+QUERY_ID = "query_id"
+HITS = "query_response_hit_ids"
+ACTION = "action_name"
+OBJECT = "event_attributes.object.object_id"
+ORDINAL = "event_attributes.position.ordinal"
+UBI = LogColumns(
+    session=QUERY_ID,
+    query="user_query",
+    document=HITS,
+    position=None,
+    clicked=ACTION,
+    time="timestamp",
+    user="client_id",
+)
+"""Columns of User Behavior Insights, as far as they have names of their own."""
+
+UBI_FIELDS = (QUERY_ID, "user_query", HITS, "timestamp", "client_id", ACTION, OBJECT, ORDINAL)
+
+
+def list_events(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
+    """Events of a log with a row for each session.
+
+    A session without a list of documents was shown nothing.
+    """
+    documents = _lists(column_of(table, columns.document))
+    ptr = _pointers(documents)
+    lists = {
+        name: column_of(table, getattr(columns, name)) for name in ("position", "clicked", "weight")
+    }
+    if columns.clicked_ids:
+        lists.pop("clicked")
+    wrong = np.zeros(table.num_rows, bool)
+    for values in lists.values():
+        if _is_list(values.type):
+            present = ~np.asarray(values.is_null())
+            wrong |= present & (np.diff(_pointers(_lists(values))) != np.diff(ptr))
+    found = Counter({"lists_of_other_lengths": int(np.diff(ptr)[wrong].sum())})
+    if wrong.any():
+        return _added(list_events(table.filter(pa.array(~wrong)), columns, privacy), [], found)
+    shown = _shown(table, columns, documents, ptr, lists)
+    events = make_events(shown, privacy, shown=True)
+    alone = []
+    if columns.clicked_ids:
+        alone.append(_clicked_documents(table, columns, privacy))
+    return _added(events, alone, found)
+
+
+def _shown(
+    table: pa.Table,
+    columns: LogColumns,
+    documents: pa.Array,
+    ptr: NDArray[np.int64],
+    lists: dict[str, pa.Array],
+) -> Raw:
+    """One value for each document of each list."""
+    row = np.repeat(np.arange(table.num_rows), np.diff(ptr))
+    own = pa.array(row)
+    flat = {
+        name: _flattened(values) if _is_list(values.type) else values.take(own)
+        for name, values in lists.items()
+    }
+    if columns.position is None or pa.types.is_null(flat["position"].type):
+        flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)) + 1)
+    flat.setdefault("clicked", pa.nulls(len(row)))
+    return Raw(
+        session=column_of(table, columns.session).take(own),
+        user=column_of(table, columns.user).take(own),
+        query=column_of(table, columns.query).take(own),
+        document=_flattened(documents),
+        time=column_of(table, columns.time).take(own),
+        arm=column_of(table, columns.arm).take(own),
+        context=tuple(column_of(table, name).take(own) for name in columns.context),
+        **flat,
+    )
+
+
+def _clicked_documents(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
+    """The clicks of lists of clicked documents."""
+    documents = _lists(column_of(table, columns.clicked))
+    ptr = _pointers(documents)
+    own = pa.array(np.repeat(np.arange(table.num_rows), np.diff(ptr)))
+    n_clicks = len(own)
+    raw = Raw(
+        session=column_of(table, columns.session).take(own),
+        user=column_of(table, columns.user).take(own),
+        query=column_of(table, columns.query).take(own),
+        document=_flattened(documents),
+        position=None,
+        clicked=pa.array(np.ones(n_clicks, bool)),
+        time=column_of(table, columns.time).take(own),
+        arm=column_of(table, columns.arm).take(own),
+        weight=pa.nulls(n_clicks),
+        context=tuple(column_of(table, name).take(own) for name in columns.context),
+    )
+    return make_events(raw, privacy, shown=False)
+
+
+def ubi_events(
+    table: pa.Table, columns: LogColumns, privacy: Privacy, click_actions: Sequence[str]
+) -> Events:
+    """Events of User Behavior Insights: rows of queries, and rows of events.
+
+    Parameters
+    ----------
+    table
+        Rows of the index of queries, of events, or of both, also inside of ``_source``.
+    columns
+        Columns of user, arm, weight and context; the others have the names of `UBI`.
+    privacy
+        How ids are kept.
+    click_actions
+        Actions that are clicks.
+    """
+    if pa.types.is_struct(column_of(table, "_source").type):
+        table = pa.Table.from_struct_array(table.column("_source").combine_chunks())
+    actions = column_of(table, ACTION)
+    has_action = ~np.asarray(actions.is_null())
+    is_click = np.zeros(table.num_rows, bool)
+    if has_action.any():
+        chosen = pc.is_in(actions.cast(pa.string()), pa.array(list(click_actions)))
+        is_click = np.asarray(pc.fill_null(chosen, False))
+    shown = list_events(table.filter(pa.array(~has_action)), columns, privacy)
+    events = table.filter(pa.array(is_click))
+    raw = Raw(
+        session=column_of(events, columns.session),
+        user=column_of(events, columns.user),
+        query=None,
+        document=column_of(events, OBJECT),
+        position=column_of(events, ORDINAL),
+        clicked=pa.array(np.ones(events.num_rows, bool)),
+        time=column_of(events, columns.time),
+        arm=column_of(events, columns.arm),
+        weight=column_of(events, columns.weight),
+        context=(),
+    )
+    others = Counter({"other_actions": int((has_action & ~is_click).sum())})
+    return _added(shown, [make_events(raw, privacy, shown=False)], others)
+
+
+def _added(events: Events, more: Sequence[Events], found: Counter[str]) -> Events:
+    tables = [events.rows, *(each.rows for each in more)]
+    rows = pa.concat_tables(tables) if len(tables) > 1 else events.rows
+    return Events(rows, sum((each.found for each in more), events.found + found))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _lists(values: pa.Array) -> pa.Array:
+    """Lists; a value that is no list is a list of one, and a missing one is empty."""
+    if _is_list(values.type):
+        return values
+    present = np.asarray(values.is_valid()).astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(present))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values.drop_null())
+
+
+def _pointers(lists: pa.Array) -> NDArray[np.int64]:
+    """(n + 1,) borders of the lists in `_flattened`."""
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+
+
+def _flattened(lists: pa.Array) -> pa.Array:
+    values = lists.flatten()
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

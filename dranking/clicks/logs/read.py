@@ -1,0 +1,211 @@
+"""Reading a part of a log as tables of raw columns."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from dranking.clicks.logs.columns import has_column
+from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
+from dranking.data.parquet.files import ParquetFiles, read_schema
+from dranking.errors import DataError
+from dranking.files.places import Place
+from dranking.files.reading import open_input
+
+CHUNK_BYTES = 1 << 25
+"""Bytes of text that are parsed at a time."""
+
+NO_ID = "\0"
+"""Stands for a value that is no id, so that it is counted as one."""
+
+
+def read_log(
+    part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+) -> Iterator[pa.Table]:
+    """Yield the rows of a part in tables, with the folders' values as columns.
+
+    Parameters
+    ----------
+    part
+        The part.
+    columns
+        Names of the columns to read; those that are absent are left out.
+    needed
+        Those of them that CSV must have.
+    found
+        Counts by problem; lines that cannot be read are added.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or lacks a column.
+    """
+    for table in _tables(part, columns, needed, found):
+        for key, value in part.folders:
+            if key in columns and key not in table.column_names:
+                values = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
+                table = table.append_column(key, values)
+        yield table
+
+
+def _tables(
+    part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+) -> Iterator[pa.Table]:
+    if part.form == "parquet":
+        yield from _parquet(part, columns)
+        return
+    try:
+        if part.form == "csv":
+            own = [name for name in needed if name not in dict(part.folders)]
+            yield from _csv(part.place, columns, own, found)
+        else:
+            for chunk in _chunks(part.place):
+                yield json_table(chunk, columns, found)
+    except FileNotFoundError as error:
+        raise DataError(f"{part.place}: there is no such file.") from error
+    except (pa.ArrowException, EOFError, OSError, zlib.error) as error:
+        raise DataError(
+            f"{part.place}: cannot be read as {part.form} ({error}). Copy or write it again."
+        ) from error
+
+
+def _parquet(part: LogPart, columns: Sequence[str]) -> Iterator[pa.Table]:
+    assert part.parquet is not None
+    schema = read_schema(part.place)
+    top = [name if name in schema.names else name.split(".")[0] for name in columns]
+    own = [name for name in dict.fromkeys(top) if has_column(schema, name)]
+    files = ParquetFiles([part.parquet])
+    ends = [row for row in part.parquet.group_ptr if part.start < row <= part.stop]
+    start = part.start
+    for stop in ends:
+        if stop - start >= CHUNK_ROWS or stop == part.stop:
+            yield pa.concat_tables(files.read(start, stop, own))
+            start = stop
+
+
+@contextmanager
+def _open(place: Place) -> Iterator[Any]:
+    with open_input(place) as file:
+        if place.name.lower().endswith(".gz"):
+            with gzip.open(file) as text:
+                yield text
+        else:
+            yield file
+
+
+def _chunks(place: Place) -> Iterator[bytes]:
+    """Whole lines, about `CHUNK_BYTES` at a time."""
+    rest = b""
+    with _open(place) as file:
+        while content := file.read(CHUNK_BYTES):
+            head, newline, tail = (rest + content).rpartition(b"\n")
+            if newline:
+                yield head
+            rest = tail
+    if rest:
+        yield rest
+
+
+def json_table(text: bytes, columns: Sequence[str], found: Counter[str]) -> pa.Table:
+    """The columns of lines of JSON objects, named by their full paths such as ``a.b``.
+
+    Values of one column may differ in type: ids are made texts, and what is no id is `NO_ID`.
+    """
+    records = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            records.append(record.get("_source", record))
+        else:
+            found["unreadable_lines"] += 1
+    return pa.table({name: _json_column(records, name) for name in columns})
+
+
+def _json_column(records: Sequence[Any], name: str) -> pa.Array:
+    values = [_dig(record, name) for record in records]
+    kinds = {type(value) for value in values} - {type(None)}
+    if list in kinds:
+        rows = [v if isinstance(v, list) else [] if v is None else [v] for v in values]
+        inner = {type(value) for row in rows for value in row} - {type(None)}
+        if len(inner) > 1 or not inner <= {str, int, float, bool}:
+            return pa.array(
+                [[_text(value) for value in row] for row in rows], pa.list_(pa.string())
+            )
+        return _array(rows, values)
+    if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
+        return pa.array([_text(value) for value in values], pa.string())
+    return _array(values, values)
+
+
+def _array(values: list[Any], again: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, OverflowError):  # an integer beyond 64 bits
+        return pa.array([_text(value) for value in again], pa.string())
+
+
+def _dig(record: Any, name: str) -> Any:
+    if isinstance(record, dict) and name in record:
+        return record[name]
+    for part in name.split("."):
+        if not isinstance(record, dict):
+            return None
+        record = record.get(part)
+    return record
+
+
+def _text(value: Any) -> str | None:
+    """An id as text; the text `NO_ID` for what is no id."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else NO_ID
+
+
+def _csv(
+    place: Place, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+) -> Iterator[pa.Table]:
+    """Columns of a CSV file as texts; an empty field is missing."""
+    names = place.name.lower().removesuffix(".gz")
+
+    def skip(row: Any) -> str:
+        found["unreadable_lines"] += 1
+        return "skip"
+
+    parse = pa.csv.ParseOptions(
+        delimiter="\t" if names.endswith(".tsv") else ",",
+        newlines_in_values=True,
+        invalid_row_handler=skip,
+    )
+    with _open(place) as file:
+        header = pa.csv.open_csv(file, parse_options=parse).schema
+    check_columns(str(place), header, needed)
+    found.pop("unreadable_lines", None)
+    own = [name for name in columns if name in header.names]
+    convert = pa.csv.ConvertOptions(
+        include_columns=own,
+        column_types=dict.fromkeys(own, pa.string()),
+        strings_can_be_null=True,
+        null_values=[""],
+    )
+    read = pa.csv.ReadOptions(block_size=CHUNK_BYTES, use_threads=False)
+    with _open(place) as file:
+        for batch in pa.csv.open_csv(file, read, parse, convert):
+            yield pa.Table.from_batches([batch])

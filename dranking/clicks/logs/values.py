@@ -1,0 +1,202 @@
+"""Values of log columns: ids as text, times in UTC, truth values, positions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dranking.data.tables.ids import is_text
+
+MICROSECONDS = 1_000_000
+DAY = 86_400 * MICROSECONDS
+NO_TIME = np.iinfo(np.int64).min
+
+_ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?$"
+_NUMBER = r"^\s*[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?\s*$"
+_ZONE = r"[T ].*(Z|z|[+-]\d\d(:?\d\d)?)$"
+_LATEST_SECONDS = 10**11  # the year 5138; larger numbers count milliseconds, or microseconds
+_LATEST = 253_402_300_800 * MICROSECONDS  # the year 10000
+
+
+def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Ids as a dictionary of texts, null where there is none or an empty one.
+
+    Integers and whole numbers become decimal texts, so that 12, 12.0 and "12" are one id.
+
+    Returns
+    -------
+    ids
+        (n,) dictionary array of int32 codes and strings.
+    wrong
+        (n,) values that are no ids: truth values, fractions, texts with NUL, lists.
+    """
+    if not pa.types.is_dictionary(values.type):
+        values = _plain(values)
+        values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    ids, valid = _text_values(values.dictionary)
+    codes = values.indices.cast(pa.int32())
+    empty = np.asarray(pc.fill_null(pc.equal(ids, ""), True))
+    wrong = np.zeros(len(values), bool)
+    if not valid.all() or empty.any():
+        found = pc.fill_null(codes, len(valid)).to_numpy()
+        wrong = np.append(~valid, False)[found]
+        gone = wrong | np.append(empty, True)[found]
+        codes = pc.if_else(pa.array(gone), pa.scalar(None, pa.int32()), codes)
+    if len(ids) and len(ids.unique()) < len(ids):  # such as 12 and "12" of one column of texts
+        again = ids.dictionary_encode()
+        codes = again.indices.take(codes)
+        ids = again.dictionary
+    return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), ids), wrong
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """The values in a type that has dictionaries."""
+    if pa.types.is_nested(values.type):
+        return pa.array([None if v is None else "\0" for v in values.to_pylist()], pa.string())
+    return values.cast(pa.string()) if is_text(values.type) else values
+
+
+def _text_values(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Distinct values as texts, and which of them are ids."""
+    kind = values.type
+    if is_text(kind):
+        ids = values.cast(pa.string())
+        return ids, ~np.asarray(pc.fill_null(pc.match_substring(ids, "\0"), False))
+    if pa.types.is_floating(kind):
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (abs(numbers) < 2.0**63)
+        ids = pa.array(np.where(whole, numbers, 0).astype(np.int64)).cast(pa.string())
+        return ids, whole
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return values.cast(pa.string()), np.ones(len(values), bool)
+    return pa.array([""] * len(values), pa.string()), np.zeros(len(values), bool)
+
+
+def utc_microseconds(values: pa.Array) -> tuple[NDArray[np.int64], int]:
+    """Times as microseconds since 1970 in UTC.
+
+    Returns
+    -------
+    times
+        (n,) int64; `NO_TIME` where there is none, or where it cannot be read.
+    n_shifted
+        Times that were given in a zone other than UTC.
+    """
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        times, _ = utc_microseconds(values.dictionary)
+        codes = pc.fill_null(values.indices, 0).to_numpy()
+        found = times[codes] if len(times) else np.full(len(values), NO_TIME)
+        return np.where(np.asarray(values.is_null()), NO_TIME, found), 0
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        zone = getattr(kind, "tz", None)
+        moments = values.cast(pa.timestamp("us", zone), safe=False)
+        other = len(values) - values.null_count if zone not in (None, "UTC") else 0
+        return _int64(moments), other
+    if is_text(kind):
+        return _from_texts(values.cast(pa.string()))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _from_numbers(values), 0
+    return np.full(len(values), NO_TIME), 0
+
+
+def _from_numbers(values: pa.Array) -> NDArray[np.int64]:
+    """Seconds, milliseconds or microseconds, by their size."""
+    numbers = pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+    size = np.abs(np.where(np.isfinite(numbers), numbers, 0.0))
+    scale = np.where(
+        size < _LATEST_SECONDS, MICROSECONDS, np.where(size < 1_000 * _LATEST_SECONDS, 1_000, 1)
+    )
+    scaled = np.where(np.isfinite(numbers), numbers, 0.0) * scale
+    readable = np.isfinite(numbers) & (scaled >= 0) & (scaled < _LATEST)
+    return np.where(readable, scaled, 0.0).astype(np.int64) + np.where(readable, 0, NO_TIME)
+
+
+def _from_texts(values: pa.Array) -> tuple[NDArray[np.int64], int]:
+    out = np.full(len(values), NO_TIME)
+    iso = np.asarray(pc.fill_null(pc.match_substring_regex(values, _ISO), False))
+    zoned = np.asarray(pc.fill_null(pc.match_substring_regex(values, _ZONE), False))
+    for chosen, kind in (
+        (iso & ~zoned, pa.timestamp("us")),
+        (iso & zoned, pa.timestamp("us", "UTC")),
+    ):
+        if chosen.any():
+            out[chosen] = _parsed(values.filter(pa.array(chosen)), kind)
+    other = iso & zoned
+    other &= ~np.asarray(
+        pc.fill_null(pc.match_substring_regex(values, r"(Z|z|00:?00|\+00)$"), True)
+    )
+    rest = ~iso & ~np.asarray(values.is_null())
+    if rest.any():  # numbers as text, as CSV and JSON have them
+        numbers = pc.match_substring_regex(values, r"^\d+([.]\d+)?$")
+        chosen = rest & np.asarray(pc.fill_null(numbers, False))
+        if chosen.any():
+            out[chosen] = _from_numbers(values.filter(pa.array(chosen)).cast(pa.float64()))
+    return out, int(other.sum())
+
+
+def _parsed(values: pa.Array, kind: pa.DataType) -> NDArray[np.int64]:
+    """Texts of times; one by one if a text has the form of a time but is none, such as 02-30."""
+    try:
+        return _int64(values.cast(kind))
+    except pa.ArrowInvalid:
+        return np.array([_one_time(text) for text in values.to_pylist()], np.int64)
+
+
+def _one_time(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return NO_TIME
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _MICROSECOND
+
+
+def _int64(moments: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(pc.fill_null(moments.cast(pa.int64()), int(NO_TIME)))
+
+
+_MICROSECOND = datetime.resolution
+
+
+def truths(values: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether a result was clicked, and which values say neither; a missing value says no."""
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return np.asarray(pc.fill_null(values, False)), np.zeros(len(values), bool)
+    if pa.types.is_null(kind):
+        return np.zeros(len(values), bool), np.zeros(len(values), bool)
+    if pa.types.is_dictionary(kind):
+        return truths(values.dictionary_decode())
+    if is_text(kind):
+        lower = pc.utf8_lower(pc.fill_null(values.cast(pa.string()), ""))
+        yes = np.asarray(pc.is_in(lower, pa.array(["true", "1", "1.0", "t", "yes"])))
+        no = np.asarray(pc.is_in(lower, pa.array(["false", "0", "0.0", "f", "no", ""])))
+        return yes, ~yes & ~no
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        numbers = as_float(values)
+        numbers = np.where(np.isnan(numbers), 0.0, numbers)
+        return numbers > 0, numbers < 0  # a number of clicks on one result is one click
+    return np.zeros(len(values), bool), ~np.asarray(values.is_null())
+
+
+def as_float(values: pa.Array) -> NDArray[np.float64]:
+    """Numbers, also those written as text; NaN where there is none."""
+    kind: Any = values.type
+    if pa.types.is_dictionary(kind):
+        return as_float(values.dictionary_decode())
+    if is_text(kind):
+        values = values.cast(pa.string())
+        form = pc.match_substring_regex(
+            values, r"^\s*[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?\s*$"
+        )
+        values = pc.utf8_trim_whitespace(pc.if_else(form, values, None)).cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return np.full(len(values), np.nan)
+    numbers = pc.fill_null(values.cast(pa.float64()), np.nan)
+    return np.asarray(numbers, dtype=np.float64)

@@ -1,0 +1,113 @@
+"""The manifest of a click store."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+
+from dranking.files.checksums import Checksum
+from dranking.files.json_files import sealed_json
+from dranking.files.manifests import DirectoryKind
+
+KIND: Final = DirectoryKind(
+    "click store", "dranking-clicks", 1, "build the click store anew", sealed=True
+)
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+_PART = r"^parts/[0-9a-f]{16}-[0-9]{8}-[0-9]{6}(-users)?\.parquet$"
+
+
+class NightTable(BaseModel):
+    """The manifest's entry of the counts of one night and one bucket of queries.
+
+    Attributes
+    ----------
+    bucket
+        Number of the bucket.
+    name, checksum
+        The file of counts, and its CRC-32C.
+    users_name, users_checksum
+        The file of counts by user; None in a store without users.
+    n_rows, n_queries, n_impressions, n_clicks
+        Rows of counts, and what they count.
+    """
+
+    model_config = _STRICT
+    bucket: NonNegativeInt
+    name: str = Field(pattern=_PART)
+    checksum: Checksum
+    users_name: str | None = Field(default=None, pattern=_PART)
+    users_checksum: Checksum | None = None
+    n_rows: PositiveInt
+    n_queries: PositiveInt
+    n_impressions: PositiveInt
+    n_clicks: NonNegativeInt
+
+
+class Night(BaseModel):
+    """The manifest's entry of a night.
+
+    Attributes
+    ----------
+    date
+        The UTC date on which the sessions began.
+    n_sessions
+        Number of sessions, without those that were dropped.
+    tables
+        One entry for each bucket that has counts, in the order of the buckets.
+    """
+
+    model_config = _STRICT
+    date: str = Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    n_sessions: NonNegativeInt
+    tables: tuple[NightTable, ...]
+
+
+class ClicksManifest(BaseModel):
+    """Content of ``manifest.json``.
+
+    Attributes
+    ----------
+    format, schema_version
+        Kind and version of the directory; a reader refuses any other version.
+    n_buckets
+        Number of buckets, which the hash of a query's text chooses from.
+    salt
+        The salt of the hashes of users and of query texts.
+    hashed_queries
+        Whether query texts are hashes (`dranking.clicks.hashes`).
+    has_users, has_weights
+        Whether there are counts by user, and sums of weights.
+    context_columns
+        Names of the columns that the contexts are made of.
+    nights
+        One entry per night, ascending.
+    """
+
+    model_config = _STRICT
+    format: Literal["dranking-clicks"] = "dranking-clicks"
+    schema_version: Literal[1] = 1
+    n_buckets: PositiveInt
+    salt: str = Field(min_length=1)
+    hashed_queries: bool = False
+    has_users: bool = False
+    has_weights: bool = False
+    context_columns: tuple[str, ...] = ()
+    nights: tuple[Night, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> ClicksManifest:
+        dates = [night.date for night in self.nights]
+        if dates != sorted(set(dates)):
+            raise ValueError("nights: the dates are not ascending")
+        for night in self.nights:
+            buckets = [table.bucket for table in night.tables]
+            if buckets != sorted(set(buckets)) or (buckets and buckets[-1] >= self.n_buckets):
+                raise ValueError(f"nights: wrong buckets on {night.date}")
+        return self
+
+
+def manifest_json(manifest: ClicksManifest) -> bytes:
+    """Text of ``manifest.json``, with a seal."""
+    return sealed_json(manifest.model_dump(mode="json"), indent=1)

@@ -1,0 +1,89 @@
+"""Pages: the first documents that a ranker shows for each query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.errors import DataError
+from dranking.kernels.metrics import rank_order
+
+Integers = NDArray[np.int64]
+Texts = NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The first documents of queries, as a ranker orders them.
+
+    Attributes
+    ----------
+    query_ids
+        (n_queries,) ids of the queries, text.
+    query
+        (n_shown,) index in `query_ids` of each document shown, ascending.
+    document_ids
+        (n_shown,) ids of the documents, text.
+    rank
+        (n_shown,) int64, 0 for the first document of a page.
+    """
+
+    query_ids: Texts
+    query: Integers
+    document_ids: Texts
+    rank: Integers
+
+    @classmethod
+    def of_block(cls, block: QueryBlock, scores: ArrayLike, cutoff: int) -> Pages:
+        """The first `cutoff` documents of each query by descending score.
+
+        Documents of equal score keep the order of the data.
+
+        Raises
+        ------
+        DataError
+            If the documents have no ids.
+        """
+        if block.doc_ids is None:
+            raise DataError(
+                "the documents of the data have no ids, so that their clicks cannot be found; name "
+                "the column of ids with --docid-column."
+            )
+        order = rank_order(np.asarray(scores, dtype=np.float64), block.query_ptr)
+        sizes = np.diff(block.query_ptr)
+        rank = np.arange(len(order)) - np.repeat(block.query_ptr[:-1], sizes)
+        shown = rank < cutoff
+        return cls(
+            query_ids=_texts(block.query_ids),
+            query=np.repeat(np.arange(len(sizes)), sizes)[shown],
+            document_ids=_texts(block.doc_ids)[order[shown]],
+            rank=rank[shown],
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Pages]) -> Pages:
+        """The pages of all parts."""
+        before = np.cumsum([0, *(len(part.query_ids) for part in parts)])
+        return cls(
+            query_ids=np.concatenate([part.query_ids for part in parts]),
+            query=np.concatenate([p.query + n for p, n in zip(parts, before, strict=False)]),
+            document_ids=np.concatenate([part.document_ids for part in parts]),
+            rank=np.concatenate([part.rank for part in parts]),
+        )
+
+    def of_queries(self, query_ids: Texts) -> Pages:
+        """The pages of the queries among some sorted ids; `query` becomes an index in these ids."""
+        index = np.searchsorted(query_ids, self.query_ids)
+        known = index < len(query_ids)
+        known[known] = query_ids[index[known]] == self.query_ids[known]
+        rows = np.flatnonzero(known[self.query])
+        return Pages(query_ids, index[self.query[rows]], self.document_ids[rows], self.rank[rows])
+
+
+def _texts(ids: pa.Array) -> Texts:
+    return np.asarray(ids.cast(pa.string()).to_pylist(), dtype=np.str_)

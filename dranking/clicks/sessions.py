@@ -1,0 +1,313 @@
+"""Sessions: repeated events, clicks of results that were shown, nights, and counts of sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dranking.clicks.groups import Groups
+from dranking.clicks.logs.values import DAY
+from dranking.clicks.night_tables import (
+    CLICKS,
+    IDS,
+    IMPRESSIONS,
+    NIGHT,
+    POSITION,
+    QUERY,
+    SESSIONS,
+    USER,
+    WEIGHT_SQUARE_SUM,
+    WEIGHT_SUM,
+)
+
+UNKNOWN = -1
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SessionRules:
+    """Which sessions count.
+
+    Attributes
+    ----------
+    max_clicks
+        Sessions with more clicks are dropped; None for no limit.
+    first_day, last_day
+        Nights to keep, in days since 1970, both included; None for no limit.
+    weights, users
+        Whether to sum weights, and to count by user also.
+    """
+
+    max_clicks: int | None = None
+    first_day: int | None = None
+    last_day: int | None = None
+    weights: bool = False
+    users: bool = False
+
+
+class SessionCounts(NamedTuple):
+    """Counts of some sessions.
+
+    Attributes
+    ----------
+    counts
+        Keys (texts as dictionaries, position, night in days since 1970) and sums.
+    sessions
+        Columns query, night, and the number of sessions with the query.
+    users
+        As `counts`, with the user among the keys, or None.
+    nights
+        Number of sessions by day.
+    found
+        What was found, by the names of `events.PROBLEMS` and `events.NOTES`.
+    """
+
+    counts: pa.Table
+    sessions: pa.Table
+    users: pa.Table | None
+    nights: Counter[int]
+    found: Counter[str]
+
+
+def count_sessions(events: pa.Table, rules: SessionRules) -> SessionCounts:
+    """Count the impressions and clicks of whole sessions.
+
+    One result of a session (its query, document, position, context and arm) is one impression,
+    however often its event is there, and a click if one of these events is a click. The weight of
+    the click is the largest of them. A click alone belongs to the result of its session with the
+    same document, and the same position if it has one; among several, to that of the smallest
+    position. The night of a session is the UTC date of its first event.
+
+    Parameters
+    ----------
+    events
+        All events of these sessions, as `events.Events` has them, with unified dictionaries. The
+        columns of users, weights, arms, contexts and of what was shown may be absent.
+    rules
+        Which sessions count.
+    """
+    log = _Log.of(events)
+    found: Counter[str] = Counter()
+    session = Groups([log.session])
+    first_time, last_time = session.least(log.time), -session.least(-log.time)
+    log = _with_queries(log, session, found)
+    results = _results(log, found)
+    results = _with_clicks(log, results, found)
+    day = first_time // DAY
+    kept = _kept_sessions(session, results, day, rules, found)
+    found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
+    results = results.only(kept[results.session_group])
+    night = day[results.session_group]
+    return SessionCounts(
+        counts=_summed(results, night, events, rules, users=False),
+        sessions=_sessions_of_queries(results, night, events),
+        users=_summed(results, night, events, rules, users=True) if rules.users else None,
+        nights=Counter(dict(zip(*_tally(day[kept]), strict=True))),
+        found=+found,
+    )
+
+
+def _tally(values: Ints) -> tuple[list[int], list[int]]:
+    distinct, counts = np.unique(values, return_counts=True)
+    return distinct.tolist(), counts.tolist()
+
+
+@dataclass(frozen=True)
+class _Log:
+    """Columns of events, or of results; texts as codes."""
+
+    session: NDArray[np.uint64]
+    session_group: Ints
+    user: NDArray[np.uint64]
+    query: Ints
+    document: Ints
+    context: Ints
+    arm: Ints
+    position: Ints
+    shown: NDArray[np.bool_]
+    clicked: NDArray[np.bool_]
+    time: Ints
+    weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, events: pa.Table) -> _Log:
+        n_rows = events.num_rows
+        none = np.zeros(n_rows, np.int64)
+        columns: dict[str, Any] = {
+            "user": none.view(np.uint64),
+            "shown": np.ones(n_rows, bool),
+            "weight": none.astype(np.float64),
+            **{name: none for name in IDS},
+        }
+        for name in events.column_names:
+            column = events.column(name)
+            columns[name] = _codes(column) if name in IDS else column.to_numpy()
+        columns[POSITION] = columns[POSITION].astype(np.int64)
+        return cls(session_group=none, **columns)
+
+    def only(self, rows: NDArray[np.bool_] | Ints) -> _Log:
+        """Some of the rows."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
+        return _Log(**{name: values[rows] for name, values in vars(self).items()})
+
+    def replaced(self, **columns: NDArray[np.generic]) -> _Log:
+        return _Log(**{**vars(self), **columns})
+
+
+def _codes(column: pa.ChunkedArray) -> Ints:
+    import pyarrow.compute as pc
+
+    values = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    return np.asarray(pc.fill_null(values.indices, UNKNOWN)).astype(np.int64)
+
+
+def _with_queries(log: _Log, session: Groups, found: Counter[str]) -> _Log:
+    """The events with the query of their session where they have none; others are left out."""
+    log = log.replaced(session_group=session.of_row)
+    without = log.query == UNKNOWN
+    if not without.any():
+        return log
+    query = np.full(len(session), UNKNOWN)
+    rows = np.flatnonzero(~without)[::-1]
+    query[log.session_group[rows]] = log.query[rows]  # the first event with a query is last here
+    log = log.replaced(query=np.where(without, query[log.session_group], log.query))
+    log = _shifted(log, session, found)
+    lost = log.query == UNKNOWN
+    found["clicks_without_impressions"] += int(lost.sum())
+    return log.only(~lost)
+
+
+def _shifted(log: _Log, session: Groups, found: Counter[str]) -> _Log:
+    """Results at the positions that the events of their session tell.
+
+    A list of results begins at position 1, or, on a later page, at the position that its events
+    have. Where events of one session tell different beginnings, the results stay where they are,
+    and the events count as contradicting.
+    """
+    key = [log.session_group, log.document]
+    result = Groups(key)
+    listed = np.full(len(result), 0)
+    rows = np.flatnonzero(log.shown)[::-1]
+    listed[result.of_row[rows]] = log.position[rows]
+    told = ~log.shown & (log.position > 0) & (listed[result.of_row] > 0)
+    shift = log.position - listed[result.of_row]
+    low = np.full(len(session), np.iinfo(np.int64).max)
+    high = np.full(len(session), np.iinfo(np.int64).min)
+    np.minimum.at(low, log.session_group[told], shift[told])
+    np.maximum.at(high, log.session_group[told], shift[told])
+    agrees = (low == high) & (low >= 0)
+    wrong = told & ~agrees[log.session_group]
+    found["contradicting_positions"] += int(wrong.sum())
+    moved = np.where(agrees, low, 0)[log.session_group]
+    position = np.where(log.shown, log.position + moved, log.position)
+    return log.replaced(position=position).only(~wrong)
+
+
+def _results(log: _Log, found: Counter[str]) -> _Log:
+    """One row for each result that a session was shown."""
+    shown = log.only(log.shown)
+    if not len(shown.session):
+        return shown
+    key = [getattr(shown, name) for name in ("session_group", *IDS, "position")]
+    group = Groups(key)
+    found["repeated_events"] += len(shown.session) - len(group)
+    clicked = group.any(shown.clicked)
+    weight = group.greatest(np.where(shown.clicked, shown.weight, -np.inf))
+    user = group.least(shown.user.view(np.int64)).view(np.uint64)
+    weight = np.where(clicked, weight, 0.0)
+    return shown.only(group.first).replaced(clicked=clicked, weight=weight, user=user)
+
+
+def _with_clicks(log: _Log, results: _Log, found: Counter[str]) -> _Log:
+    """The results with the clicks that came alone."""
+    clicks = log.only(~log.shown)
+    n_clicks, n_results = len(clicks.session), len(results.session)
+    if not n_clicks:
+        return results
+    key = [
+        np.concatenate([getattr(results, name), getattr(clicks, name)])
+        for name in ("session_group", "query", "document")
+    ]
+    group = Groups(key)
+    order = np.lexsort((np.arange(n_results), results.position))[::-1]
+    target = np.full(len(group), UNKNOWN)
+    target[group.of_row[order]] = order  # the smallest position is last, and stays
+    found_at = target[group.of_row[n_results:]]
+    matches = found_at != UNKNOWN
+    found["clicks_without_impressions"] += int((~matches).sum())
+    clicked, weight = results.clicked.copy(), results.weight.copy()
+    hit, value = found_at[matches], clicks.weight[matches]
+    first = np.unique(hit)
+    found["repeated_events"] += int(len(hit) - (~clicked[first]).sum())
+    np.maximum.at(weight, hit, value)
+    clicked[hit] = True
+    return results.replaced(clicked=clicked, weight=weight)
+
+
+def _kept_sessions(
+    session: Groups, results: _Log, day: Ints, rules: SessionRules, found: Counter[str]
+) -> NDArray[np.bool_]:
+    """Which sessions count: those that were shown something, in the nights asked for."""
+    n_clicks = np.bincount(results.session_group[results.clicked], minlength=len(session))
+    shown = np.zeros(len(session), bool)
+    shown[results.session_group] = True
+    first = -np.inf if rules.first_day is None else rules.first_day
+    last = np.inf if rules.last_day is None else rules.last_day
+    in_time = (day >= first) & (day <= last)
+    found["sessions_of_other_nights"] += int((shown & ~in_time).sum())
+    calm = n_clicks <= (np.inf if rules.max_clicks is None else rules.max_clicks)
+    found["sessions_over_max_clicks"] += int((shown & in_time & ~calm).sum())
+    kept: NDArray[np.bool_] = shown & in_time & calm
+    return kept
+
+
+def _summed(
+    results: _Log, night: Ints, events: pa.Table, rules: SessionRules, *, users: bool
+) -> pa.Table:
+    """Sums over the results with equal keys."""
+    codes = [getattr(results, name) for name in IDS]
+    keys = [*codes, results.position, night]
+    if users:
+        keys.append(results.user.view(np.int64))
+    group = Groups(keys)
+    first = group.first
+    columns = {
+        name: _named(events, name, values[first]) for name, values in zip(IDS, codes, strict=True)
+    }
+    columns[POSITION] = pa.array(results.position[first].astype(np.int32))
+    columns[NIGHT] = pa.array(night[first].astype(np.int32))
+    if users:
+        columns[USER] = pa.array(results.user[first])
+    columns[IMPRESSIONS] = pa.array(group.count())
+    columns[CLICKS] = pa.array(group.count(results.clicked))
+    if rules.weights:
+        columns[WEIGHT_SUM] = pa.array(group.sum(results.weight))
+        columns[WEIGHT_SQUARE_SUM] = pa.array(group.sum(results.weight**2))
+    return pa.table(columns)
+
+
+def _sessions_of_queries(results: _Log, night: Ints, events: pa.Table) -> pa.Table:
+    pair = Groups([results.session_group, results.query]).first
+    query, night = results.query[pair], night[pair]
+    group = Groups([query, night])
+    return pa.table(
+        {
+            QUERY: _named(events, QUERY, query[group.first]),
+            NIGHT: pa.array(night[group.first].astype(np.int32)),
+            SESSIONS: pa.array(group.count()),
+        }
+    )
+
+
+def _named(events: pa.Table, name: str, codes: Ints) -> pa.DictionaryArray:
+    dictionary = pa.array([""], pa.string())
+    if name in events.column_names:
+        column = events.column(name)
+        dictionary = column.chunk(0).dictionary if column.num_chunks else dictionary
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), dictionary)

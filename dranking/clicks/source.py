@@ -1,0 +1,91 @@
+"""Where counts come from: buckets of whole queries, in memory or in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from dranking.clicks.counts import ClickCounts
+from dranking.engine.executor import Executor, Task
+from dranking.engine.tree_sum import tree_sum
+
+
+class ClickSource(Protocol):
+    """Counts in buckets; all rows of a query are in one bucket."""
+
+    @property
+    def buckets(self) -> range:
+        """Numbers of the buckets."""
+        ...
+
+    def counts(self, bucket: int) -> ClickCounts:
+        """The counts of one bucket."""
+        ...
+
+    def names_of(self, queries: pa.Array) -> pa.Array:
+        """Ids in the counts of the queries with these texts: hashes, if the counts have hashes."""
+        ...
+
+
+@dataclass(frozen=True)
+class CountsInMemory:
+    """A `ClickSource` of counts in memory."""
+
+    parts: tuple[ClickCounts, ...]
+
+    @property
+    def buckets(self) -> range:
+        """Numbers of the buckets."""
+        return range(len(self.parts))
+
+    def counts(self, bucket: int) -> ClickCounts:
+        """The counts of one bucket."""
+        return self.parts[bucket]
+
+    def names_of(self, queries: pa.Array) -> pa.Array:
+        """The queries themselves."""
+        return queries
+
+
+def as_source(clicks: ClickSource | ClickCounts | Sequence[ClickCounts]) -> ClickSource:
+    """Counts in one of the forms that functions of this package take, as a `ClickSource`."""
+    if isinstance(clicks, ClickCounts):
+        return CountsInMemory((clicks,))
+    return CountsInMemory(tuple(clicks)) if isinstance(clicks, Sequence) else clicks
+
+
+def bucket_tasks(
+    function: Callable[..., Any], source: ClickSource, run: Executor, *args: Any, name: str
+) -> list[Task]:
+    """Tasks that compute `function(counts, *args)` of every bucket."""
+    return [
+        run.submit(_of_bucket, function, _one(source, index), *args, name=name)
+        for index in source.buckets
+    ]
+
+
+def sum_of_buckets(
+    function: Callable[..., Any], source: ClickSource, run: Executor, *args: Any, name: str
+) -> Any:
+    """The sum of `function(counts, *args)` over the buckets, in one tree whatever the workers."""
+    return tree_sum(run.gather(bucket_tasks(function, source, run, *args, name=name)))
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    source: ClickSource
+    index: int
+
+
+def _one(source: ClickSource, index: int) -> _Bucket:
+    """A bucket by its number, or, of counts in memory, the bucket without the others."""
+    if isinstance(source, CountsInMemory):
+        return _Bucket(CountsInMemory((source.parts[index],)), 0)
+    return _Bucket(source, index)
+
+
+def _of_bucket(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:
+    return function(bucket.source.counts(bucket.index), *args)

@@ -1,0 +1,78 @@
+"""`dranking clicks build` and `info`: JSON, tables, and exit codes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from dranking.cli.app import app, run
+
+LOG = """sid,text,doc,rank,hit,at,device
+s1,cats,d1,1,0,2026-11-01T23:59:00+02:00,tv
+s1,cats,d2,2,1,2026-11-01T23:59:00+02:00,tv
+s1,cats,d2,2,1,2026-11-01T23:59:30+02:00,tv
+s2,cats,d1,1,1,2026-11-01T23:59:00Z,web
+s2,cats,d2,2,0,2026-11-02T00:01:00Z,web
+s3,dogs,d1,0,1,2026-11-02T00:01:00Z,web
+s3,dogs,[d7],1,1,2026-11-02T00:01:00Z,web
+"""
+NAMES = {
+    "session": "sid", "query": "text", "document": "doc", "position": "rank", "clicked": "hit",
+    "time": "at",
+}  # fmt: skip
+COLUMNS = [part for name, own in NAMES.items() for part in (f"--{name}-column", own)]
+
+
+@pytest.fixture
+def log(tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    return str(tmp_path / "log.csv")
+
+
+def test_a_log_is_counted_and_described(log, tmp_path, capsys):
+    store = str(tmp_path / "clicks.store")
+    call = ["clicks", "build", log, "-o", store, *COLUMNS, "--context-columns", "device"]
+    assert run([*call, "--max-unmatched", "0.2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["unmatched_share"] == pytest.approx(1 / 7)
+    assert facts["problems"]["positions_below_1"] == sum(facts["problems"].values()) == 1
+    assert {name: n for name, n in facts["notes"].items() if n} == {
+        "times_in_other_zones": 3,
+        "repeated_events": 1,
+        "sessions_over_midnight": 1,
+    }
+    counts = {"n_events": 7, "n_nights": 2, "n_sessions": 3, "n_queries": 2, "n_impressions": 5}
+    assert counts.items() <= facts.items()
+    assert run(["clicks", "info", store, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["context_columns"] == ["device"]
+    assert told["nights"][0] == {
+        "night": "2026-11-01", "n_sessions": 2, "n_queries": 1, "n_impressions": 4, "n_clicks": 2,
+    }  # fmt: skip
+    assert run(["clicks", "info", store, "--since", "2026-11-02", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_impressions"] == 1
+
+
+def test_what_is_wrong_stands_in_a_table_at_the_end(log, tmp_path):
+    store = str(tmp_path / "clicks.store")
+    call = ["clicks", "build", log, "-o", store, *COLUMNS, "--max-unmatched", "0.2"]
+    shown = CliRunner().invoke(app, call)
+    assert shown.exit_code == 0
+    assert "the log (14.29% left out)" in shown.output
+    assert "positions that are 0 or negative" in shown.output
+    shown = CliRunner().invoke(app, ["clicks", "info", store])
+    assert "2026-11-02" in shown.output
+
+
+def test_wrong_logs_and_calls_have_their_exit_codes(log, tmp_path, capsys):
+    store = str(tmp_path / "clicks.store")
+    assert run(["clicks", "build", log, "-o", store, *COLUMNS]) == 3
+    told = capsys.readouterr().err
+    assert "14.3% of 7 events cannot be used, more than 5.0%" in told
+    assert "  1: positions that are 0 or negative" in told
+    assert not (tmp_path / "clicks.store").exists()
+    assert run(["clicks", "build", log, "-o", store]) == 3
+    assert "there is no column 'session'" in capsys.readouterr().err
+    assert run(["clicks", "build", log, "-o", store, "--window", "week"]) == 2
+    assert run(["clicks", "build", log, "-o", store, *COLUMNS, "--append"]) == 3
+    assert run(["clicks", "info", store]) == 3
