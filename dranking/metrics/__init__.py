@@ -27,14 +27,21 @@ standard  2^r - 1   1 / log2(i + 1)     r >= 1    averaged     excluded, and    
 Measures: ``ndcg@k`` is ``sum_{i<=k} g(r_i) d(i)`` over its largest value; ``mean_ndcg`` is the mean
 of NDCG@k over all k = 1 to n; ``map`` is the mean over queries of AP, the sum of P@i over relevant
 i divided by the number of relevant documents in the list; ``recall@k`` is the share of the relevant
-documents in the list that are among its first k, for any k; ``pairwise_error`` is the share of the
-pairs of different relevance that the scores order wrongly, a tie counting 1/2, averaged over the
-queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a relevant and an
-irrelevant document.
+documents in the list that are among its first k, for any k; ``hit@k`` is 1 if any of the first k is
+relevant; ``err@k`` is one over the rank at which a user ends, who ends at grade r with probability
+(2^r - 1) / 16 (the highest grade is 4 under every convention, as in TREC's gdeval); ``rbp`` is
+rank-biased precision with persistence 0.8; ``bpref`` is that of trec_eval, and ``judged@k`` the
+share of labelled documents among the first k, or among all if there are fewer; ``pairwise_error``
+is the share of the pairs of different relevance that the scores order wrongly, a tie counting 1/2,
+averaged over the queries that have such a pair; ``auc`` is 1 minus this error over the pairs of a
+relevant and an irrelevant document.
 
 Measures are computed per query and block by block, and the values per query are kept: comparisons
 pair them. `dranking.metrics.compare.compare` gives the bootstrap-t interval of the mean difference,
 the paired t-test with Holm's correction over measures, the permutation test, and wins, ties and
 losses. How often the interval holds for few queries stands in the table of
 `dranking.metrics.significance.mean_interval`.
+
+A mean that is looked at again and again, such as that of a running experiment, has no interval of
+fixed size that holds at every look; `dranking.metrics.confidence_sequences` has one that does.
 """

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from dranking.errors import UsageError
 from dranking.metrics.average_precision import average_precision
+from dranking.metrics.cascade import expected_reciprocal_rank, hit_rate
+from dranking.metrics.judged import binary_preference, judged_share
 from dranking.metrics.ndcg import mean_ndcg, ndcg
 from dranking.metrics.pairwise import area_under_curve, pairwise_error
 from dranking.metrics.precision import precision
+from dranking.metrics.rank_biased_precision import rank_biased_precision
 from dranking.metrics.ranking import Ranking
 from dranking.metrics.recall import recall
 from dranking.metrics.reciprocal_rank import reciprocal_rank
@@ -29,6 +32,8 @@ class MeasureFamily:
     ----------
     name
         The part of a measure's name before ``@``.
+    meaning
+        One line for users.
     function
         Function of a `Ranking` and a cutoff; returns (n_queries,) values.
     cutoff
@@ -38,6 +43,7 @@ class MeasureFamily:
     """
 
     name: str
+    meaning: str
     function: MeasureFunction
     cutoff: Literal["none", "optional", "required"] = "none"
     higher_is_better: bool = True
@@ -77,14 +83,38 @@ class Measure:
 MEASURES: dict[str, MeasureFamily] = {
     family.name: family
     for family in (
-        MeasureFamily("map", average_precision),
-        MeasureFamily("p", precision, cutoff="required"),
-        MeasureFamily("recall", recall, cutoff="required"),
-        MeasureFamily("ndcg", ndcg, cutoff="optional"),
-        MeasureFamily("mean_ndcg", mean_ndcg),
-        MeasureFamily("mrr", reciprocal_rank, cutoff="optional"),
-        MeasureFamily("pairwise_error", pairwise_error, higher_is_better=False),
-        MeasureFamily("auc", area_under_curve),
+        MeasureFamily("map", "mean of P@rank over the relevant documents", average_precision),
+        MeasureFamily("p", "share of the first K that are relevant", precision, "required"),
+        MeasureFamily("recall", "share of the relevant among the first K", recall, "required"),
+        MeasureFamily("hit", "1 if any of the first K is relevant, else 0", hit_rate, "required"),
+        MeasureFamily("ndcg", "discounted gain over the largest possible", ndcg, "optional"),
+        MeasureFamily("mean_ndcg", "mean of ndcg@K over all K", mean_ndcg),
+        MeasureFamily("mrr", "1 / rank of the first relevant one", reciprocal_rank, "optional"),
+        MeasureFamily(
+            "err",
+            "1 / rank where a user ends: at grade r with chance (2^r - 1) / 16",
+            expected_reciprocal_rank,
+            "required",
+        ),
+        MeasureFamily(
+            "rbp",
+            "rank-biased precision with persistence 0.8",
+            rank_biased_precision,
+            "optional",
+        ),
+        MeasureFamily(
+            "bpref", "how rarely judged irrelevant are above relevant documents", binary_preference
+        ),
+        MeasureFamily("judged", "share of the first K that have a label", judged_share, "required"),
+        MeasureFamily(
+            "pairwise_error",
+            "share of the pairs of unequal grade in the wrong order, ties one half",
+            pairwise_error,
+            higher_is_better=False,
+        ),
+        MeasureFamily(
+            "auc", "1 - pairwise error of relevant against other documents", area_under_curve
+        ),
     )
 }
 

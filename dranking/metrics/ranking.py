@@ -34,6 +34,8 @@ class Ranking:
         (n_queries,) ids, for messages.
     relevance
         (n_documents,) float64 grades in rank order; an unlabelled document has grade 0.
+    judged
+        (n_documents,) 1.0 for a labelled document, else 0.0, in rank order.
     tie_end
         (n_documents,) int64, one past the last document with the same score in the query.
     """
@@ -42,6 +44,7 @@ class Ranking:
     query_ptr: NDArray[np.int64]
     query_ids: pa.Array
     relevance: NDArray[np.float64]
+    judged: NDArray[np.float64]
     tie_end: NDArray[np.int64]
 
     @cached_property
@@ -75,6 +78,11 @@ class Ranking:
     def has_relevant(self) -> NDArray[np.bool_]:
         """(n_queries,) whether any document is relevant."""
         return self.n_relevant > 0
+
+    @cached_property
+    def has_positive_grade(self) -> NDArray[np.bool_]:
+        """(n_queries,) whether any document has a grade above 0."""
+        return np.asarray(np.maximum.reduceat(self.relevance, self.query_ptr[:-1]) > 0)
 
     def relevant_within(self, cutoff: int) -> NDArray[np.float64]:
         """(n_queries,) expected number of relevant documents among the first `cutoff`."""
@@ -152,10 +160,12 @@ def rank_documents(block: QueryBlock, scores: ArrayLike, convention: Convention)
     else:
         order = kernels.rank_order(frozen(values), query_ptr)
         values = values[order]
+    unlabelled = np.isnan(block.relevance)
     return Ranking(
         convention=convention,
         query_ptr=query_ptr,
         query_ids=block.query_ids,
-        relevance=np.where(np.isnan(block.relevance), 0.0, block.relevance)[order],
+        relevance=np.where(unlabelled, 0.0, block.relevance)[order],
+        judged=(~unlabelled)[order].astype(np.float64),
         tie_end=kernels.tie_ends(values, query_ptr),
     )

@@ -1,9 +1,11 @@
 """The trec and standard conventions against public tools, letor4 against published figures."""
 
+import shutil
+
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, RR, P, R, nDCG
+from ir_measures import AP, ERR, RR, Bpref, Judged, P, R, Success, nDCG
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import ndcg_score, roc_auc_score
 
@@ -13,6 +15,8 @@ from tests.metrics.blocks import flat, make_block
 TREC = {
     "map": AP,
     "mrr": RR,
+    "bpref": Bpref,
+    **{f"hit@{k}": Success @ k for k in (1, 5, 10)},
     "ndcg": nDCG,
     **{f"p@{k}": P @ k for k in (1, 5, 10, 30)},
     **{f"recall@{k}": R @ k for k in (1, 5, 10, 30)},
@@ -28,14 +32,21 @@ def random_queries(rng, max_grade, n_queries=80):
     return relevance, scores
 
 
-def trec_values(relevance, scores, ids):
-    """Per-query values of trec_eval."""
+def qrels_and_run(relevance, scores, ids=None):
+    """The judgements and the scores as ir_measures takes them."""
     qrels, run = [], []
+    ids = ids or [[f"d{row}" for row in range(len(grades))] for grades in relevance]
     for q, (grades, values, names) in enumerate(zip(relevance, scores, ids, strict=True)):
         for grade, score, name in zip(grades, values, names, strict=True):
             if not np.isnan(grade):
                 qrels.append(ir_measures.Qrel(str(q), name, int(grade)))
             run.append(ir_measures.ScoredDoc(str(q), name, float(score)))
+    return qrels, run
+
+
+def trec_values(relevance, scores, ids):
+    """Per-query values of trec_eval."""
+    qrels, run = qrels_and_run(relevance, scores, ids)
     evaluator = ir_measures.providers.registry["pytrec_eval"]
     found = {name: np.full(len(relevance), np.nan) for name in TREC}
     by_measure = {measure: name for name, measure in TREC.items()}
@@ -58,6 +69,25 @@ def test_trec_equals_trec_eval(seed):
     found = evaluate_queries(block, flat(scores), list(TREC), "trec")
     for name, expected in trec_values(relevance, scores, ids).items():
         np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+def test_judged_share_and_expected_reciprocal_rank_equal_their_tools():
+    rng = np.random.default_rng(11)
+    relevance = [rng.integers(0, 5, n).astype(float) for n in (1, 7, 12, 24)]
+    relevance[2][3:8] = np.nan
+    scores = [rng.permutation(len(grades)).astype(float) for grades in relevance]
+    wanted = {"judged@5": Judged @ 5, "judged@20": Judged @ 20}
+    if shutil.which("perl"):  # ir_measures runs gdeval.pl, which prints five decimals
+        wanted |= {"err@1": ERR @ 1, "err@5": ERR @ 5, "err@20": ERR @ 20}
+    qrels, run = qrels_and_run(relevance, scores)
+    found = evaluate_queries(make_block(relevance), flat(scores), list(wanted), "trec")
+    by_measure = {measure: name for name, measure in wanted.items()}
+    n_compared = 0
+    for value in ir_measures.iter_calc(list(wanted.values()), qrels, run):
+        ours = found[by_measure[value.measure]][int(value.query_id)]
+        assert ours == pytest.approx(value.value, abs=6e-6), (by_measure[value.measure], value)
+        n_compared += 1
+    assert n_compared == len(wanted) * len(relevance)
 
 
 def test_trec__scores_tie_in_float32_and_integer_ids_compare_as_text():

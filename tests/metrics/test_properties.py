@@ -18,6 +18,11 @@ MEASURES = [
     "mean_ndcg",
     "mrr",
     "mrr@2",
+    "err@3",
+    "hit@3",
+    "rbp",
+    "bpref",
+    "judged@3",
     "pairwise_error",
     "auc",
 ]
