@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from dranking.errors import UsageError
+from dranking.metrics.significance import FEWEST_QUERIES
 from dranking.tuning.settings import Setting
 
 Rule: TypeAlias = Literal["best", "one-standard-error"]
@@ -25,12 +26,15 @@ class GridPoint(Setting):
     score
         Mean of the measure over the validation queries; NaN if the training diverged.
     standard_error
-        Standard error of the mean; NaN for a single query.
+        Standard error of the mean; NaN where it is not known, as for a single query.
+    n_queries
+        Number of queries that count for the measure.
     """
 
     n_features: int
     score: float
     standard_error: float
+    n_queries: int
 
 
 def choose(
@@ -64,8 +68,8 @@ def choose(
 
     Examples
     --------
-    >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02)
-    ...         for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
+    >>> grid = [GridPoint(regularization=1.0, n_features=k, score=s, standard_error=0.02,
+    ...                   n_queries=50) for k, s in ((1, 0.40), (2, 0.49), (3, 0.50))]
     >>> choose(grid)["n_features"], choose(grid, "one-standard-error")["n_features"]
     (3, 2)
     """
@@ -87,9 +91,34 @@ def choose(
     return min(sparsest, key=lambda point: point["regularization"])
 
 
-def check_rule(rule: str, feature_penalty: float) -> None:
+def default_rule(grid: Sequence[GridPoint], feature_penalty: float) -> Rule:
+    """``one-standard-error`` where the data justifies it, otherwise ``best``.
+
+    The best of many points is partly the luckiest one. The rule asks for known standard errors of
+    at least 20 queries, and for no price of a feature, which is another way to say how much a
+    feature must bring.
+    """
+    known = all(
+        math.isfinite(point["standard_error"]) and point["n_queries"] >= FEWEST_QUERIES
+        for point in grid
+        if not math.isnan(point["score"])
+    )
+    return "one-standard-error" if known and not feature_penalty else "best"
+
+
+def edge_of(point: GridPoint, grid: Sequence[GridPoint]) -> Literal["smallest", "largest"] | None:
+    """Whether a point has the smallest or the largest of several lambdas of a grid."""
+    tried = {each["regularization"] for each in grid}
+    if len(tried) == 1:
+        return None
+    if point["regularization"] == min(tried):
+        return "smallest"
+    return "largest" if point["regularization"] == max(tried) else None
+
+
+def check_rule(rule: str | None, feature_penalty: float) -> None:
     """Raise UsageError unless the rule exists and the penalty is a finite number, at least 0."""
-    if rule not in get_args(Rule):
+    if rule is not None and rule not in get_args(Rule):
         raise UsageError(f"there is no rule {rule!r}; choose from {', '.join(get_args(Rule))}.")
     if not (math.isfinite(feature_penalty) and feature_penalty >= 0):
         raise UsageError(

@@ -68,7 +68,7 @@ def plot_curves(results: TuningResult | Sequence[TuningResult], *, title: str = 
     else:
         _draw_against_lambda(axes, points)
     if len(several) == 1:
-        _mark_best(axes, several[0], against_size)
+        _mark_chosen(axes, several[0], against_size)
     over = "" if len(several) == 1 else f", mean of {len(several)} folds"
     axes.set_ylabel(f"validation {measure_label(measure)}{over}")
     axes.set_title(title, loc="left")
@@ -189,10 +189,10 @@ def _draw_lines(axes: Any, lines: Lines, title: str = "") -> None:
         axes.legend(title=title, frameon=False, **place)
 
 
-def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
+def _mark_chosen(axes: Any, result: TuningResult, against_size: bool) -> None:
     """Draw a ring around the chosen point, and write its setting and score as a title."""
-    best = result.best
-    value, size, score = best["regularization"], best["n_features"], best["score"]
+    point = result.chosen
+    value, size, score = point["regularization"], point["n_features"], point["score"]
     axes.plot(
         [size if against_size else value],
         [score],
@@ -206,6 +206,6 @@ def _mark_best(axes: Any, result: TuningResult, against_size: bool) -> None:
         zorder=5,
     )
     features = "1 feature" if size == 1 else f"{size} features"
-    details = ", ".join(filter(None, (other_parameters_text(best), features, f"{score:.4f}")))
+    details = ", ".join(filter(None, (other_parameters_text(point), features, f"{score:.4f}")))
     text = rf"chosen: $\lambda$ = {lambda_label(value)}, {details}"
     axes.set_title(text, loc="right", color="crimson", fontsize="medium")

@@ -134,7 +134,7 @@ def greedy_errors(
     """Squared leave-query-out errors of greedy selections of up to `size` features."""
     found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
     return [
-        _error_point(path.regularization, k, error)
+        _error_point(train, path.regularization, k, error)
         for path in found.paths
         for k, error in enumerate(path.lqo_error, start=1)
     ]
@@ -146,7 +146,10 @@ def rankrls_errors(
     """Squared leave-query-out errors of RankRLS on all features."""
     check_training_data(train)
     errors = leave_query_out(train, lambdas, executor).lqo_error.tolist()
-    return [_error_point(value, size, error) for value, error in zip(lambdas, errors, strict=True)]
+    return [
+        _error_point(train, value, size, error)
+        for value, error in zip(lambdas, errors, strict=True)
+    ]
 
 
 def rankrls_paths(
@@ -212,9 +215,13 @@ def _model_paths(found: Selection) -> list[ModelPath]:
     ]
 
 
-def _error_point(regularization: float, size: int, error: float) -> GridPoint:
+def _error_point(train: Dataset, regularization: float, size: int, error: float) -> GridPoint:
     return GridPoint(
-        regularization=regularization, n_features=size, score=error, standard_error=math.nan
+        regularization=regularization,
+        n_features=size,
+        score=error,
+        standard_error=math.nan,
+        n_queries=train.n_queries,
     )
 
 
@@ -222,7 +229,7 @@ def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
     """Raise UsageError if the estimator has no such parameter, or the search chooses it."""
     known: set[str] = set()
     if model in RANKERS:
-        chosen = {"checkpoint", "warm_start", *tunable_of(model)}
+        chosen = {"checkpoint", "warm_start", "normalize", *tunable_of(model)}
         known = set(RANKERS[model]().get_params()) - chosen
     unknown = sorted(set(parameters) - known)
     if unknown:

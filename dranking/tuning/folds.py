@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,49 +16,42 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import UsageError
 
+Keys = NDArray[np.uint64]
+
 
 @dataclass(frozen=True)
 class QueryKFold:
     """Cross-validation over queries: all documents of a query are in one fold.
 
-    Queries are dealt to the folds in random order, so sizes of folds differ by at most one query.
+    The fold of a query follows from its id and the seed alone: it is the BLAKE2b digest of the id
+    as text, 8 bytes long, with the seed as salt, modulo the number of folds. A query that is added
+    or removed moves no other query. Where this leaves a fold without queries, as may happen with
+    few queries, the queries are dealt to the folds in the order of their digests instead.
 
     Attributes
     ----------
     n_folds
         Number of folds: at least 2, and at most the number of queries.
     seed
-        Seed of the random order, at least 0.
+        Salt of the digests, at least 0.
 
     Examples
     --------
-    >>> [int(held_out.sum()) for _, held_out in QueryKFold(2, seed=1).split(5)]
-    [3, 2]
+    >>> QueryKFold(2, seed=1).assign(["17", "18", "19", "20", "21"]).tolist()
+    [0, 1, 1, 1, 1]
     """
 
     n_folds: int
     seed: int = 0
 
-    def split(self, n_queries: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Yield a mask of the training queries and a mask of the held-out queries for each fold.
-
-        Parameters
-        ----------
-        n_queries
-            Length of the masks: queries of the data set whose `select_queries` takes the masks.
+    def check(self, n_queries: int) -> None:
+        """Raise an error unless so many queries can be split into the folds.
 
         Raises
         ------
         UsageError
             If there are fewer than two folds, or more folds than queries, or the seed is negative.
         """
-        fold = self.assign(n_queries)
-        for index in range(self.n_folds):
-            held_out = fold == index
-            yield ~held_out, held_out
-
-    def assign(self, n_queries: int) -> NDArray[np.int64]:
-        """(n_queries,) the fold in which each query is held out; errors as in `split`."""
         if not 2 <= self.n_folds <= n_queries:
             raise UsageError(
                 f"{self.n_folds} folds cannot be made of {n_queries} queries; "
@@ -64,21 +59,67 @@ class QueryKFold:
             )
         if self.seed < 0:
             raise UsageError(f"the seed of the folds is {self.seed}; it must be at least 0.")
-        fold = np.empty(n_queries, dtype=np.int64)
-        order = np.random.default_rng(self.seed).permutation(n_queries)
-        fold[order] = np.arange(n_queries) % self.n_folds
+
+    def assign(self, query_ids: Sequence[Any]) -> NDArray[np.int64]:
+        """(n_queries,) the fold in which each query is held out; errors as in `check`."""
+        self.check(len(query_ids))
+        return self.deal(self.keys(query_ids))
+
+    def keys(self, query_ids: Sequence[Any]) -> Keys:
+        """(n_queries,) digests of the ids, from which the folds follow."""
+        salt = self.seed.to_bytes(16, "little")
+        digests = (hashlib.blake2b(str(i).encode(), digest_size=8, salt=salt) for i in query_ids)
+        return np.frombuffer(b"".join(d.digest() for d in digests), dtype="<u8").astype(np.uint64)
+
+    def deal(self, keys: Keys) -> NDArray[np.int64]:
+        """(n_queries,) the fold of each key; errors as in `check`."""
+        self.check(len(keys))
+        fold = (keys % np.uint64(self.n_folds)).astype(np.int64)
+        if len(np.unique(fold)) < self.n_folds:
+            fold[np.argsort(keys, kind="stable")] = np.arange(len(keys)) % self.n_folds
         return fold
 
 
-def labelled_queries(dataset: Dataset, executor: Executor) -> NDArray[np.bool_]:
-    """(n_queries,) whether any document of a query has relevance; reads no features."""
-    if not dataset.n_unlabelled:
-        return np.ones(dataset.n_queries, dtype=bool)
-    columns = np.empty(0, dtype=np.intp)
-    masks = map_blocks(
-        has_label, dataset, executor, columns=columns, combine=np.concatenate, name="labels"
+def split_queries(
+    dataset: Dataset, folds: QueryKFold, executor: Executor
+) -> Iterator[tuple[Dataset, Dataset]]:
+    """Yield the training queries and the held-out queries of each fold; reads no features.
+
+    Queries without labels are trained on in all folds, and never held out.
+    """
+    folds.check(dataset.n_queries)
+    labelled, keys = query_keys(dataset, folds, executor)
+    fold = np.full(len(keys), -1)
+    fold[labelled] = folds.deal(keys[labelled])
+    for index in range(folds.n_folds):
+        held_out = fold == index
+        yield dataset.select_queries(~held_out), dataset.select_queries(held_out)
+
+
+def query_keys(
+    dataset: Dataset, folds: QueryKFold, executor: Executor
+) -> tuple[NDArray[np.bool_], Keys]:
+    """(n_queries,) whether any document of a query has relevance, and the keys of the queries."""
+    parts = map_blocks(
+        block_keys,
+        dataset,
+        executor,
+        folds,
+        dataset.n_unlabelled == 0,
+        columns=np.empty(0, dtype=np.intp),
+        combine=list,
+        name="folds",
     )
-    return np.concatenate(list(masks))
+    labelled, keys = zip(*(part for run in parts for part in run), strict=True)
+    return np.concatenate(labelled), np.concatenate(keys)
+
+
+def block_keys(
+    block: QueryBlock, folds: QueryKFold, all_labelled: bool
+) -> tuple[NDArray[np.bool_], Keys]:
+    """The part of `query_keys` that a block gives; labelled statistics have no documents."""
+    keys = folds.keys(block.query_ids.to_pylist())
+    return np.ones(len(keys), dtype=bool) if all_labelled else has_label(block), keys
 
 
 def has_label(block: QueryBlock) -> NDArray[np.bool_]:

@@ -144,10 +144,12 @@ def query_sums(values: Array, weights: Array) -> Array:
 def grid_points(paths: Sequence[ModelPath], sums: Array) -> tuple[GridPoint, ...]:
     """Mean and standard error of every model, from the sums over all queries."""
     means, errors = mean_and_error(sums)
+    counts = np.nan_to_num(sums[0]).astype(int)
     models = [(path, len(weights)) for path in paths for weights in path.weights]
+    columns = (means.tolist(), errors.tolist(), counts.tolist())
     return tuple(
-        GridPoint(**path.setting, n_features=size, score=mean, standard_error=error)
-        for (path, size), mean, error in zip(models, means.tolist(), errors.tolist(), strict=True)
+        GridPoint(**path.setting, n_features=size, score=mean, standard_error=error, n_queries=n)
+        for (path, size), mean, error, n in zip(models, *columns, strict=True)
     )
 
 

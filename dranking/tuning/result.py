@@ -11,7 +11,7 @@ import pyarrow as pa
 from dranking.metrics.measures import SQUARED_ERROR
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
-from dranking.tuning.choice import GridPoint
+from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.grid import Criterion
 from dranking.tuning.settings import Setting
 
@@ -22,8 +22,8 @@ MEASURED_ON = {
 }
 
 
-class Best(Setting):
-    """The chosen point: setting, number of features, mean validation score without penalty."""
+class Chosen(Setting):
+    """A point of the grid: setting, number of features, mean validation score without penalty."""
 
     n_features: int
     score: float
@@ -35,23 +35,29 @@ class TuningResult:
 
     Attributes
     ----------
-    best
+    chosen
         ``{"regularization", "n_features", "score"}`` of the chosen point; with ``mu``, ``eta0`` and
         ``normalize`` if the search chose these.
+    best
+        The point of the best score, after the penalty; the chosen point may have fewer features.
+    rule
+        The rule by which the point was chosen.
     selected
         0-based indices of the final model's features; for a greedy model in selection order.
     grid
-        ``{"regularization", "n_features", "score", "standard_error"}`` of every tried model, with
-        ``mu``, ``eta0`` and ``normalize`` as in `best`; the scaling changes slowest, then lambda,
-        the number of features fastest.
-        The score is NaN where the training diverged in at least one fold.
+        ``{"regularization", "n_features", "score", "standard_error", "n_queries"}`` of every tried
+        model, with ``mu``, ``eta0`` and ``normalize`` as in `chosen`; the scaling changes slowest,
+        then lambda, the number of features fastest. The score is NaN where the training diverged
+        in at least one fold.
     model
         The model trained on all training data with the chosen setting.
     measure, convention
         Names of the measure and of its convention.
     """
 
-    best: Best
+    chosen: Chosen
+    best: Chosen
+    rule: Rule
     selected: tuple[int, ...]
     grid: tuple[GridPoint, ...]
     model: LinearModel
@@ -59,14 +65,19 @@ class TuningResult:
     convention: str
 
     def as_json(self) -> dict[str, Any]:
-        """``{"best", "selected", "grid"}``, for JSON.
+        """``{"chosen", "best", "rule", "selected", "grid"}``, for JSON.
 
         Null stands for the score of a diverged training, for an unknown standard error and for an
         eta0 that follows from the data; "inf" is the eta0 of pure Pegasos.
         """
         grid = [{name: json_value(value) for name, value in p.items()} for p in self.grid]
-        best = {name: json_value(value) for name, value in self.best.items()}
-        return {"best": best, "selected": list(self.selected), "grid": grid}
+        points = {"chosen": self.chosen, "best": self.best}
+        return {
+            **{k: {n: json_value(v) for n, v in point.items()} for k, point in points.items()},
+            "rule": self.rule,
+            "selected": list(self.selected),
+            "grid": grid,
+        }
 
     def to_table(self) -> pa.Table:
         """The grid as a pyarrow table."""

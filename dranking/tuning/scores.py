@@ -14,22 +14,8 @@ from dranking.metrics.measures import SQUARED_ERROR
 from dranking.metrics.significance import FEWEST_QUERIES
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.families import FAMILIES, Family, lambdas_of, lqo_prediction_sums
-from dranking.tuning.folds import QueryKFold, labelled_queries
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums
 from dranking.tuning.settings import Setting
-
-
-def split_folds(
-    train: Dataset, folds: int, seed: int, executor: Executor
-) -> list[tuple[Dataset, Dataset]]:
-    """Pairs of training and held-out queries; queries without labels are never held out."""
-    labelled = labelled_queries(train, executor)
-    splits = []
-    for _, fold in QueryKFold(folds, seed).split(int(labelled.sum())):
-        held_out = labelled.copy()
-        held_out[labelled] = fold
-        splits.append((train.select_queries(~held_out), train.select_queries(held_out)))
-    return splits
 
 
 def score_validation(
@@ -38,7 +24,7 @@ def score_validation(
     settings: Sequence[Setting],
     size: int,
     criterion: Criterion,
-    rule: Rule,
+    rule: Rule | None,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Scores of the models of every split on the split's held-out data.
@@ -66,7 +52,7 @@ def score_lqo_predictions(
     settings: Sequence[Setting],
     size: int,
     criterion: Criterion,
-    rule: Rule,
+    rule: Rule | None,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Scores of the leave-query-out predictions of every model.
@@ -95,7 +81,7 @@ def score_lqo_errors(
     family: Family,
     settings: Sequence[Setting],
     size: int,
-    rule: Rule,
+    rule: Rule | None,
     executor: Executor,
 ) -> tuple[GridPoint, ...]:
     """Squared leave-query-out errors of every model, without documents.
@@ -110,7 +96,7 @@ def score_lqo_errors(
         raise UsageError(
             f"the leave-query-out {SQUARED_ERROR} exists for {known}, not for {model}."
         )
-    if rule != "best":
+    if rule == "one-standard-error":
         raise UsageError(
             f"rule {rule!r} needs the standard error of a score, and of {SQUARED_ERROR} only the "
             "sum over queries is known. Take the rule 'best', or a feature penalty."
@@ -118,7 +104,7 @@ def score_lqo_errors(
     return tuple(family.lqo_errors(train, lambdas_of(settings), size, executor))
 
 
-def _check_scores(sums: Array, criterion: Criterion, rule: Rule) -> None:
+def _check_scores(sums: Array, criterion: Criterion, rule: Rule | None) -> None:
     """Raise an error if no query counts for the measure of a trained model, or too few do."""
     if (sums[1] == 0).any():
         raise DataError(

@@ -17,15 +17,15 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_con
 from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
-from dranking.tuning.choice import GridPoint, Rule, check_rule, choose
+from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of
 from dranking.tuning.families import Family, ModelName, family_of, tunable_of
+from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.grid import Criterion
-from dranking.tuning.result import Best, TuningResult, with_provenance
+from dranking.tuning.result import Chosen, TuningResult, with_provenance
 from dranking.tuning.scores import (
     score_lqo_errors,
     score_lqo_predictions,
     score_validation,
-    split_folds,
 )
 from dranking.tuning.settings import check_axes, setting_of, setting_text, settings_of
 
@@ -46,7 +46,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     max_features: int | None = None,
     measure: str = "map",
     convention: str | Convention = DEFAULT_CONVENTION,
-    rule: Rule = "best",
+    rule: Rule | None = None,
     feature_penalty: float = 0.0,
     seed: int = 0,
     executor: Any = None,
@@ -101,11 +101,18 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         With `leave_query_out` also ``squared_error``, a sum over queries, which needs no documents:
         a statistics store can take the place of its data.
     rule, feature_penalty
-        How a point of the grid is chosen; see `dranking.tuning.choice.choose`.
+        How a point of the grid is chosen; see `dranking.tuning.choice.choose`. None means
+        "one-standard-error" where at least 20 queries are held out and no penalty is given, and
+        otherwise "best".
     seed
-        Seed of the folds.
+        Seed of the folds. The fold of a query follows from its id and the seed.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Warns
+    -----
+    TuningWarning
+        If the best lambda is the smallest or the largest of those tried, or training diverged.
 
     Raises
     ------
@@ -137,7 +144,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
             split = [(data, validation)]
             return score_validation(family, split, settings, size, criterion, rule, run)
         if folds is not None:
-            splits = split_folds(data, folds, seed, run)
+            splits = list(split_queries(data, QueryKFold(folds, seed), run))
             return score_validation(family, splits, settings, size, criterion, rule, run)
         if criterion.measure == SQUARED_ERROR:
             return score_lqo_errors(data, model, family, settings, size, rule, run)
@@ -151,6 +158,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     if not names:
         views, grid = {None: train}, scores(train)
     _warn_of_diverged(grid)
+    rule = rule or default_rule(grid, feature_penalty)
     higher = higher_is_better(criterion.measure)
     point = choose(grid, rule, feature_penalty, higher)
     while (fitted := _fitted(family, views[point.get("normalize")], point, run)) is None:
@@ -159,6 +167,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         point = choose(grid, rule, feature_penalty, higher)
 
     final, selected = fitted
+    best = choose(grid, "best", feature_penalty, higher)
+    _warn_of_edge(best, grid)
     search = {
         "rule": rule,
         "feature_penalty": feature_penalty,
@@ -168,7 +178,9 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         **_validation_facts(validation, folds, seed, leave_query_out),
     }
     return TuningResult(
-        best=_best(point),
+        chosen=_without_error(point),
+        best=_without_error(best),
+        rule=rule,
         selected=tuple(selected),
         grid=grid,
         model=with_provenance(final, search, criterion, point),
@@ -177,12 +189,12 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     )
 
 
-def _best(point: GridPoint) -> Best:
-    """A point of a grid without its standard error."""
-    best = Best(**setting_of(point), n_features=point["n_features"], score=point["score"])
+def _without_error(point: GridPoint) -> Chosen:
+    """The setting, the number of features and the score of a point."""
+    chosen = Chosen(**setting_of(point), n_features=point["n_features"], score=point["score"])
     if "normalize" in point:
-        best["normalize"] = point["normalize"]
-    return best
+        chosen["normalize"] = point["normalize"]
+    return chosen
 
 
 def _fitted(
@@ -230,10 +242,10 @@ def _check_size(train: Dataset, max_features: int | None, model: str) -> int:
 
 
 def _check_nothing_about_size(
-    train: Dataset, model: str, size: int, rule: Rule, feature_penalty: float
+    train: Dataset, model: str, size: int, rule: Rule | None, feature_penalty: float
 ) -> None:
     """Raise UsageError if an option chooses the number of features."""
-    if size < train.n_features or rule != "best" or feature_penalty:
+    if size < train.n_features or rule == "one-standard-error" or feature_penalty:
         raise UsageError(
             f"{model} has all features: max_features, rule and feature_penalty choose among "
             "numbers of features; omit these options, or tune greedy-rankrls."
@@ -252,6 +264,18 @@ def _warn_of_diverged(grid: Sequence[GridPoint]) -> None:
             "values of regularization; if values of the features are very large, scale them."
         )
     warnings.warn(f"training diverged with {settings}: not chosen.", TuningWarning, stacklevel=3)
+
+
+def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
+    """Warn if a lambda beyond those tried may be better."""
+    edge = edge_of(point, grid)
+    if edge is not None:
+        warnings.warn(
+            f"the best lambda, {point['regularization']:g}, is the {edge} of those tried: a "
+            f"{'smaller' if edge == 'smallest' else 'larger'} one may be better.",
+            TuningWarning,
+            stacklevel=3,
+        )
 
 
 def _validation_facts(

@@ -8,12 +8,13 @@ from dranking.errors import UsageError
 from dranking.tuning.choice import GridPoint, choose
 
 
-def point(regularization, n_features, score, standard_error=0.0):
+def point(regularization, n_features, score, standard_error=0.0, n_queries=50):
     return GridPoint(
         regularization=float(regularization),
         n_features=n_features,
         score=score,
         standard_error=standard_error,
+        n_queries=n_queries,
     )
 
 

@@ -14,13 +14,15 @@ from dranking.tuning.search import TuningResult
 def result_of(scores, best=(1.0, 2), measure="map"):
     """A result from {lambda: [score of 1, 2, ... features]}."""
     grid = tuple(
-        GridPoint(regularization=value, n_features=k, score=score, standard_error=0.01)
+        GridPoint(
+            regularization=value, n_features=k, score=score, standard_error=0.01, n_queries=50
+        )
         for value, path in scores.items()
         for k, score in enumerate(path, start=1)
     )
     [point] = [p for p in grid if (p["regularization"], p["n_features"]) == best]
     chosen = {k: point[k] for k in ("regularization", "n_features", "score")}
-    return TuningResult(chosen, (0, 1), grid, SimpleNamespace(), measure, "letor4")
+    return TuningResult(chosen, chosen, "best", (0, 1), grid, SimpleNamespace(), measure, "letor4")
 
 
 FIRST = {1.0: [0.3, 0.5, 0.4], 8.0: [0.2, 0.3, 0.45]}

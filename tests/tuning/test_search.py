@@ -12,7 +12,7 @@ import dranking as dr
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import scaled
 from dranking.engine.progress import reporting
-from dranking.errors import DataError, SelectionWarning, UsageError
+from dranking.errors import DataError, SelectionWarning, TuningWarning, UsageError
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.tuning.folds import QueryKFold
 from tests.rankers.problems import random_problem
@@ -68,7 +68,7 @@ def assert_best(result):
     best = max(
         result.grid, key=lambda p: (round(p["score"], 11), -p["regularization"], -p["n_features"])
     )
-    assert result.best == {k: best[k] for k in ("regularization", "n_features", "score")}
+    assert result.chosen == {k: best[k] for k in ("regularization", "n_features", "score")}
 
 
 @pytest.mark.parametrize("measure", ["map", "ndcg@3"])
@@ -106,7 +106,7 @@ def test_cross_validation_holds_every_query_out_once(max_documents):
         max_features=SIZE,
         convention="letor4",
     )
-    fold = QueryKFold(3, seed=5).assign(n_queries)
+    fold = QueryKFold(3, seed=5).assign(range(n_queries))
     values = {value: [[None] * n_queries for _ in range(SIZE)] for value in LAMBDAS}
     for index in range(3):
         train, held_out = part(problem, fold != index), part(problem, fold == index)
@@ -145,9 +145,9 @@ def test_the_model_is_trained_on_all_training_data_with_the_values_chosen():
     data = problem.dataset()
     result = dr.tune(data, folds=4, regularizations=LAMBDAS, max_features=SIZE)
     selected = list(result.selected)
-    assert len(selected) == result.best["n_features"]
+    assert len(selected) == result.chosen["n_features"]
     queries = centred_queries(*everything(problem))
-    weights = ridge_weights(queries, selected, result.best["regularization"])
+    weights = ridge_weights(queries, selected, result.chosen["regularization"])
     names = [data.feature_names[i] for i in selected]
     found = dict(zip(result.model.feature_names, result.model.weights, strict=True))
     assert found == pytest.approx(dict(zip(names, weights, strict=True)), rel=1e-9)
@@ -182,7 +182,7 @@ def test_a_measure_of_error_is_best_where_smallest():
         regularizations=LAMBDAS,
         measure="pairwise_error",
     )
-    assert result.best["score"] == pytest.approx(min(p["score"] for p in result.grid))
+    assert result.chosen["score"] == pytest.approx(min(p["score"] for p in result.grid))
 
 
 def test_rule_and_penalty_reach_the_choice():
@@ -192,13 +192,46 @@ def test_rule_and_penalty_reach_the_choice():
             validation=problem_of(2, n_queries=n_queries).dataset(),
             regularizations=LAMBDAS,
             **options,
-        ).best["n_features"]
+        ).chosen["n_features"]
 
-    assert sizes() > 1
-    assert sizes(rule="one-standard-error") < sizes()
+    assert 1 < sizes(rule="one-standard-error") < sizes(rule="best")
     assert sizes(feature_penalty=1.0) == 1
     with pytest.raises(UsageError, match="needs at least 20"):
         sizes(n_queries=14, rule="one-standard-error")
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "options", "rule"),
+    [
+        (24, {}, "one-standard-error"),
+        (14, {}, "best"),
+        (24, {"feature_penalty": 1e-3}, "best"),
+        (24, {"rule": "best"}, "best"),
+    ],
+)
+def test_the_default_rule_is_one_standard_error_where_the_data_justifies_it(
+    n_queries, options, rule
+):
+    data = problem_of(1, n_queries=n_queries).dataset()
+    result = dr.tune(data, folds=3, regularizations=LAMBDAS, max_features=SIZE, **options)
+    assert result.rule == result.model.provenance["tuning"]["rule"] == rule
+    penalty = options.get("feature_penalty", 0.0)
+    merits = [p["score"] - penalty * p["n_features"] for p in result.grid]
+    top = result.grid[int(np.argmax(merits))]
+    assert result.best["score"] == pytest.approx(top["score"], abs=1e-12)
+    assert (result.chosen == result.best) or rule == "one-standard-error"
+
+
+@pytest.mark.parametrize(
+    ("lambdas", "said"),
+    [([2.0**-20, 2.0**40], "smallest of those tried: a smaller"), ([2.0**40], None)],
+)
+def test_a_lambda_at_the_edge_of_the_grid_is_warned_of(lambdas, said):
+    options = {"folds": 3, "regularizations": lambdas, "model": "rankrls"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TuningWarning)
+        dr.tune(problem_of(1).dataset(), **options)
+    assert [said in str(w.message) for w in caught] == ([] if said is None else [True])
 
 
 @pytest.mark.parametrize("way", ["validation", "folds", "leave_query_out"])
@@ -215,11 +248,11 @@ def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
     assert list(found.grid) == grid
 
     def merit(name):  # equal scores: the smallest lambda, then the fewest features
-        of = alone[name].best
+        of = alone[name].chosen
         return round(of["score"], 10), -of["regularization"], -of["n_features"]
 
     best = max(names, key=merit)
-    assert found.best == {**alone[best].best, "normalize": best}
+    assert found.chosen == {**alone[best].chosen, "normalize": best}
     assert found.model.weights == alone[best].model.weights
     assert found.model.transforms == alone[best].model.transforms
     assert found.model.provenance["tuning"]["normalizations"] == names
@@ -280,8 +313,10 @@ def test_json_is_the_contract():
         max_features=2,
     )
     content = json.loads(json.dumps(result.as_json(), allow_nan=False))
-    assert set(content) == {"best", "selected", "grid"}
-    assert set(content["best"]) == {"regularization", "n_features", "score"}
+    assert set(content) == {"chosen", "best", "rule", "selected", "grid"}
+    assert (
+        set(content["chosen"]) == set(content["best"]) == {"regularization", "n_features", "score"}
+    )
     assert content["selected"] == list(result.selected)
     assert [(p["regularization"], p["n_features"]) for p in content["grid"]] == [
         (1.0, 1), (1.0, 2), (2.0, 1), (2.0, 2),
@@ -306,7 +341,13 @@ def test_one_validation_query_has_no_standard_error():
 def test_table():
     result = dr.tune(problem_of(1).dataset(), folds=2, regularizations=[1.0], max_features=3)
     table = result.to_table()
-    assert table.column_names == ["regularization", "n_features", "score", "standard_error"]
+    assert table.column_names == [
+        "regularization",
+        "n_features",
+        "score",
+        "standard_error",
+        "n_queries",
+    ]
     assert table.to_pylist() == list(result.grid)
 
 
@@ -324,7 +365,7 @@ def test_the_model_says_how_it_was_chosen():
     }
     assert provenance["metrics"]["data"] == "validation"
     assert provenance["metrics"]["convention"] == "letor4"
-    assert provenance["metrics"]["means"] == {"map": result.best["score"]}
+    assert provenance["metrics"]["means"] == {"map": result.chosen["score"]}
 
     result = dr.tune(problem_of(1).dataset(), folds=3, seed=7, **options)
     assert result.model.provenance["tuning"]["folds"] == 3
@@ -452,7 +493,7 @@ def test_rankers_over_pairs_are_tuned(model):
         fitted = make(value).fit(problem.dataset()).to_model()
         score = dr.evaluate(fitted, held_out.dataset(), ["ndcg@5"]).metrics["ndcg@5"]
         assert point["score"] == pytest.approx(score, rel=1e-12)
-    assert result.best["score"] == max(point["score"] for point in result.grid)
+    assert result.chosen["score"] == max(point["score"] for point in result.grid)
     assert result.selected == tuple(range(6))
     with pytest.raises(UsageError, match=f"{model} has all features"):
         dr.tune(problem.dataset(), folds=3, regularizations=[1.0], model=model, max_features=2)
@@ -476,7 +517,7 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
     found = {(p["regularization"], p["n_features"]): p["score"] for p in result.grid}
     assert found == pytest.approx(errors, rel=1e-9)
     best = min(errors, key=errors.__getitem__)
-    assert (result.best["regularization"], result.best["n_features"]) == best
+    assert (result.chosen["regularization"], result.chosen["n_features"]) == best
     of_data = dr.tune(dataset, max_features=SIZE, **options)
     assert of_data.selected == result.selected
     if layout is np.asarray:
@@ -485,21 +526,21 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
         scores = [point["score"] for point in result.grid]
         assert [point["score"] for point in of_data.grid] == pytest.approx(scores, rel=1e-12)
     metrics = result.model.provenance["metrics"]
-    assert metrics["sums"] == {"squared_error": result.best["score"]}
+    assert metrics["sums"] == {"squared_error": result.chosen["score"]}
     assert metrics["data"] == "leave-query-out predictions"
 
     rankrls = dr.tune(store, model="rankrls", **options)
     for point in rankrls.grid:
         expected = held_out_error(queries, range(6), point["regularization"])
         assert point["score"] == pytest.approx(expected, rel=1e-8)
-    assert rankrls.best["score"] == min(point["score"] for point in rankrls.grid)
+    assert rankrls.chosen["score"] == min(point["score"] for point in rankrls.grid)
 
 
 def test_a_feature_must_be_worth_its_penalty_in_squared_error():
     options = {"regularizations": [1.0], "leave_query_out": True, "measure": "squared_error"}
     free = dr.tune(problem_of(4, 30).dataset(), **options)
     dear = dr.tune(problem_of(4, 30).dataset(), feature_penalty=1e9, **options)
-    assert (free.best["n_features"] > 1, dear.best["n_features"]) == (True, 1)
+    assert (free.chosen["n_features"] > 1, dear.chosen["n_features"]) == (True, 1)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     assert keys_of(result, "regularization", "mu", "eta0") == [
         (a, b, c) for a in LAMBDAS for b in (0.0, 0.5) for c in (None, 0.05)
     ]
-    fold = QueryKFold(3, seed=7).assign(len(labelled))
+    fold = QueryKFold(3, seed=7).assign(labelled.tolist())
     for point in result.grid:
         setting = {name: point[name] for name in ("regularization", "mu", "eta0")}
         values, weights = [], []
@@ -74,8 +74,8 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         assert point["score"] == pytest.approx(mean, rel=1e-12)
         assert point["standard_error"] == pytest.approx(error, rel=1e-9)
     best = max(point["score"] for point in result.grid)
-    assert result.best["score"] == best
-    chosen = {name: result.best[name] for name in ("regularization", "mu", "eta0")}
+    assert result.chosen["score"] == best
+    chosen = {name: result.chosen[name] for name in ("regularization", "mu", "eta0")}
     final = dr.LCRA(**chosen, **STEPS, random_state=3).fit(data).to_model()
     assert result.model.weights == final.weights
     tuning = result.model.provenance["tuning"]
@@ -100,7 +100,7 @@ def test_spd_is_chosen_on_validation_data():
     assert [point["eta0"] for point in result.as_json()["grid"]] == [0.01, "inf", 0.01, "inf"]
     provenance = json.loads(result.model.to_json())["provenance"]
     assert provenance["tuning"]["eta0s"] == [0.01, "inf"]
-    assert provenance["parameters"]["eta0"] == result.as_json()["best"]["eta0"]
+    assert provenance["parameters"]["eta0"] == result.as_json()["chosen"]["eta0"]
     for point in result.grid:
         ranker = dr.SPD(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
         model = ranker.fit(train).to_model()
@@ -118,7 +118,7 @@ def test_max_margin_is_cross_validated_by_queries(parameters):
     data = problem.dataset(max_documents=50)
     options = {"model": "max-margin", "parameters": parameters, "folds": 2, "seed": 7}
     result = dr.tune(data, regularizations=LAMBDAS, measure="map", **options)
-    fold = QueryKFold(2, seed=7).assign(20)
+    fold = QueryKFold(2, seed=7).assign(range(20))
     for value, point in zip(LAMBDAS, result.grid, strict=True):
         values, weights = [], []
         for index in range(2):
@@ -127,7 +127,7 @@ def test_max_margin_is_cross_validated_by_queries(parameters):
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         assert point["score"] == pytest.approx(reference.mean_and_error(values, weights)[0])
-    final = dr.MaxMarginRanker(result.best["regularization"], **parameters).fit(data).to_model()
+    final = dr.MaxMarginRanker(result.chosen["regularization"], **parameters).fit(data).to_model()
     assert result.model.weights == final.weights
 
 
@@ -164,7 +164,7 @@ def test_a_setting_that_diverges_is_worst_and_ends_nothing(with_diverged):
     }
     assert [math.isnan(scores[value, 1e6]) for value in LAMBDAS] == [True, True]
     assert all(scores[value, 0.01] > 0 for value in LAMBDAS)
-    assert with_diverged.best["eta0"] == 0.01
+    assert with_diverged.chosen["eta0"] == 0.01
     content = json.loads(json.dumps(with_diverged.as_json(), allow_nan=False))
     assert [point["score"] is None for point in content["grid"]] == [False, True] * 2
     assert with_diverged.to_table().column_names[:2] == ["regularization", "eta0"]
@@ -193,7 +193,7 @@ def test_one_fold_that_diverges_is_enough(measure):
             parameters={**STEPS, "loss": "squared"},
             measure=measure,
         )
-    assert result.best["eta0"] == 1e-10
+    assert result.chosen["eta0"] == 1e-10
 
 
 def test_what_diverges_on_all_training_data_is_not_chosen_either(monkeypatch):
@@ -206,11 +206,11 @@ def test_what_diverges_on_all_training_data_is_not_chosen_either(monkeypatch):
 
     options = {"model": "spd", "regularizations": LAMBDAS, "folds": 2, "parameters": STEPS}
     data = random_problem(1, 30).dataset()
-    best = dr.tune(data, **options).best
+    best = dr.tune(data, **options).chosen
     monkeypatch.setattr(families, "fit_on_all_features", diverging)
     with pytest.warns(TuningWarning, match=f"regularization {best['regularization']:g}: not"):
         found = dr.tune(data, **options)
-    assert {found.best["regularization"], best["regularization"]} == set(LAMBDAS)
+    assert {found.chosen["regularization"], best["regularization"]} == set(LAMBDAS)
     scores = {p["regularization"]: p["score"] for p in found.grid}
     assert math.isnan(scores[best["regularization"]])
 

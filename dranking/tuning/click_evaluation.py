@@ -1,0 +1,139 @@
+"""Values of rankers on clicks, for models and data in any form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from dranking.clicks.counts import ClickCounts
+from dranking.clicks.off_policy import Reward, parse_reward, query_values
+from dranking.clicks.off_policy_value import (
+    LEAST_COVERED,
+    OffPolicyValue,
+    off_policy_value,
+)
+from dranking.clicks.pages import Pages
+from dranking.clicks.propensities import Propensities
+from dranking.clicks.source import ClickSource, as_source, sum_of_buckets
+from dranking.clicks.unseen import as_logged, check_unseen
+from dranking.data.dataset import Dataset
+from dranking.data.open import open_dataset
+from dranking.data.roles import Columns
+from dranking.engine.executor import Executor, get_executor
+from dranking.errors import ClickWarning, DataError
+from dranking.rankers.scorers import map_scored, needed_features
+
+REWARDS = ("clicks@10", "dcg@10")
+
+
+def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands have options
+    model: Any,
+    data: Any,
+    clicks: ClickSource | ClickCounts | Sequence[ClickCounts],
+    propensities: Propensities,
+    rewards: Sequence[str] = REWARDS,
+    *,
+    other: Any = None,
+    trained_on: ClickSource | ClickCounts | Sequence[ClickCounts] | None = None,
+    least_covered: float = LEAST_COVERED,
+    executor: Any = None,
+) -> list[OffPolicyValue]:
+    """Estimate the expected clicks and DCG of a model's pages from clicks on other pages.
+
+    Method and conditions stand in `dranking.clicks.off_policy`.
+
+    Parameters
+    ----------
+    model
+        Whatever `dranking.evaluate` takes as a model.
+    data
+        The documents of the queries, with ids as in the clicks; labels are not read. A data set, a
+        table or a path.
+    clicks
+        Counts, or a click store (`dranking.clicks.store.open_click_store`), of other nights or
+        other queries than the model was trained on.
+    propensities
+        Propensities of examination.
+    rewards
+        Names: ``clicks@K`` and ``dcg@K``.
+    other
+        A model whose values are subtracted: then the values are differences.
+    trained_on
+        The clicks that the model was trained on, if it was; they are compared with `clicks`.
+    least_covered
+        Covered share of the pages below which there is no value.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Returns
+    -------
+    One value for each reward.
+
+    Raises
+    ------
+    UsageError
+        If there is no such reward, or the propensities have too few positions.
+    DataError
+        If the clicks cover too little of the pages or too few queries, are those that the model was
+        trained on, or the documents have no ids.
+
+    Warns
+    -----
+    ClickWarning
+        If `trained_on` is not given: nothing in a model tells what clicks it was trained on.
+    """
+    named = [parse_reward(name) for name in rewards]
+    source, run = as_source(clicks), get_executor(executor)
+    if trained_on is None:
+        warnings.warn(
+            "the values hold for clicks that the model was not trained on: of later nights, or of "
+            "held-out queries. Name the clicks of the training (--trained-on) to check this.",
+            ClickWarning,
+            stacklevel=2,
+        )
+    else:
+        check_unseen(source, as_source(trained_on))
+    cutoff = max(reward.cutoff for reward in named)
+    pages = [
+        as_logged(pages_of(each, data, cutoff, run), source)
+        for each in (model, other)
+        if each is not None
+    ]
+    return [_value(source, run, propensities, reward, pages, least_covered) for reward in named]
+
+
+def pages_of(model: Any, data: Any, cutoff: int, executor: Executor) -> Pages:
+    """The first documents of a model for every query of some data.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `dranking.rankers.scorers.measure`; or if the documents have no ids.
+    """
+    dataset = data
+    if not isinstance(data, Dataset):
+        columns = Columns(needed=needed_features(model), relevance=None)
+        dataset = open_dataset(data, columns=columns)
+    dataset.check_documents()
+    top = partial(Pages.of_block, cutoff=cutoff)
+    found = list(map_scored(model, dataset, top, executor, combine=Pages.concatenate, name="pages"))
+    if not found:
+        raise DataError("the data has no queries; there is nothing to evaluate.")
+    return Pages.concatenate(found)
+
+
+def _value(
+    source: ClickSource,
+    run: Executor,
+    propensities: Propensities,
+    reward: Reward,
+    pages: Sequence[Pages],
+    least_covered: float,
+) -> OffPolicyValue:
+    name = reward.name if len(pages) == 1 else f"difference of {reward.name}"
+    values = sum_of_buckets(
+        query_values, source, run, propensities, reward, *pages, name="values of pages"
+    )
+    return off_policy_value(values, propensities, name, least_covered=least_covered)
