@@ -23,7 +23,9 @@ markers: a run that was killed anywhere is finished by the next run.
 `workflows` holds the stages' work for linear and for bilinear rankers, `registry` the versions and
 aliases, `monitoring` the event log, Prometheus and MLflow. `sources` knows parts by their content;
 `quarantine` sets wrong parts aside, and `withdrawal` finds champions of withdrawn parts. `gate`
-holds the rules; `ledger` and `budget` bound how often the gate promotes by chance.
+holds the rules; `ledger` and `budget` bound how often the gate promotes by chance, or
+`false_discoveries` how large a share of the promotions is by chance; `judging` chooses the judged
+queries of a night (`fresh_queries`) and enters the test in the ledger.
 
 Exit codes of the command: 0 promoted, or unchanged since a promoted run; 2 the configuration is
 wrong; 3 the data is wrong or missing; 4 rejected by the gate; 75 another run is going on, a cluster

@@ -1,18 +1,15 @@
-"""The test of a challenger at the level that the ledger leaves, and what the test can find."""
+"""What the ledger leaves to the test of a challenger, and what the test can find, in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
-from dranking.metrics.compare import compare_rows
-from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import mean_and_error
-from dranking.retrain.config_tables import GateConfig
-from dranking.retrain.ledger import POWER, Ledger, detectable
+from dranking.retrain.false_discoveries import detectable_by_bets, lond_level
+from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.ledger import POWER, Entry, Kind, Ledger, detectable
 from dranking.retrain.registry.registry import PER_QUERY_NAME, Registry
 
 
@@ -25,94 +22,65 @@ class Allowance:
     level
         Level of the test.
     budget
-        Largest expected number of false promotions in any 365 days.
+        Largest expected number of false promotions in any 365 days; of e-LOND the largest expected
+        share of false promotions.
     spent, n_tests
-        Sum of the levels of the last 365 days, and number of tests, without this test.
+        Sum of the levels of the last 365 days, and number of tests, without this test. Of e-LOND
+        the number of all tests; nothing is spent.
+    kind
+        The test: Student's ("t"), or bets with e-LOND ("e-lond").
+    n_promotions
+        Number of earlier tests of e-LOND that have found a better challenger.
     """
 
     level: float
     budget: float
     spent: float
     n_tests: int
+    kind: Kind = "t"
+    n_promotions: int = 0
 
-    def text(self, error: float, n_queries: int) -> str:
+    @property
+    def after(self) -> Allowance:
+        """The allowance when this test has been made and has spent its level."""
+        return replace(self, spent=self.spent + self.level, n_tests=self.n_tests + 1)
+
+    def text(self, error: float, n_queries: int, metric: str) -> str:
         """Budget and power in words; `error` is the standard error of the mean difference."""
-        found = detectable(error, n_queries, self.level)
+        if self.kind == "e-lond":
+            found = detectable_by_bets(error, self.level, float(special.ndtri(POWER)))
+            used = f"{self.n_promotions} promoted, at most {self.budget:g} of them by chance"
+        else:
+            found = detectable(error, n_queries, self.level)
+            share = self.spent / self.budget
+            used = f"{share:.2g} of this year's budget of {self.budget:g} false promotions spent"
         can = (
-            f"a difference of {found:.3g} is found with power {POWER:g} on {n_queries} queries"
+            f"at this rate a difference of {found:.2g} {metric} is found with power {POWER:g} on "
+            f"{n_queries} queries"
             if np.isfinite(found)
             else "no difference is found until tests of the last year have expired"
         )
-        return (
-            f"{self.spent:.2g} of {self.budget:g} false promotions a year spent by {self.n_tests} "
-            f"tests; {can}"
-        )
-
-
-@dataclass(frozen=True)
-class NightTest:
-    """The test of a challenger against the champion.
-
-    Attributes
-    ----------
-    n_queries
-        Number of queries that count.
-    difference, error
-        Mean difference, positive where the challenger is better, and its standard error.
-    p_value
-        One-sided p-value of Student's t-test.
-    level
-        Level of the test.
-    better
-        Whether the lower end of the interval at this level is above 0.
-    """
-
-    n_queries: int
-    difference: float
-    error: float
-    p_value: float
-    level: float
-    better: bool
+        return f"{self.n_tests} nights tested, {used}; {can}"
 
 
 def allowance_of(rules: GateConfig, ledger: Ledger, run_id: str, against: str) -> Allowance | None:
     """What the ledger leaves to the test of a run; None for a gate without a budget."""
+    made = ledger.find(run_id, against)
+    if rules.false_discovery_rate is not None:
+        number, promoted = ledger.lond_count(run_id, against)
+        again = made is not None and made.kind == "e-lond"
+        level = (
+            made.level
+            if made and again
+            else lond_level(rules.false_discovery_rate, number, promoted)
+        )
+        rate = rules.false_discovery_rate
+        return Allowance(level, rate, 0.0, number - 1, "e-lond", promoted)
     if rules.budget is None:
         return None
     year = [e for e in ledger.of_year() if (e.run_id, e.against) != (run_id, against)]
     level = ledger.level(rules.budget, run_id, against)
     return Allowance(level, rules.budget, sum(e.level for e in year), len(year))
-
-
-def difference_error(a: PerQuery, b: PerQuery, metric: str) -> float:
-    """Standard error of the mean difference of a measure over the queries that count for both."""
-    differences = a.values[metric] - b.values[metric]
-    weights = np.ones(len(differences)) if a.weights is None else a.weights
-    counts = np.isfinite(differences) & (weights > 0)
-    return mean_and_error(differences[counts], weights[counts])[1]
-
-
-def lower_end(
-    rules: GateConfig, challenger: PerQuery, champion: PerQuery, level: float, sign: float
-) -> float:
-    """Lower end of the one-sided interval of the difference at a level.
-
-    Level 0 has no interval; the end is then the smallest float, which JSON can hold.
-    """
-    if level <= 0:
-        return float(np.finfo(np.float64).min)
-    resampling = resampling_of(rules) | {"confidence": max(1 - 2 * level, 1e-9)}
-    found = compare_rows(challenger, champion, **resampling)[rules.metric]
-    return found.low if sign > 0 else -found.high
-
-
-def night_test(
-    difference: float, error: float, n_queries: int, low: float, level: float
-) -> NightTest:
-    """The test whose one-sided interval at a level begins at `low`."""
-    t = difference / error if error else np.copysign(np.inf, difference)
-    p_value = 1.0 if difference == 0 else float(special.stdtr(n_queries - 1, -t))
-    return NightTest(n_queries, difference, error, p_value, level, bool(low > 0))
 
 
 def chance_of_equal(rules: GateConfig, error: float, n_queries: int) -> float | None:
@@ -125,6 +93,34 @@ def chance_of_equal(rules: GateConfig, error: float, n_queries: int) -> float | 
     margin = special.stdtrit(n_queries - 1, 0.5 + rules.confidence / 2)
     needed = max(rules.lower_bound / error + margin, rules.minimum_effect / error)
     return float(special.ndtr(-needed))
+
+
+def statement(accepted: bool, error: float, n_queries: int, metric: str, left: Allowance) -> str:
+    """What was decided at which level, what is spent, and what such tests find, in one sentence.
+
+    Parameters
+    ----------
+    accepted
+        Whether the challenger has passed all rules of the gate.
+    error, n_queries, metric
+        Standard error of the mean difference, number of queries that count, and measure.
+    left
+        What the ledger had left to the test.
+    """
+    decided = "accepted" if accepted else "rejected"
+    return f"{decided} at level {left.level:.2g}; {left.after.text(error, n_queries, metric)}"
+
+
+def statement_of(entry: Entry, ledger: Ledger) -> str:
+    """The sentence of `statement` about an entry of a ledger."""
+    if entry.kind == "e-lond":
+        left = Allowance(
+            entry.level, entry.budget, 0.0, entry.number - 1, "e-lond", entry.n_promotions
+        )
+    else:
+        year = [e for e in ledger.of_year(entry.time) if e.time <= entry.time and e is not entry]
+        left = Allowance(entry.level, entry.budget, sum(e.level for e in year), len(year))
+    return statement(entry.accepted, entry.error, entry.n_queries, entry.metric, left)
 
 
 def forecast(rules: GateConfig, registry: Registry) -> str:
@@ -145,22 +141,15 @@ def forecast(rules: GateConfig, registry: Registry) -> str:
         if PER_QUERY_NAME in registry.manifest(champion).checksums:
             values = registry.per_query(champion).values.get(rules.metric, values)
         values = values[np.isfinite(values)]
-        n_queries = len(values)
+        n_queries = len(values) // (rules.rotate or 1)
         if n_queries < 2:
-            return f"version {champion} has no measures by {rules.metric}"
+            return f"version {champion} has too few measures by {rules.metric}"
         error = float(values.std(ddof=1)) * np.sqrt(2 * (1 - 0.9) / n_queries)
-    if rules.budget is not None:
-        year = ledger.of_year()
-        level = ledger.next_level(rules.budget)
-        allowance = Allowance(level, rules.budget, sum(e.level for e in year), len(year))
-        return f"level {level:.2g}; {allowance.text(error, n_queries)}"
+    allowance = allowance_of(rules, ledger, "", champion)
+    if allowance is not None:
+        return f"level {allowance.level:.2g}; {allowance.text(error, n_queries, rules.metric)}"
     by_chance = chance_of_equal(rules, error, n_queries)
     return (
         f"lower_bound {rules.lower_bound:+g}: an equal challenger passes with probability "
         f"{0.0 if by_chance is None else by_chance:.2g} on {n_queries} queries, every night"
     )
-
-
-def resampling_of(rules: GateConfig) -> dict[str, Any]:
-    """The keywords of `compare_rows` for the comparison with the champion."""
-    return {"seed": rules.seed, "n_resamples": rules.resamples, "confidence": rules.confidence}

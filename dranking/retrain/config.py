@@ -19,17 +19,18 @@ from dranking.files.reading import check_regular
 from dranking.metrics.measures import SQUARED_ERROR
 from dranking.retrain.config_tables import (
     BILINEAR,
-    STRICT,
+    ClicksConfig,
     ClusterConfig,
     DataConfig,
     ExportConfig,
-    GateConfig,
     MlflowConfig,
     ModelConfig,
     RegistryConfig,
     RunConfig,
     TuneConfig,
 )
+from dranking.retrain.config_types import STRICT
+from dranking.retrain.gate_config import GateConfig
 from dranking.tuning.families import tunable_of
 
 MAX_DEPTH = 50
@@ -46,13 +47,14 @@ class RetrainConfig(BaseModel):
     ----------
     source
         Path of the configuration file.
-    data, model, tune, gate, export, registry, run, mlflow, cluster
+    data, clicks, model, tune, gate, export, registry, run, mlflow, cluster
         The tables of the configuration.
     """
 
     model_config = STRICT
     source: str = Field(default="CONFIG", exclude=True)
     data: DataConfig
+    clicks: ClicksConfig | None = None
     model: ModelConfig = ModelConfig()
     tune: TuneConfig = TuneConfig()
     gate: GateConfig = GateConfig()
@@ -100,8 +102,8 @@ class RetrainConfig(BaseModel):
 
     def _check_bilinear(self) -> None:
         """Raise ValueError for entries that apply only to rankers on rows of features."""
-        if "://" in self.run.work:
-            raise ValueError(f"run.work: {BILINEAR} needs a local folder to work in")
+        if self.clicks is not None:
+            raise ValueError(f"clicks: label rows of features; {BILINEAR} learns from text")
         if self.is_tuned:
             raise ValueError(f"tune, data.validation: {BILINEAR} is trained with one lambda")
         if "regularization" not in self.model.model_fields_set:

@@ -5,65 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from dranking.data.letor.text_source import NullPolicy
+from dranking.clicks.labels import Estimator, QueryWeights
+from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
 from dranking.files.places import Place, as_place
-from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import SQUARED_ERROR, get_measure
+from dranking.retrain.config_types import (
+    STRICT,
+    ConventionName,
+    Grid,
+    Measure,
+    NightlyNormalize,
+    Sources,
+    Strengths,
+)
 from dranking.tuning.choice import Rule
 from dranking.tuning.families import ModelName
-from dranking.tuning.numbers import grid_of, number_of
 
 BILINEAR: Final = "bilinear"
 Kind: TypeAlias = Literal[ModelName, "bilinear"]
-
-DEFAULT_BUDGET: Final = 0.5
-"""False promotions a year of the default gate."""
-
-STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def _as_grid(value: Any) -> Any:
-    if isinstance(value, str):
-        return grid_of(value)
-    return [number_of(v) for v in (value if isinstance(value, list) else [value])]
-
-
-def _known_measure(name: str) -> str:
-    return name if name == SQUARED_ERROR else get_measure(name).name
-
-
-def _known_convention(name: str) -> str:
-    return get_convention(name).name
-
-
-Sources: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
-Measure: TypeAlias = Annotated[str, AfterValidator(_known_measure)]
-ConventionName: TypeAlias = Annotated[str, AfterValidator(_known_convention)]
-Grid: TypeAlias = Annotated[
-    tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
-]
-Strengths: TypeAlias = Annotated[
-    tuple[Annotated[float, Field(ge=0)], ...], BeforeValidator(_as_grid), Field(min_length=1)
-]
-NightlyNormalize: TypeAlias = Literal["none", "query-minmax", "standard", "log", "rank"]
-"""Scalings of a run; quantiles would be those of a sketch of all parts, which runs do not keep."""
-Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
 class DataConfig(BaseModel):
@@ -81,7 +43,9 @@ class DataConfig(BaseModel):
         Judged queries to choose hyperparameters on.
     window
         Number of the newest parts to train on; None for all parts.
-    null, n_features, sparse, regroup
+    null
+        What a missing feature value stands for, as in `dranking ingest`.
+    n_features, sparse, regroup
         Options of `dranking ingest` for text.
     qid, docid, relevance, weight
         Names of the columns of parquet tables; ``docid`` and ``weight`` may be absent under these
@@ -112,7 +76,7 @@ class DataConfig(BaseModel):
     holdout: Sources
     validation: Sources | None = None
     window: PositiveInt | None = None
-    null: NullPolicy = "error"
+    null: TextNullPolicy = "error"
     n_features: PositiveInt | None = None
     sparse: bool = False
     regroup: bool = False
@@ -157,6 +121,37 @@ class ModelConfig(BaseModel):
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
+class ClicksConfig(BaseModel):
+    """Clicks that the challenger learns from, in place of the relevance of the training parts.
+
+    The documents of ``data.train`` get labels with the bias of positions taken out; documents that
+    were never shown have no label. ``data.holdout`` still has judged queries, which the gate
+    compares on. Conditions stand in `dranking.clicks.labels`.
+
+    Attributes
+    ----------
+    store
+        Click store of `dranking clicks build`: a local path or a URL.
+    propensities
+        File of `dranking clicks propensities`. The labels of all runs use this file, until it is
+        replaced by another one.
+    n_nights
+        Number of dates, up to the newest night of the store, whose clicks count; None for all.
+    estimator, query_weights
+        Options of `dranking clicks label`.
+    max_unmatched
+        Largest share of the documents that were shown and that the training parts lack.
+    """
+
+    model_config = STRICT
+    store: str
+    propensities: str
+    n_nights: PositiveInt | None = None
+    estimator: Estimator = "ratio"
+    query_weights: QueryWeights = "one"
+    max_unmatched: Annotated[float, Field(ge=0, le=1)] = 0.05
+
+
 class TuneConfig(BaseModel):
     """How hyperparameters are chosen: by `criterion`, `folds`, or ``data.validation``.
 
@@ -179,72 +174,9 @@ class TuneConfig(BaseModel):
     folds: Annotated[int, Field(ge=2)] | None = None
     metric: Measure = "ndcg@10"
     convention: ConventionName = "standard"
-    rule: Rule = "best"
+    rule: Rule | None = None
     feature_penalty: Annotated[float, Field(ge=0)] = 0.0
     seed: int = 0
-
-
-class GateConfig(BaseModel):
-    """Rules that a challenger must pass to become the champion.
-
-    Attributes
-    ----------
-    metric, convention
-        Measure on the data held out.
-    minimum_effect
-        Smallest mean difference to the champion; negative to accept a small loss.
-    false_promotions_per_year
-        Largest expected number of promotions, in any 365 days, of challengers that are no better
-        than the champion: the lower end of the interval of the difference must be above 0 at the
-        level that `dranking.retrain.ledger` gives to the test. The default is 0.5, unless
-        `lower_bound` is set.
-    lower_bound
-        Smallest lower end of the paired bootstrap interval of the difference; below 0 for a gate
-        that promotes challengers which are not much worse. Equal challengers are then promoted
-        with a probability that the verdict states. On fewer than 20 queries this rule and the rule
-        about false promotions reject every challenger.
-    confidence, resamples, seed
-        Parameters of the bootstrap interval.
-    max_features
-        Largest number of features of the model.
-    max_segment_loss
-        Largest loss of the mean in any segment; needs ``data.segments``.
-    min_segment_queries
-        Smallest number of queries of a segment that is judged.
-    max_drift
-        Largest population stability index of any feature that is tolerated between the champion's
-        training data and a part that the champion was not trained on. 0.25 is commonly called a
-        large shift. An index that chance explains is accepted, too: see `drift_level`.
-    drift_level
-        Probability that a part without any shift is rejected. From this level, permutations of
-        whole queries find the limit of every feature; parts of few queries have high limits.
-    minimum_score
-        Smallest mean of the metric, with or without a champion; for a measure of error the largest
-        mean.
-    """
-
-    model_config = STRICT
-    metric: Measure = "ndcg@10"
-    convention: ConventionName = "standard"
-    minimum_effect: float = 0.0
-    false_promotions_per_year: Annotated[float, Field(gt=0)] | None = None
-    lower_bound: float | None = None
-    confidence: Fraction = 0.95
-    resamples: PositiveInt = 10_000
-    seed: int = 0
-    max_features: PositiveInt | None = None
-    max_segment_loss: Annotated[float, Field(ge=0)] | None = None
-    min_segment_queries: PositiveInt = 20
-    max_drift: Annotated[float, Field(gt=0)] | None = 0.25
-    drift_level: Fraction = 0.05
-    minimum_score: float | None = None
-
-    @property
-    def budget(self) -> float | None:
-        """Largest expected number of false promotions in a year; None for a gate without one."""
-        if self.false_promotions_per_year is None and self.lower_bound is None:
-            return DEFAULT_BUDGET
-        return self.false_promotions_per_year
 
 
 class ExportConfig(BaseModel):
@@ -333,8 +265,8 @@ class RunConfig(BaseModel):
     Attributes
     ----------
     work
-        Directory for ingested parts, statistics and runs: a local path, or, except for
-        ``bilinear``, a URL such as ``s3://bucket/work``.
+        Directory for ingested parts, statistics and runs: a local path, or a URL such as
+        ``s3://bucket/work``.
     metrics
         Measures on the data held out that are reported beside the gate's metric.
     memory_limit

@@ -18,7 +18,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME, atomic_write
 from dranking.files.places import Place
-from dranking.files.reading import check_regular, list_files, read_bytes
+from dranking.files.reading import check_regular, list_files, open_input, read_bytes
+from dranking.files.requests import request
 
 DIGESTS_NAME = "digests.json"
 CHUNK_BYTES = 1 << 20
@@ -54,10 +55,10 @@ class ContentDigests:
             If a file cannot be read, or is no regular file.
         """
         try:
-            if not place.is_dir():
+            if not request(place, place.is_dir):
                 return self._of_file(place)
             manifest = place / MANIFEST_NAME
-            if manifest.is_file():
+            if request(manifest, manifest.is_file):
                 return self._of_file(manifest)
             inside = list_files(place)
             start = len(str(place))
@@ -80,7 +81,7 @@ class ContentDigests:
         stamp = _stamp(file)
         known = self._known.get(str(file))
         if known is None or known[0] != stamp:
-            with file.open("rb") as content:
+            with open_input(file) as content:
                 digest = hashlib.blake2b(digest_size=16)
                 while chunk := content.read(CHUNK_BYTES):
                     digest.update(chunk)
@@ -95,7 +96,7 @@ def _stamp(file: Place) -> Stamp:
     if isinstance(file, Path):
         status = file.stat()
         return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
-    facts: dict[str, Any] = file.fs.info(file.path)
+    facts: dict[str, Any] = request(file, lambda: file.fs.info(file.path))
     tags = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "created")
     return [int(facts.get("size") or 0), *(str(facts[tag]) for tag in tags if tag in facts), ""]
 

@@ -13,17 +13,15 @@ from dranking.errors import DataError
 from dranking.metrics.compare import compare_rows
 from dranking.metrics.measures import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import FEWEST_QUERIES
-from dranking.retrain.budget import (
-    Allowance,
+from dranking.metrics.significance import FEWEST_QUERIES, mean_and_error
+from dranking.retrain.budget import Allowance, chance_of_equal
+from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.night_test import (
     NightTest,
-    chance_of_equal,
-    difference_error,
-    lower_end,
-    night_test,
+    compare_at_level,
+    differences_of,
     resampling_of,
 )
-from dranking.retrain.config_tables import GateConfig
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,21 @@ class Verdict:
     test
         The test to enter in the ledger. None if there was no test, or if a rule that chance cannot
         pass (``max_features``, ``max_drift``) has rejected the challenger.
+    part
+        Part of the judged queries that was judged on, from 0; None if all were.
+    reported
+        Best mean so far on the ladder; None without a ladder.
+    statement
+        What was decided at which level, what of the budget is spent, and which difference such
+        tests find; empty without a test.
     """
 
     accepted: bool
     reasons: tuple[Reason, ...]
     test: NightTest | None = None
+    part: int | None = None
+    reported: float | None = None
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,21 +200,19 @@ def _against(
         )
         few = Reason("fewest_queries", False, float(found.n_queries), float(FEWEST_QUERIES), text)
         return [*reasons, few], None
-    error = difference_error(challenger, champion, rules.metric)
     if rules.lower_bound is not None:
         worst = found.low if sign > 0 else -found.high
         text = f"lower end of the {rules.confidence:.0%} interval of the difference"
+        _, error = mean_and_error(*differences_of(challenger, champion, rules.metric))
         if (by_chance := chance_of_equal(rules, error, found.n_queries)) is not None:
             text += f" (an equal challenger passes with probability {by_chance:.2g})"
         reasons.append(_at_least("lower_bound", worst, rules.lower_bound, text))
     if allowance is None:
         return reasons, None
-    low = lower_end(rules, challenger, champion, allowance.level, sign)
-    test = night_test(sign * found.difference, error, found.n_queries, low, allowance.level)
-    power = allowance.text(error, found.n_queries)
-    end = f"{low:+.4f}" if allowance.level > 0 else "none"
-    text = f"lower end of the difference at level {allowance.level:.2g}: {end}, above 0; {power}"
-    return [*reasons, Reason("false_promotions_per_year", test.better, low, 0.0, text)], test
+    tested = compare_at_level(rules, challenger, champion, sign, allowance)
+    passed = tested.test.better
+    reasons.append(Reason(tested.rule, passed, tested.value, tested.limit, tested.text))
+    return reasons, tested.test
 
 
 def _by_segment(

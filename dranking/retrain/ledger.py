@@ -18,7 +18,13 @@ the bootstrap-t do approximately, from `FEWEST_QUERIES` queries on); the challen
 or tuned on the judged queries. The judged queries may be reused. A champion that has won on them
 was lucky on them, which makes later challengers look worse: fewer promotions, false and true. What
 is not covered: a champion that was promoted by hand because it did well on the same queries, and
-the size of the champion's own measured quality, which its luck raises.
+the size of the champion's own measured quality, which its luck raises. ``gate.rotate`` judges on
+queries that no champion was chosen on, and then nothing of this needs to be argued.
+
+A changed set of judged queries does not begin a new ledger. The budget is one of false promotions a
+year, whichever queries they happen on; a ledger for each set would spend the budget anew with each
+change, and without end where judged queries are added every night. The sum of the probabilities of
+false promotions is bounded whatever the sets are. Every entry has the fingerprint of its set.
 
 References
 ----------
@@ -31,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from scipy import special
@@ -45,6 +51,8 @@ KEPT: Final = 2 * YEAR
 
 POWER: Final = 0.8
 """Power at which the difference that a test finds is stated."""
+
+Kind: TypeAlias = Literal["t", "e-lond"]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -60,16 +68,29 @@ class Entry(BaseModel):
         The run, the challenger, and the champion that it was measured against.
     judged
         Fingerprint of the judged queries.
+    kind
+        Student's t-test ("t"), or a test of e-LOND by bets.
+    budget
+        Budget of false promotions a year, or false discovery rate of e-LOND.
+    number, n_promotions
+        Number of this test among those of e-LOND, from 1, and number of earlier ones of them that
+        have found a better challenger; 0 for Student's test.
+    part
+        Part of the judged queries that was judged on, from 0; None if all were.
+    reported
+        Best mean on the ladder after the test; None without a ladder.
     metric, n_queries
         Measure, and number of queries that count for it.
     difference, error
         Mean difference (positive where the challenger is better), and its standard error.
     p_value
-        One-sided p-value of Student's t-test.
+        One-sided p-value of Student's t-test; 1 / e-value, at most 1, of e-LOND.
     level
         Level that the test has spent.
     better
         Whether the test has found the challenger to be better.
+    accepted
+        Whether the challenger has passed all rules of the gate.
     """
 
     model_config = _STRICT
@@ -78,6 +99,12 @@ class Entry(BaseModel):
     version: str
     against: str
     judged: str
+    kind: Kind = "t"
+    budget: Annotated[float, Field(gt=0)]
+    number: Annotated[int, Field(ge=0)] = 0
+    n_promotions: Annotated[int, Field(ge=0)] = 0
+    part: int | None = None
+    reported: float | None = None
     metric: str
     n_queries: int
     difference: float
@@ -85,15 +112,26 @@ class Entry(BaseModel):
     p_value: Annotated[float, Field(ge=0, le=1)]
     level: Annotated[float, Field(ge=0, le=1)]
     better: bool
+    accepted: bool
 
 
 class Ledger(BaseModel):
-    """Content of the registry's ``ledger.json``: the tests of the last two years, oldest first."""
+    """Content of the registry's ``ledger.json``.
+
+    Attributes
+    ----------
+    entries
+        The tests of the last two years, oldest first, and the last test of e-LOND, which counts all
+        earlier ones.
+    chosen_on
+        Digests of the ids of all queries that champions were chosen on, for ``gate.rotate``.
+    """
 
     model_config = _STRICT
     format: Literal["dranking-ledger"] = "dranking-ledger"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     entries: tuple[Entry, ...] = ()
+    chosen_on: tuple[str, ...] = ()
 
     def find(self, run_id: str, against: str) -> Entry | None:
         """The test of a run against a champion: run again, it spends nothing more."""
@@ -103,13 +141,33 @@ class Ledger(BaseModel):
     def with_entry(self, entry: Entry) -> Ledger:
         """The ledger with one more test, which replaces an earlier one of run and champion."""
         others = (e for e in self.entries if (e.run_id, e.against) != (entry.run_id, entry.against))
-        kept = [e for e in others if entry.time - e.time < KEPT]
+        counts = self._last_of_lond()
+        kept = [e for e in others if entry.time - e.time < KEPT or e is counts]
         return self.model_copy(update={"entries": (*kept, entry)})
+
+    def with_chosen_on(self, digests: Iterable[str]) -> Ledger:
+        """The ledger with more queries that a champion was chosen on."""
+        return self.model_copy(update={"chosen_on": tuple(sorted({*self.chosen_on, *digests}))})
 
     def of_year(self, now: datetime | None = None) -> list[Entry]:
         """The tests of the last 365 days; also those that a wrong clock has put into the future."""
         now = now or datetime.now(UTC)
         return [entry for entry in self.entries if now - entry.time < YEAR]
+
+    def lond_count(self, run_id: str, against: str) -> tuple[int, int]:
+        """Number of a test of e-LOND, from 1, and of earlier ones that found a better challenger.
+
+        A test that is made again keeps its number.
+        """
+        made = self.find(run_id, against)
+        if made is not None and made.kind == "e-lond":
+            return made.number, made.n_promotions
+        last = self._last_of_lond()
+        return (1, 0) if last is None else (last.number + 1, last.n_promotions + last.better)
+
+    def _last_of_lond(self) -> Entry | None:
+        tests = (entry for entry in self.entries if entry.kind == "e-lond")
+        return max(tests, key=lambda entry: entry.number, default=None)
 
     def level(self, budget: float, run_id: str, against: str) -> float:
         """Level of the test of a run against a champion: the one it had, if it was made already."""

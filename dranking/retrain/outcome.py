@@ -58,6 +58,7 @@ class Outcome:
             "aliases": self.aliases,
             "metrics": self.results.evaluate.metrics,
             "reasons": [asdict(reason) for reason in self.results.gate.reasons],
+            "gate": self.results.gate.statement,
             "stages": {stage: asdict(cost) for stage, cost in self.costs.items()},
             "done": list(self.done),
             "skipped": list(self.skipped),

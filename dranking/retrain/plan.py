@@ -9,7 +9,7 @@ from typing import Any
 
 import dranking
 from dranking.errors import DataError, UsageError
-from dranking.files.places import Place
+from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.retrain.budget import forecast
 from dranking.retrain.config import RetrainConfig, config_text
@@ -190,4 +190,7 @@ def _run_id(config: RetrainConfig, sources: Mapping[str, Sequence[Source]]) -> s
     content = [config_text(config), repr(keys), dranking.__version__]
     if config.data.segments is not None:
         content.append(digests_of(config).of(config.data.segments))
+    if config.clicks is not None:
+        places = (config.clicks.store, config.clicks.propensities)
+        content += [digests_of(config).of(as_place(place)) for place in places]
     return hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]

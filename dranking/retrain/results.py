@@ -58,6 +58,28 @@ class Ingested:
 
 
 @dataclass(frozen=True)
+class ClickLabels:
+    """Labels from clicks that a run has trained on.
+
+    Attributes
+    ----------
+    nights
+        First and last night whose clicks count.
+    propensities
+        Version of the propensities.
+    n_labelled, n_shown, n_unmatched
+        Documents of the training parts with a label, documents that were shown, and those of them
+        that the training parts lack.
+    """
+
+    nights: tuple[str, str]
+    propensities: str
+    n_labelled: int
+    n_shown: int
+    n_unmatched: int
+
+
+@dataclass(frozen=True)
 class StatisticsUpdate:
     """Result of the stage statistics.
 
@@ -69,12 +91,15 @@ class StatisticsUpdate:
         Number of parts whose documents were read for the store; None without a store.
     n_bytes, n_data_bytes
         Size of the store, and of the data that the store stands for; None without a store.
+    labels
+        Labels from clicks; None for a run on judged data.
     """
 
     used: bool
     n_parts_read: int | None = None
     n_bytes: int | None = None
     n_data_bytes: int | None = None
+    labels: ClickLabels | None = None
 
 
 @dataclass(frozen=True)

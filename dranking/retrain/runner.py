@@ -132,7 +132,9 @@ def _run_stages(run: Run, do: StageRunner) -> Results:
     evaluated = do("evaluate", stages.evaluate, run, ranker)
     verdict = do("gate", stages.gate, run, ranker, fitted, evaluated)
     exported = do("export", stages.export, run, ranker, ingested, updated, evaluated, verdict)
-    published = do("publish", stages.publish, run, ranker, ingested, tuned, evaluated, verdict)
+    published = do(
+        "publish", stages.publish, run, ranker, ingested, updated, tuned, evaluated, verdict
+    )
     return Results(
         validated, ingested, updated, tuned, fitted, evaluated, verdict, exported, published
     )
@@ -156,10 +158,10 @@ def _finish(run: Run, outcome: Outcome, log: EventLog) -> None:
 
 def _remove_leftovers(run: Run) -> None:
     """Remove what killed runs, of whatever host, left half-written in the working directory."""
-    if not isinstance(run.work, Path) or not isinstance(run.folder, Path):
+    if not isinstance(run.work, Path):
         return  # an object is there whole or not at all
-    of_run = (Path(folder) for folder, _, _ in os.walk(run.folder))
-    for folder in (run.work, run.work / "parts", *of_run):
+    of_runs = (Path(folder) for folder, _, _ in os.walk(run.work / "runs"))
+    for folder in (run.work, run.work / "parts", *of_runs):
         remove_leftovers(folder)
 
 

@@ -15,12 +15,14 @@ from typing import NamedTuple
 from dranking.data.scaling import Normalize
 from dranking.errors import DataError, TryAgainError
 from dranking.files.places import Place, as_place
+from dranking.files.reading import exists
+from dranking.files.requests import request
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import ContentDigests
 from dranking.retrain.work_folder import delete, names_in
 
 TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")
-TABLE_OPTIONS = ("qid", "docid", "relevance", "weight", "exclude")
+TABLE_OPTIONS = ("null", "qid", "docid", "relevance", "weight", "exclude")
 """Entries of the configuration that `ingest` takes for text, and for parquet tables."""
 
 DIGITS = ("digits:train", "digits:test")
@@ -131,9 +133,10 @@ def _names(pattern: str) -> list[str]:
     if isinstance(place, Path):
         # A name may have brackets, and it is shown as it was given.
         return [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
-    if place.exists():
+    if exists(place):
         return [pattern]
-    return sorted(map(place.fs.unstrip_protocol, place.fs.glob(place.path)))
+    found = request(place, lambda: place.fs.glob(place.path))
+    return sorted(map(place.fs.unstrip_protocol, found))
 
 
 def _source(name: str, data: DataConfig, digests: ContentDigests) -> Source:

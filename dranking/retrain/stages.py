@@ -11,7 +11,6 @@ import json
 import platform
 import tempfile
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,14 @@ import pyarrow.parquet as pq
 import dranking
 from dranking.errors import DataError, TryAgainError
 from dranking.files.commit import atomic_write
-from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
-from dranking.retrain.budget import Allowance, NightTest, allowance_of, resampling_of
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
-from dranking.retrain.gate import Verdict, judge
-from dranking.retrain.ledger import Entry
-from dranking.retrain.registry.registry import PER_QUERY_NAME
+from dranking.retrain.gate import Verdict
+from dranking.retrain.judging import judge_night, per_query_file, record_night
+from dranking.retrain.night_test import resampling_of
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -97,7 +94,7 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
     n_queries = 0
     for role, model in models.items():
         found = workflow.measure(model, measures)
-        write_per_query(_per_query_file(run, role), found, overwrite=True)
+        write_per_query(per_query_file(run, role), found, overwrite=True)
         means[role] = {m: _finite(value) for m, value in found.summary().metrics.items()}
         n_queries = found.n_queries
     return Evaluated(rival, config.gate.convention, n_queries, means, workflow.drift())
@@ -105,17 +102,8 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
 
 def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> Verdict:
     """Judge the challenger by the rules of the gate."""
-    challenger = read_per_query(_per_query_file(run, "challenger"))
-    has_rival = evaluated.against is not None
-    verdict = judge(
-        run.config.gate,
-        challenger,
-        read_per_query(_per_query_file(run, "champion")) if has_rival else None,
-        n_features=fitted.n_features,
-        segments=_segments(run, challenger),
-        drift=evaluated.drift,
-        allowance=_allowance(run, evaluated),
-    )
+    challenger = read_per_query(per_query_file(run, "challenger"))
+    verdict = judge_night(run, challenger, fitted, evaluated, segments=_segments(run, challenger))
     text = json.dumps(asdict(verdict), indent=1)
     atomic_write(run.version_folder / GATE_NAME, text, overwrite=True)
     return verdict
@@ -142,6 +130,7 @@ def publish(
     run: Run,
     workflow: Workflow,
     ingested: Ingested,
+    updated: StatisticsUpdate,
     tuned: Tuned,
     evaluated: Evaluated,
     verdict: Verdict,
@@ -167,13 +156,13 @@ def publish(
                 version = registry.add(
                     folder,
                     run_id=run.run_id,
-                    lineage=_lineage(run, ingested, tuned, evaluated, verdict),
+                    lineage=_lineage(run, ingested, updated, tuned, evaluated, verdict),
                     metrics=evaluated.metrics["challenger"],
                 )
             else:
                 registry.nominate(version)
-            if verdict.test is not None and evaluated.against is not None:
-                registry.record(_entry(run, version, evaluated.against, ingested, verdict.test))
+            fingerprint = ingested.data["holdout"].fingerprint
+            record_night(run, version, fingerprint, evaluated.against, verdict)
             if verdict.accepted:
                 registry.promote(version)
             deleted = registry.prune(run.config.registry.keep)
@@ -185,34 +174,6 @@ def publish(
         ) from error
     workflow.delete_unused()
     return Published(version, aliases, tuple(deleted))
-
-
-def _allowance(run: Run, evaluated: Evaluated) -> Allowance | None:
-    """What the ledger leaves to the test against the champion."""
-    if evaluated.against is None:
-        return None
-    ledger = run.registry.ledger
-    return allowance_of(run.config.gate, ledger, run.run_id, evaluated.against)
-
-
-def _entry(run: Run, version: str, against: str, ingested: Ingested, test: NightTest) -> Entry:
-    """The entry of the ledger for a test."""
-    return Entry(
-        time=datetime.now(UTC),
-        run_id=run.run_id,
-        version=version,
-        against=against,
-        judged=ingested.data["holdout"].fingerprint,
-        metric=run.config.gate.metric,
-        **asdict(test),
-    )
-
-
-def _per_query_file(run: Run, role: str) -> Place:
-    """File with the measures of the challenger or the champion."""
-    if role == "challenger":
-        return run.version_folder / PER_QUERY_NAME
-    return run.folder / f"{role}.parquet"
 
 
 def _stored_model(run: Run, workflow: Workflow, version: str) -> Any:
@@ -266,12 +227,23 @@ def _report(
             **content.facts,
             "run": run.run_id,
             "champion": rival or "none yet",
+            **_label_facts(updated),
+            **({"decision": verdict.statement} if verdict.statement else {}),
             "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
             **({"data": "; ".join(run.notes)} if run.notes else {}),
         },
         command=f"dranking retrain {config.source}",
     )
     return render(page_of(content, f"Retraining run {run.run_id}"))
+
+
+def _label_facts(updated: StatisticsUpdate) -> dict[str, str]:
+    """What the report says of labels from clicks."""
+    labels = updated.labels
+    if labels is None:
+        return {}
+    first, last = labels.nights
+    return {"labels": f"clicks of {first} to {last} on {labels.n_labelled:,} documents"}
 
 
 def _largest_shifts(evaluated: Evaluated) -> dict[str, float]:
@@ -284,7 +256,12 @@ def _largest_shifts(evaluated: Evaluated) -> dict[str, float]:
 
 
 def _lineage(
-    run: Run, ingested: Ingested, tuned: Tuned, evaluated: Evaluated, verdict: Verdict
+    run: Run,
+    ingested: Ingested,
+    updated: StatisticsUpdate,
+    tuned: Tuned,
+    evaluated: Evaluated,
+    verdict: Verdict,
 ) -> dict[str, Any]:
     """Where a version comes from, for its manifest."""
     return {
@@ -292,6 +269,7 @@ def _lineage(
         "sources": run.source_names,
         "parts": [source.key for source in run.sources["train"]],
         "contents": [source.content for source in run.sources["train"]],
+        "labels": None if updated.labels is None else asdict(updated.labels),
         "configuration": config_digest(run.config),
         "model": run.config.model.model_dump(mode="json"),
         "chosen": tuned.chosen,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dranking.errors import DataError
 from dranking.retrain.budget import chance_of_equal, forecast
-from dranking.retrain.config_tables import GateConfig
+from dranking.retrain.gate_config import GateConfig
 from dranking.retrain.ledger import Entry, Ledger, detectable, next_level
 from dranking.retrain.registry.registry import Registry
 
@@ -32,7 +32,9 @@ def entry(time=START, level=0.001, run_id="r", against="000001", **facts):
             "error": 0.005,
             "p_value": 0.02,
             "level": level,
+            "budget": 0.5,
             "better": False,
+            "accepted": False,
             **facts,
         }
     )
@@ -109,9 +111,10 @@ def test_the_ledger_is_stored_with_a_digest(tmp_path):
     text = forecast(GateConfig(metric="map"), registry)
     level = 0.5 / 365
     difference = 0.005 * (stats.t.ppf(1 - level, 99) + stats.norm.ppf(0.8))
-    assert text.startswith(f"level {level:.2g}; 0.001 of 0.5 false promotions a year spent by 1 ")
-    assert f"a difference of {difference:.3g} is found with power 0.8 on 100 queries" in text
-    assert "has no measures by ndcg@10" in forecast(GateConfig(), registry)
+    spent = "1 nights tested, 0.002 of this year's budget of 0.5 false promotions spent"
+    found = f"a difference of {difference:.2g} map is found with power 0.8 on 100 queries"
+    assert text == f"level {level:.2g}; {spent}; at this rate {found}"
+    assert "has too few measures by ndcg@10" in forecast(GateConfig(), registry)
     stored = tmp_path / "r" / "ledger.json"
     stored.write_text(stored.read_text().replace('"level": 0.001', '"level": 0.000'))
     with pytest.raises(DataError, match=r"ledger\.json: damaged, the content is not what was"):

@@ -282,11 +282,15 @@ def test_a_run_killed_between_any_two_renames_is_finished_by_the_next(stream):
     assert registry.versions == ["000001", "000002"]
 
 
+def interrupted(*inputs):
+    raise KeyboardInterrupt
+
+
 def test_leftovers_of_another_host_never_enter_a_version(stream, monkeypatch):
     """A pod was killed while it wrote; the pod of the next night has another host name."""
     stream.night(1)
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "publish", lambda *inputs: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(stages, "publish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(stream)
     work = stream.folder / "work"

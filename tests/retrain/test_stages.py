@@ -92,9 +92,9 @@ def test_tuning_is_what_the_configuration_says(stream, way):
         seed=5,
         **choice,
     )
-    assert outcome.results.tune.chosen == dict(expected.best)
+    assert outcome.results.tune.chosen == dict(expected.chosen)
     model = model_of(stream, "000001")
-    assert model["provenance"]["parameters"]["regularization"] == expected.best["regularization"]
+    assert model["provenance"]["parameters"]["regularization"] == expected.chosen["regularization"]
     assert model["weights"] == list(expected.model.weights)
     if way == "validation":
         assert outcome.results.ingest.data["validation"].n_queries == 20

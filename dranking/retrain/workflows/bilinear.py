@@ -8,10 +8,9 @@ the same label are relevant.
 from __future__ import annotations
 
 import hashlib
-import shutil
+import io
 from collections.abc import Sequence
 from inspect import signature
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -22,8 +21,9 @@ from dranking.data.texts.collection import Collection, text_collection
 from dranking.data.texts.preferences import SameClass
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import atomic_path
-from dranking.files.places import Place
+from dranking.files.commit import atomic_write
+from dranking.files.places import Place, as_place
+from dranking.files.reading import exists, read_bytes
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
@@ -47,7 +47,7 @@ class BilinearWorkflow:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._root = Path(run.config.run.work) / "parts"
+        self._root = run.work / "parts"
 
     def check(self) -> None:
         """Raise UsageError if ranker or vectoriser do not have the configured parameters."""
@@ -66,7 +66,7 @@ class BilinearWorkflow:
             If the data of some use has no text.
         """
         run = self._run
-        new = tuple(s.name for s in run.all_sources if not self._path(s).is_file())
+        new = tuple(s.name for s in run.all_sources if not exists(self._path(s)))
         return Ingested(new, {use: self._facts(use) for use in run.sources})
 
     def update_statistics(self) -> StatisticsUpdate:
@@ -144,7 +144,7 @@ class BilinearWorkflow:
         """Delete the copies of sources that this run does not use."""
         delete_others(self._root, self._run.all_sources)
 
-    def _path(self, source: Source) -> Path:
+    def _path(self, source: Source) -> Place:
         return self._root / f"{source.key}.parquet"
 
     def _facts(self, use: str) -> TextFacts:
@@ -154,7 +154,7 @@ class BilinearWorkflow:
             raise DataError(f"the {use} data has no text.")
         digest = hashlib.blake2b(digest_size=16)
         for source in self._run.sources[use]:
-            digest.update(self._path(source).read_bytes())
+            digest.update(read_bytes(self._path(source)))
         return TextFacts(digest.hexdigest(), table.num_rows, len(table["label"].unique()))
 
     def _collection(
@@ -178,10 +178,10 @@ class BilinearWorkflow:
         return pa.concat_tables([table.select(sorted(shared)) for table in tables])
 
     def _read(self, source: Source) -> pa.Table:
-        if not self._path(source).is_file():
+        if not exists(self._path(source)):
             self._copy(source)
         try:
-            file = pq.ParquetFile(self._path(source))
+            file = pq.ParquetFile(io.BytesIO(read_bytes(self._path(source))))
             there = file.schema_arrow.names
             absent = [name for name in ("text", "label") if name not in there]
             if absent:
@@ -200,8 +200,7 @@ class BilinearWorkflow:
     def _copy(self, source: Source) -> None:
         target = self._path(source)
         try:
-            with atomic_path(target) as temporary:
-                shutil.copyfile(source.name, temporary)
+            atomic_write(target, read_bytes(as_place(source.name)))
         except OSError as error:
             raise DataError(f"{source.name}: cannot be read ({error.strerror}).") from error
         digests = ContentDigests(self._run.work / DIGESTS_NAME)

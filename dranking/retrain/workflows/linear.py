@@ -21,7 +21,9 @@ from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
 from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdate, Tuned
 from dranking.retrain.sources import delete_others
+from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
+from dranking.retrain.workflows.click_labels import FOLDER, label_training_data, labelled_data
 from dranking.retrain.workflows.drift import Profile, drift_between, parse_profile
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined
@@ -41,7 +43,7 @@ class LinearWorkflow:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._parts = Parts(run.work / "parts", run.config.data)
+        self._parts = Parts(run.work / "parts", run.config.data, run.executor)
 
     def check(self) -> None:
         """Raise UsageError if the ranker does not have the configured parameters."""
@@ -71,7 +73,8 @@ class LinearWorkflow:
         found = {}
         for use in run.sources:
             data = self._data(use)
-            if data.n_unlabelled == data.n_documents:
+            from_clicks = use == "train" and run.config.clicks is not None
+            if not from_clicks and data.n_unlabelled == data.n_documents:
                 raise DataError(f"the {use} data has no labelled document.")
             found[use] = RowFacts(**data.facts)
         for sources in judged.values():
@@ -88,6 +91,9 @@ class LinearWorkflow:
             store, n_read = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
             update = StatisticsUpdate(True, n_read, manifest.n_bytes, manifest.n_data_bytes)
+        if run.config.clicks is not None:
+            labels = label_training_data(run, run.config.clicks, self._data("train"))
+            update = StatisticsUpdate(used=False, labels=labels)
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
@@ -124,7 +130,7 @@ class LinearWorkflow:
         result.model.save(self._tuned_model, overwrite=True)
         found = result.as_json()
         atomic_write(self._run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
-        return Tuned(chosen=found["best"], n_tried=len(found["grid"]))
+        return Tuned(chosen=found["chosen"], n_tried=len(found["grid"]))
 
     def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
         """Train the challenger, or take the model that the stage tune has trained."""
@@ -210,8 +216,9 @@ class LinearWorkflow:
         )
 
     def delete_unused(self) -> None:
-        """Delete the parts of sources that this run does not use."""
+        """Delete the parts of sources that this run does not use, and its labelled data."""
         delete_others(self._parts.root, self._run.all_sources)
+        delete(self._run.folder / FOLDER)
 
     @property
     def _tuned_model(self) -> Place:
@@ -230,6 +237,8 @@ class LinearWorkflow:
         run = self._run
         parts = self._parts.open(run.sources["train"])
         data: Dataset = joined(parts)
+        if run.config.clicks is not None:
+            data = labelled_data(run, run.config.clicks, data)
         if statistics.used:
             data, _ = sync_statistics(run.work / "statistics", parts, run.executor)
         return self._parts.scaled(data, run.sources["train"])
@@ -244,6 +253,7 @@ class LinearWorkflow:
 
 
 def on_statistics(config: RetrainConfig) -> bool:
-    """Whether ranker and tuning both work on a statistics store, without the documents."""
+    """Whether ranker and tuning both work on a statistics store of judged parts."""
     chosen_without = config.tune.criterion == "lqo-squared_error" or not config.is_tuned
-    return config.model.kind in ON_STATISTICS and chosen_without
+    on_parts = config.clicks is None
+    return config.model.kind in ON_STATISTICS and chosen_without and on_parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
 from dranking.data.open import data_form
+from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
 from dranking.data.store.dataset import StoredDataset, write_dataset
 from dranking.data.tables.in_memory import from_arrays
@@ -55,11 +57,14 @@ class Parts:
         The directory.
     data
         Options of ingest.
+    executor
+        Executor of ingest; None for threads.
     """
 
-    def __init__(self, root: Place, data: DataConfig) -> None:
+    def __init__(self, root: Place, data: DataConfig, executor: Executor | None = None) -> None:
         self.root = root
         self._data = data
+        self._executor = executor
 
     def path(self, source: Source) -> Place:
         """Dataset directory of a source, whether or not the source has been ingested."""
@@ -225,7 +230,12 @@ class Parts:
         names = {"text": TEXT_OPTIONS, "parquet": TABLE_OPTIONS}.get(form, ())
         if form == "text":
             _check_whole(paths[0])
-        ingest(paths, target, normalize=normalize, **self._data.model_dump(include=set(names)))
+        options = self._data.model_dump(include=set(names))
+        of_tables = {field.name for field in fields(Columns)} & set(options)
+        columns = Columns(**{name: options.pop(name) for name in of_tables})
+        ingest(
+            paths, target, columns=columns, normalize=normalize, executor=self._executor, **options
+        )
         digests = ContentDigests(self.root.parent / DIGESTS_NAME)
         check_unchanged(source, self._data, digests, target)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from upath import UPath
 
 from dranking.data.texts.collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
@@ -209,18 +210,39 @@ def test_nothing_to_rank_is_said(texts):
 
 def test_a_table_that_changes_while_it_is_copied_is_copied_again(texts, monkeypatch):
     texts.night(1)
-    copy = bilinear.shutil.copyfile
+    read = bilinear.read_bytes
 
-    def growing(source, target):
-        copy(source, target)
-        if source.endswith("1.parquet"):
+    def growing(place):
+        content = read(place)
+        if str(place).endswith("/1.parquet"):
             texts.night(1, n=30)
+        return content
 
-    monkeypatch.setattr(bilinear.shutil, "copyfile", growing)
+    monkeypatch.setattr(bilinear, "read_bytes", growing)
     with pytest.raises(TryAgainError, match=r"1\.parquet: has changed since the run began"):
         texts.run()
     monkeypatch.undo()
     assert texts.run().results.ingest.data["train"].n_documents == 30
+
+
+@pytest.mark.exhaustive
+def test_a_night_in_an_object_store_is_that_on_disk(texts, bucket):
+    texts.night(1)
+    here = texts.run()
+    for name in ("incoming/1.parquet", "holdout.parquet"):
+        (UPath(bucket) / name).write_bytes((texts.folder / name).read_bytes())
+    path = texts.folder / "retrain.toml"
+    path.write_text(path.read_text().replace(str(texts.folder), bucket))
+    there = retrain(load_config(path, (), {}))
+    assert there.results.ingest.data == here.results.ingest.data
+    assert there.results.evaluate.metrics == here.results.evaluate.metrics
+    registry = Registry(f"{bucket}/registry")
+    arrays = [
+        sorted(digest for name, digest in r.manifest("000001").checksums.items() if "npy" in name)
+        for r in (registry, texts.registry)
+    ]
+    assert arrays[0] == arrays[1] != []
+    assert retrain(load_config(path, (), {})).is_unchanged
 
 
 def test_old_copies_are_deleted_and_kept_ones_are_what_was_there(texts):

@@ -1,0 +1,136 @@
+"""The test of a challenger against the champion at the level that the ledger leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from dranking.metrics.compare import compare_rows
+from dranking.metrics.per_query import PerQuery
+from dranking.metrics.significance import mean_and_error
+from dranking.retrain.budget import Allowance
+from dranking.retrain.false_discoveries import difference_e_value
+from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.ledger import Kind
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NightTest:
+    """The test of a challenger against the champion.
+
+    Attributes
+    ----------
+    kind
+        As in `Allowance`.
+    n_queries
+        Number of queries that count.
+    difference, error
+        Mean difference, positive where the challenger is better, and its standard error.
+    p_value
+        One-sided p-value of Student's t-test; 1 / e-value, at most 1, of e-LOND.
+    level
+        Level of the test.
+    better
+        Whether the lower end of the interval at this level is above 0, or the e-value is at least
+        1 / level.
+    """
+
+    kind: Kind
+    n_queries: int
+    difference: float
+    error: float
+    p_value: float
+    level: float
+    better: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A test, and the rule of the gate that it stands for.
+
+    Attributes
+    ----------
+    test
+        The test.
+    rule, value, limit, text
+        As in `dranking.retrain.gate.Reason`.
+    """
+
+    test: NightTest
+    rule: str
+    value: float
+    limit: float
+    text: str
+
+
+def compare_at_level(
+    rules: GateConfig, challenger: PerQuery, champion: PerQuery, sign: float, allowance: Allowance
+) -> Found:
+    """Test "the challenger is no better" at the level of an allowance.
+
+    Parameters
+    ----------
+    rules
+        The rules of the gate.
+    challenger, champion
+        Values of the gate's measure for the same queries.
+    sign
+        1 if larger values are better, else -1.
+    allowance
+        Level and kind of the test.
+    """
+    differences, weights = differences_of(challenger, champion, rules.metric)
+    mean, error = mean_and_error(sign * differences, weights)
+    n, level = len(differences), allowance.level
+    if allowance.kind == "e-lond":
+        e_value = difference_e_value(sign * differences, weights)
+        needed = 1.0 / level
+        test = NightTest(
+            "e-lond", n, mean, error, min(1.0, 1.0 / e_value), level, e_value >= needed
+        )
+        text = (
+            f"e-value of the difference at level {level:.2g}: {e_value:.3g}, at least {needed:.3g}"
+        )
+        rule, value, limit = "false_discovery_rate", e_value, needed
+    else:
+        low = _lower_end(rules, challenger, champion, level, sign)
+        t = mean / error if error else np.copysign(np.inf, mean)
+        p_value = 1.0 if mean == 0 else float(special.stdtr(n - 1, -t))
+        test = NightTest("t", n, mean, error, p_value, level, bool(low > 0))
+        end = f"{low:+.4f}" if level > 0 else "none"
+        text = f"lower end of the difference at level {level:.2g}: {end}, above 0"
+        rule, value, limit = "false_promotions_per_year", low, 0.0
+    return Found(test, rule, value, limit, f"{text}; {allowance.text(error, n, rules.metric)}")
+
+
+def differences_of(a: PerQuery, b: PerQuery, metric: str) -> tuple[Array, Array]:
+    """Differences of a measure and weights of the queries that count for both."""
+    differences = a.values[metric] - b.values[metric]
+    weights = np.ones(len(differences)) if a.weights is None else a.weights
+    counts = np.isfinite(differences) & (weights > 0)
+    return differences[counts], weights[counts]
+
+
+def resampling_of(rules: GateConfig) -> dict[str, Any]:
+    """The keywords of `compare_rows` for the comparison with the champion."""
+    return {"seed": rules.seed, "n_resamples": rules.resamples, "confidence": rules.confidence}
+
+
+def _lower_end(
+    rules: GateConfig, challenger: PerQuery, champion: PerQuery, level: float, sign: float
+) -> float:
+    """Lower end of the one-sided interval of the difference at a level.
+
+    Level 0 has no interval; the end is then the smallest float, which JSON can hold.
+    """
+    if level <= 0:
+        return float(np.finfo(np.float64).min)
+    resampling = resampling_of(rules) | {"confidence": max(1 - 2 * level, 1e-9)}
+    found = compare_rows(challenger, champion, **resampling)[rules.metric]
+    return found.low if sign > 0 else -found.high

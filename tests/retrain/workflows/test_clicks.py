@@ -1,0 +1,140 @@
+"""Nights that learn from clicks: labels and weights against plain loops."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dranking.clicks.propensities import Prior, power_propensities
+from dranking.clicks.write_store import write_click_store
+from dranking.errors import DataError, UsageError
+from dranking.retrain.config import load_config
+from dranking.retrain.registry.registry import Registry
+from dranking.retrain.runner import retrain
+from tests.clicks.made import counts_of, simulated_rows
+from tests.reference.clicks import label
+from tests.reference.rankrls import pairwise_ridge
+
+N_QUERIES, N_DOCUMENTS = 40, 8
+A = [1.0, 0.5, 1 / 3]
+PRIOR = (0.3, 4.0)
+GIVEN = power_propensities(1.0, 3).model_copy(
+    update={"prior": Prior(mean=PRIOR[0], pseudo_count=PRIOR[1])}
+)
+CONFIG = """
+[data]
+train = "{folder}/documents-*.parquet"
+holdout = "{folder}/judged.parquet"
+[clicks]
+store = "{folder}/clicks.store"
+propensities = "{folder}/propensities.json"
+[model]
+kind = "rankrls"
+[gate]
+lower_bound = -1
+minimum_effect = -1
+max_drift = 100
+resamples = 50
+[registry]
+location = "{folder}/registry"
+[run]
+work = "{folder}/work"
+"""
+
+
+class Shop:
+    """Documents whose first feature is their relevance with noise, and clicks on pages of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.rows, relevance = simulated_rows(1, A, n_queries=N_QUERIES, sessions=60)
+        draw = np.random.default_rng(2)
+        noise = draw.normal(0, 0.3, (N_QUERIES, N_DOCUMENTS, 4))
+        noise[:, :, 0] += relevance
+        self.features = noise.astype(np.float32)
+        for part, start in enumerate((0, 20)):
+            self._write(f"documents-{part}", range(start, start + 20), np.zeros)
+        judged = np.digitize(relevance, [0.2, 0.6])
+        self._write("judged", range(N_QUERIES), lambda n: judged.ravel(), prefix="judged ", add=1.0)
+        GIVEN.save(folder / "propensities.json")
+        self.deliver(self.rows)
+        (folder / "retrain.toml").write_text(CONFIG.format(folder=folder))
+
+    def _write(self, name, queries, grades, prefix="", add=0.0):
+        ids = [f"{prefix}q{q:05d}" for q in queries for _ in range(N_DOCUMENTS)]
+        features = self.features[list(queries)].reshape(-1, 4) + np.float32(add)
+        columns = {
+            "qid": ids,
+            "docid": [f"d{d:05d}" for _ in queries for d in range(N_DOCUMENTS)],
+            "relevance": grades(len(ids)),
+            **{f"x{j}": features[:, j] for j in range(4)},
+        }
+        pq.write_table(pa.table(columns), self.folder / f"{name}.parquet")
+
+    def deliver(self, rows):
+        counts = counts_of(rows, arms=("a", "b", "c"))
+        write_click_store(counts, self.folder / "clicks.store", overwrite=True)
+
+    def night(self, *settings, **options):
+        return retrain(load_config(self.folder / "retrain.toml", settings, {}), **options)
+
+    def expected_weights(self, rows):
+        """RankRLS of the ratio labels of all documents that were shown."""
+        cells = {}
+        for query, document, *_, position, n, c in rows:
+            cells.setdefault((query, document), []).append((1 / position, 0.0, n, c))
+        labelled = sorted(cells)
+        X = [self.features[query, document] for query, document in labelled]
+        y = [label(cells[key], "ratio", prior=PRIOR) for key in labelled]
+        sizes = np.bincount([query for query, _ in labelled], minlength=N_QUERIES)
+        return pairwise_ridge(X, y, np.concatenate([[0], np.cumsum(sizes)]), 1.0)[0]
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
+
+
+def weights_of(registry, version):
+    stored = json.loads(registry.read(version, "model.json"))
+    return dict(zip(stored["feature_names"], stored["weights"], strict=True))
+
+
+def test_a_night_learns_from_debiased_clicks(shop):
+    registry = Registry(shop.folder / "registry")
+    first = shop.night()
+    expected = shop.expected_weights(shop.rows)
+    found = weights_of(registry, "000001")
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    labels = first.results.statistics.labels
+    assert labels.n_labelled == len({row[:2] for row in shop.rows})
+    assert labels.nights == ("2026-01-01", "2026-01-01")
+    lineage = registry.manifest("000001").lineage
+    assert lineage["labels"]["propensities"] == GIVEN.version
+    assert b"clicks of 2026-01-01 to 2026-01-01 on" in registry.read("000001", "report.html")
+    assert shop.night().is_unchanged
+
+    more = [(*row[:6], row[6] + 40, row[7] + 40 * (row[1] % 2)) for row in shop.rows]
+    shop.deliver(more)
+    second = shop.night()
+    assert second.results.evaluate.against == "000001"
+    found = weights_of(registry, "000002")
+    expected = shop.expected_weights(more)
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert not list(shop.folder.glob("work/runs/*/labelled"))
+    again = shop.night(from_stage="fit")
+    assert again.results.fit == second.results.fit
+    assert weights_of(registry, again.results.publish.version) == found
+
+
+def test_wrong_clicks_are_named(shop):
+    (shop.folder / "documents-1.parquet").unlink()
+    with pytest.raises(DataError, match=r"the data lacks \d+ of \d+ documents that were shown"):
+        shop.night()
+    assert shop.night("clicks.max_unmatched=0.6").accepted
+    with pytest.raises(DataError, match=r"absent\.json"):
+        shop.night(f"clicks.propensities={shop.folder}/absent.json")
+    with pytest.raises(UsageError, match="clicks: label rows of features; bilinear learns from"):
+        shop.night("model.kind=bilinear", "model.regularization=1e-4")
