@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dranking.cli.output import note
 from dranking.tuning.numbers import number_of
 from pipelines.forecast import Rates, SelectionForecast, Sketch
+from pipelines.pass_costs import passes
 
 KEPT = {
     "X and rows": (True, True),
@@ -62,11 +63,40 @@ def table(
                 f"{costs.bytes_read / 1e12:,.0f}",
                 f"{costs.n_messages:,}",
                 f"{costs.bytes_sent / 1e9:,.1f}",
-                f"{costs.seconds_per_round:,.0f}",
-                f"{costs.dask_seconds / k:,.0f}",
+                f"{costs.seconds_per_round:,.1f}",
+                f"{costs.dask_seconds / k:,.1f}",
                 f"{costs.seconds_per_round * k / 3600:,.1f}",
             )
             yield f"| {' | '.join(row)} |"
+
+
+PASSES_HEAD = ("pass", "tasks", "messages", "TB read", "TB written", "requests",
+               "GB of the driver", "s of Dask")  # fmt: skip
+
+
+def table_of_passes(
+    n_documents: int,
+    n_features: int,
+    n_queries: int,
+    k: int,
+    n_workers: int,
+    rates: Rates = Rates(),  # noqa: B008 - it is immutable
+) -> Iterator[str]:
+    """Lines of the table of ingest, shuffle, prediction and other passes, in Markdown."""
+    yield f"| {' | '.join(PASSES_HEAD)} |"
+    yield "|" + "---:|" * len(PASSES_HEAD)
+    for costs in passes(Sketch(n_documents, n_features, n_queries), n_workers, k):
+        row = (
+            costs.name,
+            f"{costs.n_tasks:,}",
+            f"{2 * costs.n_tasks:,}",
+            f"{costs.bytes_read / 1e12:,.2f}",
+            f"{costs.bytes_written / 1e12:,.2f}",
+            f"{costs.n_requests:,}",
+            f"{costs.driver_bytes / 1e9:,.2f}",
+            f"{costs.dask_seconds(rates):,.0f}",
+        )
+        yield f"| {' | '.join(row)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,11 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("documents", "features", "queries", "select"):
         parser.add_argument(f"--{name}", type=number_of, required=True, metavar="N")
     parser.add_argument("--workers", default="10,100,1000", metavar="N,N,...")
+    parser.add_argument(
+        "--passes", action="store_true", help="ingest, prediction and others, on the most workers"
+    )
     parser.add_argument("--measure", action="store_true", help="measure the rates of this machine")
     given = parser.parse_args(arguments)
     rates = measured_rates() if given.measure else Rates()
     sizes = (int(getattr(given, name)) for name in ("documents", "features", "queries", "select"))
-    for line in table(*sizes, [int(w) for w in given.workers.split(",")], rates):
+    workers = [int(w) for w in given.workers.split(",")]
+    lines = (
+        table_of_passes(*sizes, max(workers), rates)
+        if given.passes
+        else table(*sizes, workers, rates)
+    )
+    for line in lines:
         print(line)
 
 

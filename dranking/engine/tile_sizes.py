@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,39 +12,48 @@ from dranking.data.dataset import Dataset
 from dranking.data.store.segment_layout import FEATURES_PER_CHUNK
 
 MAX_TILE_BYTES = 512 * 2**20
+"""Mean size of a tile up to which tiles are made larger rather than more, if there are few."""
+
 TILES_PER_SLOT = 2
-"""Least number of tiles per slot, so that workers that join later find tiles to take."""
+"""Least number of tiles per slot, so that workers that join later find tiles to take, and the tiles
+of a lost worker go to several others."""
+
+MANY_TILES = 512
+"""With more tiles, Dask takes about a second for an operation on all of them. Tiles are then as
+large as the share of a slot allows."""
 
 UNEVEN = 1.1
-"""Largest ratio of the number of blocks of the busiest slot to an even share."""
+"""Largest ratio of the number of blocks of a tile to an even share."""
 
 
 def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:
     """Ranges [start, end) of the blocks of each tile.
 
-    Tiles are 2^j blocks with the largest j that keeps tiles below `MAX_TILE_BYTES`, leaves
-    `TILES_PER_SLOT` tiles to each slot, and spreads the blocks evenly (see `UNEVEN`). Tiles are
-    large because every operation costs a task for every tile.
+    There are equally many tiles for every slot: at least `TILES_PER_SLOT`, and as many as keep
+    tiles below `MAX_TILE_BYTES`, unless there would be more than `MANY_TILES` tiles; then only as
+    many as that, and one tile for every slot if there are more slots. All tiles have the same
+    number of blocks, within a tenth. Their borders are multiples of the largest 2^j with which this
+    is possible, so that few sums of subtrees are sent for each tile (`tree_sum.run_sum`).
     """
     n_blocks = dataset.n_blocks
-    largest = 4 * max((b.n_values for b in dataset.blocks), default=1) // n_feature_blocks or 1
-    share = n_blocks * n_feature_blocks / n_slots
-    most = max(UNEVEN * share, _busiest(n_blocks, 1, n_slots, n_feature_blocks))
-    size = 1
-    for larger in (2**power for power in range(1, n_blocks.bit_length())):
-        n_tiles = math.ceil(n_blocks / larger) * n_feature_blocks
-        if larger * largest > MAX_TILE_BYTES or n_tiles < TILES_PER_SLOT * n_slots:
+    n_bytes = 4 * sum(block.n_values for block in dataset.blocks)
+    per_slot = max(TILES_PER_SLOT, math.ceil(n_bytes / (MAX_TILE_BYTES * n_slots)))
+    per_slot = min(per_slot, max(1, MANY_TILES // n_slots))
+    n_ranges = min(n_blocks, math.ceil(per_slot * n_slots / n_feature_blocks))
+    most = max(UNEVEN * n_blocks / n_ranges, math.ceil(n_blocks / n_ranges))
+    for height in range(n_blocks.bit_length(), -1, -1):
+        borders = _even_borders(n_blocks, n_ranges, 2**height)
+        largest = max(end - start for start, end in pairwise(borders))
+        if len(borders) > n_ranges and largest <= most:
             break
-        if _busiest(n_blocks, larger, n_slots, n_feature_blocks) <= most:
-            size = larger
-    return [(start, min(start + size, n_blocks)) for start in range(0, n_blocks, size)]
+    return list(pairwise(borders))
 
 
-def _busiest(n_blocks: int, size: int, n_slots: int, n_feature_blocks: int) -> int:
-    """Blocks of the busiest slot if tiles have `size` blocks, summed over feature blocks."""
-    n_full, rest = divmod(n_blocks, size)
-    n_full *= n_feature_blocks
-    return math.ceil(n_full / n_slots) * size + (rest if n_full % n_slots == 0 else 0)
+def _even_borders(n_blocks: int, n_ranges: int, unit: int) -> list[int]:
+    """Borders of ranges of blocks as equal as multiples of `unit` can be; fewer if some vanish."""
+    n_units = math.ceil(n_blocks / unit)
+    multiples = {min(unit * (i * n_units // n_ranges), n_blocks) for i in range(n_ranges + 1)}
+    return sorted(multiples)
 
 
 def feature_borders(n_features: int, n_feature_blocks: int) -> NDArray[np.intp]:

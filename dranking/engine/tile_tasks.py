@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import Task
-from dranking.engine.tree_sum import tree_sum
+from dranking.engine.tree_sum import Subtree, run_sum
 
 BlockFunction = Callable[..., Any]
 Indices = NDArray[np.intp]
@@ -47,14 +48,12 @@ def given(value: Any) -> Any:
     return value
 
 
-def map_values(function: BlockFunction, *values: Any) -> list[Any]:
+def map_values(first: int, function: BlockFunction, *values: Any) -> list[Any]:
     """Run `function` on every block of a tile, with the block's item of each of the values.
 
-    Every block gets the value of a `Literal`.
+    Every block gets the value of a `Literal`; `first` is the number of the tile's first block.
     """
-    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
-    columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
-    return [function(*row) for row in zip(*columns, strict=True)]
+    return list(_results(function, values))
 
 
 def without_columns(function: BlockFunction, block: QueryBlock, *values: Any) -> Any:
@@ -90,16 +89,35 @@ def columns_of(block: QueryBlock, columns: Indices) -> NDArray[np.float32]:
     return np.ascontiguousarray(block.features[:, columns].T)
 
 
-def sum_tile(function: BlockFunction, values: list[Any]) -> Any:
-    """Sum `function(value)` over the blocks of a tile."""
-    return tree_sum([function(value) for value in values])
+def sum_tile(function: BlockFunction, first: int, values: Sequence[Any]) -> list[Subtree]:
+    """Sum `function(value)` over the blocks of a tile whose first block is `first`."""
+    return run_sum(map(function, values), first)
 
 
-def sum_of_values(function: BlockFunction, blocks: list[QueryBlock], *values: Any) -> Any:
-    """Sum `function(block, *values)` over the blocks of a tile."""
-    return tree_sum(function(block, *values) for block in blocks)
+def sum_of_values(
+    function: BlockFunction, first: int, blocks: Iterable[QueryBlock], *values: Any
+) -> list[Subtree]:
+    """Sum `function(block, *values)` over the blocks of a tile whose first block is `first`."""
+    return run_sum((function(block, *values) for block in blocks), first)
 
 
-def sum_partials(*partials: Any) -> Any:
-    """Sum the partial sums of neighbouring tiles."""
-    return tree_sum(partials)
+def sum_mapped(first: int, function: BlockFunction, *values: Any) -> list[Subtree]:
+    """Sum what `map_values` returns, block by block."""
+    return run_sum(_results(function, values), first)
+
+
+def least_of_tile(first: int, function: BlockFunction, *values: Any) -> Any:
+    """The smallest numbers in what `map_values` returns, item by item of the arrays."""
+    return reduce(np.minimum, _results(function, values))
+
+
+def least_of(*values: Any) -> Any:
+    """The smallest numbers of several tiles."""
+    return reduce(np.minimum, values)
+
+
+def _results(function: BlockFunction, values: Sequence[Any]) -> Iterator[Any]:
+    """The results of `map_values`, one after the other."""
+    n_blocks = next(len(v) for v in values if not isinstance(v, Literal))
+    columns = [repeat(v.value, n_blocks) if isinstance(v, Literal) else v for v in values]
+    return (function(*row) for row in zip(*columns, strict=True))

@@ -1,18 +1,25 @@
 """The forecast against what the engine counts, and cluster/COSTS.md against the forecast."""
 
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
-from dranking.engine.tree_sum import FAN_IN
+from dranking.engine.executor import ThreadExecutor
+from dranking.engine.ingest.ingest import ingest
+from dranking.engine.tile_sums import FAN_IN
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from pipelines.benchmarks.clusters import rates
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
+from pipelines.pass_costs import OBJECTS_PER_SEGMENT, IngestSizes
 from tests.rankers.executors import Remote
 from tests.rankers.problems import random_problem
 
@@ -60,7 +67,7 @@ def test_the_engine_counts_what_the_forecast_says(stored, n_workers, resident, k
 @pytest.mark.parametrize("wide", [1, 10**6])
 def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
     monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
+    monkeypatch.setattr("dranking.engine.tile_sums.WIDE", wide)
     executor = Counting(2)
     selected(stored, executor, 1, True, True)
     forecast = SelectionForecast(stored, K, 2, prefetch=1)
@@ -126,13 +133,63 @@ def test_twice_the_workers_halve_the_work_and_the_memory_but_not_what_is_dasks()
     assert many.worker_bytes < few.worker_bytes
 
 
-def test_the_page_has_the_table_of_its_command(capsys):
+def test_the_page_has_the_tables_of_its_commands(capsys):
     page = (Path(__file__).parents[2] / "cluster" / "COSTS.md").read_text()
     command = "python -m pipelines.cluster_costs "
-    [line] = (line for line in page.splitlines() if command in line)
-    main(line.partition(command)[2].split())
-    for row in capsys.readouterr().out.splitlines():
-        assert row in page.splitlines()
+    lines = [line for line in page.splitlines() if command in line]
+    assert len(lines) == 2
+    for line in lines:
+        main(line.partition(command)[2].split())
+        for row in capsys.readouterr().out.splitlines():
+            assert row in page.splitlines()
+
+
+def test_a_round_on_a_thousand_workers_takes_five_seconds_and_dask_less_than_half():
+    """The target, by the model with measured rates of Dask; five minutes for 50 features."""
+    costs = SelectionForecast(Sketch(10**9, 1000, 10**7), 50, 1000)
+    assert costs.seconds_per_round < 5.0
+    assert costs.dask_seconds / 50 < costs.seconds_per_round / 2
+    assert 50 * costs.seconds_per_round < 300
+
+
+def test_the_planner_of_ingest_makes_the_tasks_of_the_forecast(tmp_path):
+    """Adjacent rows and rows in any order: scans, merged lines, exchanges and segments."""
+    rng = np.random.default_rng(0)
+    m, q = 150_000, 1_500
+    table = {
+        "qid": np.repeat(np.arange(q), m // q),
+        "relevance": rng.integers(0, 3, m),
+        "f0": rng.normal(size=m).astype(np.float32),
+        "f1": rng.normal(size=m).astype(np.float32),
+    }
+    for in_order, order in ((True, np.arange(m)), (False, rng.permutation(m))):
+        path = tmp_path / f"{in_order}.parquet"
+        rows = pa.table({name: values[order] for name, values in table.items()})
+        pq.write_table(rows, path, row_group_size=2**13)
+        executor = NamingExecutor(2)
+        ingest(path, tmp_path / f"{in_order}.zarr", executor=executor)
+        sizes = IngestSizes(Sketch(m, 2, q), 2, in_order)
+        found = Counter(executor.names)
+        assert abs(found["scan"] - sizes.n_ranges) <= 1
+        assert found["reduce"] == sizes.n_partitions
+        assert found["exchange"] == (0 if in_order else found["scan"])
+        assert found["write"] == (sizes.n_segments if in_order else sizes.n_buckets)
+        folders = list((tmp_path / f"{in_order}.zarr" / "segments").glob("*-*"))
+        assert len(folders) == sizes.n_segments
+        for folder in folders:
+            assert sum(file.is_file() for file in folder.rglob("*")) == OBJECTS_PER_SEGMENT
+
+
+class NamingExecutor(ThreadExecutor):
+    """Threads that note the names of their tasks."""
+
+    def __init__(self, n_threads):
+        super().__init__(n_threads)
+        self.names = []
+
+    def submit(self, function, /, *args, name, slot=None):
+        self.names.append(name)
+        return super().submit(function, *args, name=name, slot=slot)
 
 
 def test_rates_may_be_those_of_the_machine(capsys, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from collections.abc import Collection
 from typing import Any
 
@@ -10,12 +11,24 @@ from dranking.engine.cluster.deadlines import Unchanged, setting
 
 _LOG = logging.getLogger(__name__)
 
+STATUS = {
+    "scancel": ("squeue", "--noheader", "--jobs"),
+    "qdel": ("qstat",),
+}
+"""For the command that cancels a job, the command that shows a job while it waits or runs."""
+
+UNKNOWN = ("Invalid job id", "Unknown Job", "has finished")
+"""How these commands call a job that has ended."""
+
+STATUS_SECONDS = 10.0
+
 
 class BatchJobs:
-    """Submits a job anew whose workers were there and are gone.
+    """Submits a job anew that has ended early: cancelled, or at its time limit.
 
-    A job may be cancelled, or meet its time limit. Dask's clusters take such a job off their list
-    and submit no other.
+    A job whose workers were there has ended when they are gone. A job that waits in a queue has no
+    workers yet; the batch system says whether it still waits. Dask's clusters take an ended job off
+    their list, or wait for it for ever, and submit no other.
 
     Parameters
     ----------
@@ -29,7 +42,7 @@ class BatchJobs:
         self._states = Unchanged()
 
     def look(self, workers: Collection[str]) -> None:
-        """Submit the jobs anew whose workers have all been gone for ``dranking.worker-seconds``.
+        """Submit the jobs anew that have ended for ``dranking.worker-seconds`` or longer.
 
         Parameters
         ----------
@@ -51,14 +64,38 @@ class BatchJobs:
         return [(job, {f"{job}{suffix}" for suffix in s.get("group", [""])}) for job, s in specs]
 
     def _is_gone(self, job: str, absent: bool) -> bool:
-        """Whether a job had workers, and has had none for too long."""
+        """Whether a job has had no workers for too long, and has ended."""
         seconds = self._states.seconds(job, absent)
         if not absent:
             self._seen.add(job)
-        return absent and job in self._seen and seconds > setting("worker-seconds")
+        if not absent or seconds <= setting("worker-seconds"):
+            return False
+        return job in self._seen or self._is_unknown(job)
+
+    def _is_unknown(self, job: str) -> bool:
+        """Whether the batch system no longer knows a job; asked once in every worker-seconds."""
+        number = getattr(self._cluster.workers.get(job), "job_id", None)
+        command = STATUS.get(str(getattr(self._cluster.job_cls, "cancel_command", "")))
+        if number is None or command is None:
+            return False
+        self._states.seconds(job, None)  # the next question comes after another worker-seconds
+        return is_unknown([*command, str(number)])
 
     def _replace(self, jobs: Collection[str]) -> None:
         cluster = self._cluster
         for _ in jobs:
             cluster.worker_spec.update(cluster.new_worker_spec())
         cluster.sync(cluster.scale_down, jobs)
+
+
+def is_unknown(command: list[str]) -> bool:
+    """Whether a batch system answers that it has no such job; no answer means nothing."""
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=STATUS_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    if answer.returncode == 0:
+        return not answer.stdout.strip()
+    return any(text in answer.stderr for text in UNKNOWN)

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dranking.engine.cluster.deadlines import setting
-from dranking.engine.cluster.supervisor import Supervisor
+from dranking.engine.cluster.supervisor import Supervisor, task_name
 from dranking.engine.cluster.versions import check_versions
 from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
 from dranking.engine.task_dependencies import TaskDependencies
@@ -230,7 +230,7 @@ class DaskExecutor:
         """
         key, worker = str(error.task), error.last_worker.address
         self._deaths[key] = 1 + self._deaths.get(key, error.allowed_failures)
-        died = f"{self._deaths[key]} workers died while running {key.rsplit('-', 2)[0]!r}"
+        died = f"{self._deaths[key]} workers died while running {task_name(key)!r}"
         try:
             if self._ran_out_of_memory(worker):
                 raise TryAgainError(

@@ -6,12 +6,17 @@ system before they reach their limit.
 
 from __future__ import annotations
 
+import multiprocessing
+from copy import deepcopy
+from multiprocessing import resource_tracker, synchronize
 from typing import Any
 
+import dask
 from distributed import Nanny, Worker
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
+from dranking.engine.cluster.deploy import REUSE_MEMORY, SETTINGS
 from dranking.engine.memory import release_memory
 
 HELD_SHARE = 0.6
@@ -27,10 +32,15 @@ class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
     Dask would wait until a starting worker has started before it asks the worker to stop, and would
     wait four seconds for the answer of a worker that is in a task or stopped (SIGSTOP). When the
     cluster closes, the job is over, and nobody needs the results on workers.
+
+    A nanny has the engine's settings of Dask, also if the cluster adds the nanny later.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"worker_class": FrugalWorker, **kwargs})
+        with dask.config.set({**SETTINGS, **REUSE_MEMORY}):
+            super().__init__(*args, **{"worker_class": FrugalWorker, **kwargs})
+            # Its parts are those of Dask's configuration, which soon changes back.
+            self.config: dict[str, Any] = deepcopy(self.config)
 
     async def kill(self, timeout: float = 5, reason: str = "nanny-kill") -> None:
         """End the worker process: at once if this nanny is closing, otherwise as Dask does."""
@@ -49,6 +59,8 @@ class FrugalWorker(Worker):  # type: ignore[misc]
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if multiprocessing.parent_process() is not None:  # a process that a nanny will kill
+            drop_names_of_semaphores()
         super().__init__(*args, **kwargs)
         look = PeriodicCallback(self.give_back, HELD_MILLISECONDS)
         self.periodic_callbacks["give-back"] = look
@@ -58,3 +70,22 @@ class FrugalWorker(Worker):  # type: ignore[misc]
         limit = self.memory_manager.memory_limit
         if limit and self.monitor.get_process_memory() > HELD_SHARE * limit:
             release_memory()
+
+
+def drop_names_of_semaphores() -> None:
+    """Unlink the name of every semaphore of this process as soon as there is the semaphore.
+
+    Libraries such as numcodecs make semaphores for processes that they may start. A worker starts
+    none, so nobody needs the names. A worker that is killed cannot unlink names, and Python would
+    warn of leaked semaphores.
+    """
+    register = resource_tracker.register
+
+    def unlink(name: Any, rtype: str) -> None:
+        if rtype == "semaphore":
+            synchronize.sem_unlink(name)  # type: ignore[attr-defined]
+        else:
+            register(name, rtype)
+
+    resource_tracker.register = unlink
+    synchronize.SemLock._cleanup = staticmethod(lambda name: None)  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -138,7 +139,9 @@ class Supervisor:
             time.sleep(WORKER_POLL_SECONDS)
 
     def _n_running(self) -> int:
-        return sum(worker["status"] == "running" for worker in self.workers().values())
+        workers = self.workers().values()
+        self._jobs.look({str(worker["name"]) for worker in workers})
+        return sum(worker["status"] == "running" for worker in workers)
 
     def wait(
         self,
@@ -300,13 +303,38 @@ class Supervisor:
         """
         waited, limit = so_far.seconds("tasks", n_left), setting("task-seconds")
         if waited:
-            report("waiting for workers", n_workers, None, tasks_left=n_left)
+            self._report_doing(n_left, n_workers)
         if waited > limit:
             raise TryAgainError(
                 f"none of {n_left} tasks on the Dask cluster of {self._address} has finished for "
                 f"{waited:.0f} s (dranking.task-seconds). If tasks take so long, raise "
                 "dranking.task-seconds; otherwise read the logs of the workers."
             )
+
+    def _report_doing(self, n_left: int, n_workers: int) -> None:
+        """Report what Dask is doing: the tasks that are most frequent among those on workers."""
+        processing = self.ask(self._client.scheduler.processing) if n_workers else {}
+        names = Counter(
+            task_name(str(key))
+            for keys in processing.values()
+            for key in keys
+            if self._mark in str(key)
+        )
+        if not n_workers:
+            stage = "waiting for workers"
+        elif not names:
+            stage = "queued"
+        else:
+            [(name, _)] = names.most_common(1)
+            stage = "reading" if name == "load" else f"running {name}"
+        n_running = sum(names.values())
+        facts = {"workers": n_workers, "running": n_running, "tasks_left": n_left}
+        report(stage, 0, None, **facts)
+
+
+def task_name(key: str) -> str:
+    """The name with which a task was submitted; see `DaskExecutor.submit`."""
+    return key.rsplit("-", 2)[0]
 
 
 def processor_seconds() -> Callable[..., float]:

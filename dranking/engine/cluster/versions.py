@@ -6,6 +6,7 @@ do not name the version, or changes the last digits of a result.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -17,6 +18,9 @@ Ask: TypeAlias = Callable[..., Any]
 
 COMPARED = ("python", "dranking", "dask", "distributed", "numpy", "numba")
 """What must be equal: the packages' whole versions, and Python's without its third number."""
+
+ANSWER_SECONDS = 10.0
+"""How long workers have to tell their versions."""
 
 MAX_NAMED_HOSTS = 5
 
@@ -37,7 +41,8 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     client
         A `distributed.Client`.
     workers
-        Addresses of the workers. A worker that leaves meanwhile is passed over.
+        Addresses of the workers. A worker that leaves meanwhile is passed over. If a worker is
+        stopped and does not answer, the comparison is left to the next call.
 
     Raises
     ------
@@ -48,6 +53,7 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     if not (new := sorted(set(workers) - equal)):
         return
     answers = ask(
+        _soon,
         client.scheduler.broadcast,
         msg={"op": "versions", "packages": list(COMPARED)},
         workers=new,
@@ -62,6 +68,15 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
             + ". Install the same versions everywhere, and start the workers again."
         )
     equal.update(found)
+
+
+async def _soon(method: Callable[..., Any], **how: Any) -> dict[str, Any]:
+    """Answers of workers by address; none if a worker is silent for `ANSWER_SECONDS`."""
+    try:
+        answers: dict[str, Any] = await asyncio.wait_for(method(**how), ANSWER_SECONDS)
+    except TimeoutError:
+        return {}
+    return answers
 
 
 def here() -> dict[str, str | None]:

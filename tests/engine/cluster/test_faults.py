@@ -71,7 +71,7 @@ def test_rows_that_made_way_for_others_are_computed_again(
             monkeypatch.undo()
 
     monkeypatch.setattr(
-        "dranking.rankers.greedy.search.PickPredictor", WrongPredictor
+        "dranking.rankers.greedy.forward.PickPredictor", WrongPredictor
     )  # so that some make way
     monkeypatch.setattr(GramRows, "fetch", fetch_and_lose_a_worker)
     found = ranker.fit(stored, executor=cluster_and_client[1])

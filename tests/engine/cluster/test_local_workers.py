@@ -1,5 +1,7 @@
 """Workers on this machine reuse freed memory, and give it back near their limit."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -35,3 +37,38 @@ def test_workers_give_memory_back_near_their_limit_alone(limit, used, n_calls, m
     )
     local_workers.FrugalWorker.give_back(worker)
     assert len(calls) == n_calls
+
+
+@pytest.mark.cluster
+def test_nannies_that_are_added_later_have_the_settings_and_nothing_leaks(tmp_path):
+    """In a process of its own, at whose end Python tells of what leaked."""
+    script = tmp_path / "later.py"
+    script.write_text(LATER)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["False", "False", "True", "True"]
+    assert "leaked" not in run.stderr
+
+
+LATER = """
+import multiprocessing
+from dranking.engine.cluster.open_executor import open_executor
+from dranking.engine.cluster.supervisor import Supervisor
+
+def settings(dask_worker):
+    import dask
+    from multiprocessing import Lock
+    import __main__
+    __main__.kept = Lock()  # as numcodecs does when it is imported
+    return dask.config.get("distributed.worker.memory.target")
+
+if __name__ == "__main__":
+    with open_executor("local", {"n_workers": 1, "memory_limit": "1GiB"}) as executor:
+        client = executor.client
+        client.cluster.scale(2)
+        Supervisor(client, "").wait_for_workers(2, 120, "")
+        for value in client.run(settings).values():
+            print(value)
+        for nanny in client.cluster.workers.values():
+            print("MALLOC_TRIM_THRESHOLD_" not in nanny.pre_spawn_env)
+"""

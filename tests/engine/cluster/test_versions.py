@@ -1,14 +1,17 @@
 """Workers with other versions of packages: an error that names hosts and versions."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from distributed import LocalCluster
 
+from dranking.engine.cluster import versions
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.engine.cluster.versions import differences, here
+from dranking.engine.cluster.versions import check_versions, differences, here
 from dranking.errors import UsageError
 
 
@@ -70,3 +73,30 @@ def test_more_memory_than_the_workers_have_is_refused_before_any_work():
         open_executor("local", options, memory_limit="2GiB"),
     ):
         pass
+
+
+class Client:
+    """A client whose worker tells its versions after some seconds."""
+
+    def __init__(self, seconds):
+        self.seconds, self.scheduler, self.n_asked = seconds, SimpleNamespace(), 0
+        self.scheduler.broadcast = self.broadcast
+
+    async def broadcast(self, workers, **_):
+        self.n_asked += 1
+        await asyncio.sleep(self.seconds)
+        return {worker: {"packages": here()} for worker in workers}
+
+
+def test_a_worker_that_is_stopped_before_it_tells_its_versions_is_asked_again(monkeypatch):
+    monkeypatch.setattr(versions, "ANSWER_SECONDS", 0.05)
+    client = Client(30)
+
+    def ask(method, *arguments, **how):
+        return asyncio.run(method(*arguments, **how))
+
+    check_versions(ask, client, ["tcp://10.0.0.1:1"])
+    client.seconds = 0
+    for _ in range(2):
+        check_versions(ask, client, ["tcp://10.0.0.1:1"])
+    assert client.n_asked == 2
