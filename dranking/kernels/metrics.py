@@ -21,7 +21,9 @@ def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
     order = np.empty(len(scores), dtype=np.int64)
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
-        order[start:end] = np.argsort(-scores[start:end], kind="mergesort") + start
+        best_first = np.argsort(-scores[start:end], kind="mergesort")
+        for i in range(end - start):
+            order[start + i] = start + best_first[i]
     return order
 
 
@@ -49,7 +51,8 @@ def group_means(values: Floats, group_end: Integers) -> Floats:
         total = 0.0
         for j in range(i, stop):
             total += values[j]
-        means[i:stop] = total / (stop - i)
+        for j in range(i, stop):
+            means[j] = total / (stop - i)
         i = stop
     return means
 
@@ -214,3 +217,71 @@ def _count_one(tree: Integers, code: int, n_grades: int) -> None:
     while code <= n_grades:
         tree[code] += 1
         code += code & -code
+
+
+@kernel
+def continuation(stop: Floats, group_end: Integers, query_ptr: Integers, cutoff: int) -> Floats:
+    """Probability that a user who reads down the list goes on past each document.
+
+    The user ends at a document with the probability `stop` of that document. In a group of n
+    documents the probability to go on past the first j is the mean, over all choices of j of the n
+    documents, of the product of their 1 - stop. These means follow from those of n - 1 documents:
+    the n-th document is among the j with probability j / n. Ranks beyond `cutoff` keep 1. O(n
+    cutoff) for each group of n documents.
+    """
+    goes_on = np.ones(len(stop))
+    longest = 0
+    for q in range(len(query_ptr) - 1):
+        longest = max(longest, query_ptr[q + 1] - query_ptr[q])
+    means = np.empty(min(longest, cutoff) + 1)
+    for q in range(len(query_ptr) - 1):
+        start = query_ptr[q]
+        end = min(query_ptr[q + 1], start + cutoff)
+        before = 1.0
+        i = start
+        while i < end:
+            within = min(group_end[i], end) - i
+            means[0] = 1.0
+            for n in range(1, group_end[i] - i + 1):
+                goes = 1.0 - stop[i + n - 1]
+                for j in range(min(n, within), 0, -1):
+                    stays = means[j] * (n - j) if j < n else 0.0
+                    means[j] = (stays + means[j - 1] * goes * j) / n
+            for j in range(within):
+                goes_on[i + j] = before * means[j + 1]
+            before *= means[within]
+            i += within
+    return goes_on
+
+
+@kernel
+def binary_preferences(
+    relevant: Floats, judged: Floats, group_end: Integers, query_ptr: Integers
+) -> Floats:
+    """(n_queries,) expected bpref over the permutations of each group; 0 without relevant ones.
+
+    Of the m irrelevant documents of a group, each number from 0 to m is equally likely to be before
+    a relevant document of that group.
+    """
+    values = np.zeros(len(query_ptr) - 1)
+    for q in range(len(values)):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        n_relevant = (relevant[start:end] * judged[start:end]).sum()
+        n_irrelevant = judged[start:end].sum() - n_relevant
+        if n_relevant == 0.0:
+            continue
+        counted = min(n_relevant, n_irrelevant)
+        before = 0
+        i = start
+        while i < end:
+            stop = group_end[i]
+            found = (relevant[i:stop] * judged[i:stop]).sum()
+            m = int(judged[i:stop].sum() - found)
+            penalty = 0.0
+            for j in range(m + 1):
+                penalty += min(before + j, n_relevant) / (m + 1)
+            values[q] += found * (1.0 - (penalty / counted if counted > 0.0 else 0.0))
+            before += m
+            i = stop
+        values[q] /= n_relevant
+    return values

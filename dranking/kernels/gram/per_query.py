@@ -19,6 +19,7 @@ from dranking.kernels.gram.dense import (
     dense_moments,
 )
 from dranking.kernels.gram.sparse import csr_of, sparse_gram_rows, sparse_moments
+from dranking.kernels.gram.sparse_query import Fit
 from dranking.kernels.gram.sparse_totals import (
     sparse_gram_total,
     sparse_moment_totals,
@@ -114,7 +115,11 @@ def row_totals(
     """
     totals = np.empty((len(wanted), features.shape[1]))
     queries = Queries(frozen(query_ptr), frozen(query_weights))
-    sparse_row_totals(csr_of(features), queries, wanted, totals)
+    role = np.zeros(features.shape[1], dtype=np.int64)
+    role[wanted] = -2 - np.arange(len(wanted))
+    no_gram, no_products = frozen(np.empty((0, 0))), frozen(np.empty(0))
+    fit = Fit(frozen(role), frozen(wanted), no_gram, no_products, 0.0)
+    sparse_row_totals(csr_of(features), queries, fit, totals)
     return totals
 
 

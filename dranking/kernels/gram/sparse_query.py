@@ -136,8 +136,12 @@ def arrays_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
         n_documents = max(n_documents, end - start)
         n_values = max(n_values, x.indptr[end] - x.indptr[start])
     most = min(n, n_values)
+    following = np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        if fit.role[i] == NOT_ASKED:
+            following[i] = -1
     entries = Entries(
-        np.where(fit.role == NOT_ASKED, -1, 0),
+        following,
         np.empty(most, dtype=np.int64),
         np.empty(most, dtype=np.int64),
         np.zeros(most + 1, dtype=np.int64),
@@ -243,7 +247,8 @@ def centre_members(p: int, size: int, query: HeldOut) -> None:
     for a in range(p):
         o, column, rest = query.local[query.members[a]], query.columns[a], 0.0
         mean = entries.means[o]
-        column[:size] = -mean
+        for d in range(size):
+            column[d] = -mean
         for e in range(entries.ptr[o], entries.ptr[o + 1]):
             column[entries.documents[e]] = entries.values[e] - mean
         for d in range(size):

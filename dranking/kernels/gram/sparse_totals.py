@@ -69,18 +69,16 @@ def has_member(x: Csr, first: int, last: int, role: NDArray[np.int64]) -> bool:
 
 
 @kernel
-def sparse_row_totals(x: Csr, queries: Queries, wanted: NDArray[np.int64], totals: Array) -> None:
-    """Overwrite `totals` (J, n_features) with rows `wanted` of the Gram matrix of some queries."""
-    n_rows, n = totals.shape
-    role = np.zeros(n, dtype=np.int64)
-    for j in range(n_rows):
-        role[wanted[j]] = -2 - j
-    fit = Fit(role, wanted, np.empty((0, 0)), np.empty(0), 0.0)
+def sparse_row_totals(x: Csr, queries: Queries, fit: Fit, totals: Array) -> None:
+    """Overwrite `totals` (J, n_features) with the rows of the J selected features of the fit.
+
+    The sums are over some queries. Of the fit, only roles and selected features are read.
+    """
     query = arrays_for_queries(x, queries, fit)
     totals[:] = 0.0
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
-        if not has_member(x, x.indptr[start], x.indptr[end], role):
+        if not has_member(x, x.indptr[start], x.indptr[end], fit.role):
             continue
         n_present = sort_entries(x, start, end, query.entries)
         p = find_members(n_present, end - start, fit, query)

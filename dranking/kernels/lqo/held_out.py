@@ -246,13 +246,15 @@ def add_back_fitting_scores(
     totals: tuple[Array, Array, Array, float],
     fit: tuple[Array, Array],
     scores: Array,
+    least: Array,
 ) -> None:
     """Add the error with each candidate, whose coefficient alone is fitted, to `scores`.
 
-    `scores` is (n_features,). The weights w of the kept features stay, and candidate i gets the
-    coefficient a = r_i / s_i, fitted to the residuals of the other queries, where
-    r = c_i - (A - A_q)[i, S] w and s = A_ii - A_q,ii + lambda. The error of the query is then
-    e - 2 a x_i.p + a^2 A_q,ii with x_i.p = b_q,i - A_q[i, S] w.
+    `scores` is (n_features,), and `least` takes the smallest s over the queries. The weights w of
+    the kept features stay, and candidate i gets the coefficient a = r_i / s_i, fitted to the
+    residuals of the other queries, where r = c_i - (A - A_q)[i, S] w and
+    s = A_ii - A_q,ii + lambda. The error of the query is then e - 2 a x_i.p + a^2 A_q,ii with
+    x_i.p = b_q,i - A_q[i, S] w.
 
     Parameters
     ----------
@@ -281,6 +283,7 @@ def add_back_fitting_scores(
         for i in range(n):
             r = (total_products[i] - products[q, i]) - (everybody[i] - own[i])
             s = max(total_diagonal[i] - diagonal[q, i], 0.0) + regularization
+            least[i] = min(least[i], s)
             a = np.divide(r, s)
             u = products[q, i] - own[i]
             scores[i] += errors[q] - 2.0 * a * u + a * a * diagonal[q, i]

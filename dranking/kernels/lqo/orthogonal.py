@@ -31,6 +31,10 @@ digits at most. For other queries, the factor of all other queries is computed."
 SAFETY = 4.0
 """Safety factor of the estimated rounding error."""
 
+UNCERTAIN = 1e-8
+"""Relative error of predictions from which on a column is named: errors in doubt (1e-6) may be a
+hundredth of the squared labels."""
+
 DEPENDENT = 4.0
 """Diagonal elements of R, for columns of norm 1, count as zero below this number times n times the
 relative rounding error."""
@@ -107,20 +111,31 @@ def scaled_factor(factor: Array) -> ScaledFactor:
     return ScaledFactor(norms, columns.astype(np.int64), triangle[:rank], products)
 
 
-def relative_rounding(factor: Array) -> tuple[float, int]:
-    """Estimated relative error of predictions by rounding, and the column behind that error.
+def relative_rounding(factor: Array, regularizations: Array) -> tuple[Array, list[int]]:
+    """Estimated relative error of predictions by rounding, and the columns behind that error.
 
     The relative error of a prediction is about the error of the columns (n roundings each) times
     the condition number of the scaled columns. The inverse of the smallest diagonal element after
     pivoting approximates this condition number. `residual_rounding` follows the error of the
-    predictions to the residuals.
+    predictions to the residuals. A column whose rest was left out as rounding may have had a rest r
+    below that rounding, which takes part of predictions by a share of r^2 / (r^2 + lambda).
+
+    Returns
+    -------
+    (n_lambdas,) errors; the columns that alone cause an error above `UNCERTAIN`, the most uncertain
+    first.
     """
-    _, columns, triangle, _ = scaled_factor(factor)
-    if not len(triangle):
-        return 0.0, 0
-    least = int(np.argmin(np.abs(np.diag(triangle))))
-    roundings = SAFETY * len(factor) * np.finfo(float).eps
-    return roundings / abs(float(triangle[least, least])), int(columns[least])
+    norms, columns, triangle, _ = scaled_factor(factor)
+    n, rank, eps = len(factor) - 1, len(triangle), np.finfo(float).eps
+    if not rank:
+        return np.zeros(len(regularizations)), []
+    kept = SAFETY * (n + 1) * eps / np.abs(np.diag(triangle))
+    squares = np.square(DEPENDENT * n * eps * norms[columns[rank:]])[:, None]
+    left_out = squares / (squares + regularizations)
+    by_column = np.concatenate((kept, left_out.max(axis=1, initial=0.0)))
+    order = np.argsort(-by_column, kind="stable")
+    uncertain = columns[order[by_column[order] > UNCERTAIN]]
+    return np.maximum(kept.max(), left_out.max(axis=0, initial=0.0)), uncertain.tolist()
 
 
 def rotation_of(factor: Array) -> Rotation:
@@ -217,7 +232,7 @@ def lqo_residuals(
 
 
 def residual_rounding(
-    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: float
+    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: Array
 ) -> Array:
     """(n_lambdas,) estimated norms of the rounding error of residuals.
 
@@ -234,7 +249,7 @@ def residual_rounding(
         Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
         the labels have fewer digits.
     relative_rounding
-        Relative error of predictions.
+        (n_lambdas,) relative error of predictions.
     """
     own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
     shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))

@@ -25,7 +25,7 @@ A feature that does not vary within q has x = 0, A_q[i,i] = 0 and b_q[i] = 0, an
 terms are quadratic and linear forms of c, which are the same forms for all such features.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,13 @@ from dranking.kernels.gram.sparse_query import (
     enter_query,
 )
 from dranking.kernels.lqo.pivots import append_to_factors, packed_row, solve_lower
-from dranking.kernels.lqo.sparse_hold_out import fit_others, hold_out
+from dranking.kernels.lqo.sparse_hold_out import add_multiple, fit_others, hold_out
 from dranking.kernels.machine.compile import kernel
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Pair: TypeAlias = tuple[int, int]
 
 STRIP = 1_024
 """Number of candidates scored at a time, whose sums stay in the first-level cache."""
@@ -105,31 +106,35 @@ class Workspace(NamedTuple):
         (7, n_present) s, r, u and v of the features that occur, two rows of sums, and gains.
     coefficients
         (t + 1, n_present) c of the features that occur.
-    gains
-        (n_candidates,) gains in the query.
+    gains, complements
+        (n_candidates,) gains and s in the query.
     """
 
     state: Array
     present: Array
     coefficients: Array
     gains: Array
+    complements: Array
 
 
 @kernel
 def empty_forms(p: int) -> Forms:
     """Forms of zeros over rows 0 to p - 1."""
     m = p + p % 2
-    order = np.minimum(np.arange(m), p - 1)
+    order = np.empty(m, dtype=np.int64)
+    for a in range(m):
+        order[a] = min(a, p - 1)
     return Forms(order, np.zeros((2, m, m)), np.zeros((2, m)))
 
 
 @kernel
 def fold(p: int, squares: Array) -> None:
     """Add the entries below the diagonals to the entries above, and clear those below."""
-    for a in range(p):
-        for b in range(a + 1, p):
-            squares[:, a, b] += squares[:, b, a]
-            squares[:, b, a] = 0.0
+    for form in range(len(squares)):
+        for a in range(p):
+            for b in range(a + 1, p):
+                squares[form, a, b] += squares[form, b, a]
+                squares[form, b, a] = 0.0
 
 
 @kernel
@@ -139,19 +144,19 @@ def absent_forms(p: int, query: HeldOut) -> Forms:
     With T = I + N G and z = -X_q[:,P] T c, the quadratic forms of s and v are G T and T'G T, and
     the linear forms of r and u are k and -T'k.
     """
-    forms, turned = empty_forms(p), np.eye(p)
+    forms, turned = empty_forms(p), np.zeros((p, p))
     squares, lines = forms.squares, forms.lines
     for a in range(p):
-        lines[0, a] = query.pull[a]
+        lines[0, a], turned[a, a] = query.pull[a], 1.0
         for j in range(p):
-            turned[a] += query.inverse[a, j] * query.gram[j, :p]
+            add_multiple(query.inverse[a, j], query.gram[j][:p], turned[a])
     for a in range(p):
         for j in range(p):
-            squares[0, a, :p] += query.gram[a, j] * turned[j]
+            add_multiple(query.gram[a, j], turned[j], squares[0, a][:p])
     for j in range(p):
-        lines[1, :p] -= turned[j] * query.pull[j]
+        add_multiple(-query.pull[j], turned[j], lines[1][:p])
         for a in range(p):
-            squares[1, a] += turned[j, a] * squares[0, j]
+            add_multiple(turned[j, a], squares[0, j], squares[1, a])
     fold(p, squares)
     for a in range(len(forms.order)):
         forms.order[a] = query.members[forms.order[a]]
@@ -164,34 +169,43 @@ def present_forms(p: int, query: HeldOut) -> Forms:
     forms, inverse = empty_forms(p), query.inverse
     squares, lines = forms.squares, forms.lines
     for a in range(p):
-        squares[0, a, :p] = inverse[a, :p]
-        squares[1, a, :p] = 2.0 * inverse[a, :p]
+        for b in range(p):
+            squares[0, a, b], squares[1, a, b] = inverse[a, b], 2.0 * inverse[a, b]
         for j in range(p):
             lines[1, a] += inverse[a, j] * query.pull[j]
             within = 0.0
             for b in range(p):
                 within += inverse[a, b] * query.gram[b, j]
-            squares[1, a, :p] += within * inverse[j, :p]
+            add_multiple(within, inverse[j][:p], squares[1, a][:p])
     fold(p, squares)
     return forms
 
 
 @kernel
 def add_squares(
-    x0: Array, x1: Array, y0: Array, y1: Array, form: Array, s: Array, v: Array
+    x0: Array, x1: Array, y0: Array, y1: Array, squares: Array, at: Pair, s: Array, v: Array
 ) -> None:
-    """Subtract x'form[0] y from s and add x'form[1] y to v, for pairs x and y of elements."""
-    d00, d01, d10, d11 = -form[0, 0, 0], -form[0, 0, 1], -form[0, 1, 0], -form[0, 1, 1]
-    e00, e01, e10, e11 = form[1, 0, 0], form[1, 0, 1], form[1, 1, 0], form[1, 1, 1]
+    """Subtract x'form[0] y from s and add x'form[1] y to v, for pairs x and y of elements.
+
+    `form` is `squares[:, at[0] : at[0] + 2, at[1] : at[1] + 2]`.
+    """
+    a, b = at
+    d00, d01 = -squares[0, a, b], -squares[0, a, b + 1]
+    d10, d11 = -squares[0, a + 1, b], -squares[0, a + 1, b + 1]
+    e00, e01 = squares[1, a, b], squares[1, a, b + 1]
+    e10, e11 = squares[1, a + 1, b], squares[1, a + 1, b + 1]
     for i in range(len(s)):
         s[i] += x0[i] * fma(d00, y0[i], d01 * y1[i]) + x1[i] * fma(d10, y0[i], d11 * y1[i])
         v[i] += x0[i] * fma(e00, y0[i], e01 * y1[i]) + x1[i] * fma(e10, y0[i], e11 * y1[i])
 
 
 @kernel
-def add_lines(x0: Array, x1: Array, line: Array, r: Array, u: Array) -> None:
-    """Add line[0]'x to r and line[1]'x to u, for pairs x of elements."""
-    r0, r1, u0, u1 = line[0, 0], line[0, 1], line[1, 0], line[1, 1]
+def add_lines(x0: Array, x1: Array, lines: Array, a: int, r: Array, u: Array) -> None:
+    """Add line[0]'x to r and line[1]'x to u, for pairs x of elements.
+
+    `line` is `lines[:, a : a + 2]`.
+    """
+    r0, r1, u0, u1 = lines[0, a], lines[0, a + 1], lines[1, a], lines[1, a + 1]
     for i in range(len(r)):
         r[i] = fma(r1, x1[i], fma(r0, x0[i], r[i]))
         u[i] = fma(u1, x1[i], fma(u0, x0[i], u[i]))
@@ -203,23 +217,27 @@ def add_forms(forms: Forms, rows: Array, first: int, n: int, state: Array) -> No
 
     (The code selects a row before its columns, so that Numba knows that columns are contiguous.)
     """
-    order, squares, lines, here = forms.order, forms.squares, forms.lines, slice(first, first + n)
+    order, squares, lines, end = forms.order, forms.squares, forms.lines, first + n
     s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
     for a in range(0, len(order), 2):
-        x0, x1 = rows[order[a]][here], rows[order[a + 1]][here]
-        add_lines(x0, x1, lines[:, a : a + 2], r, u)
+        x0, x1 = rows[order[a]][first:end], rows[order[a + 1]][first:end]
+        add_lines(x0, x1, lines, a, r, u)
         for b in range(a, len(order), 2):
-            y0, y1 = rows[order[b]][here], rows[order[b + 1]][here]
-            add_squares(x0, x1, y0, y1, squares[:, a : a + 2, b : b + 2], s, v)
+            y0, y1 = rows[order[b]][first:end], rows[order[b + 1]][first:end]
+            add_squares(x0, x1, y0, y1, squares, (a, b), s, v)
 
 
 @kernel
-def finish_gains(state: Array, least: float, gains: Array) -> None:
-    """Overwrite `gains` with a^2 v - 2 a u for a = r / s; s is at least `least`, v at least 0."""
+def finish_gains(state: Array, least: float, gains: Array, complements: Array) -> None:
+    """Overwrite `gains` with a^2 v - 2 a u for a = r / s, and `complements` with s.
+
+    s is at least `least`, v at least 0.
+    """
     n = len(gains)
     s, r, u, v = state[0][:n], state[1][:n], state[2][:n], state[3][:n]
     for i in range(n):
-        a = np.divide(r[i], max(s[i], least))  # `/` checks for zero each time
+        complements[i] = max(s[i], least)
+        a = np.divide(r[i], complements[i])  # `/` checks for zero each time
         gains[i] = a * (a * max(v[i], 0.0) - 2.0 * u[i])
 
 
@@ -242,12 +260,13 @@ def absent_gains(
     p: int, query: HeldOut, candidates: Candidates, regularization: float, work: Workspace
 ) -> None:
     """Overwrite the gains as if no candidate varied in the query."""
-    forms, gains = absent_forms(p, query), work.gains
+    forms, gains, complements = absent_forms(p, query), work.gains, work.complements
     for first in range(0, len(gains), STRIP):
         n = min(STRIP, len(gains) - first)
         start_absent(candidates, first, n, regularization, work.state)
         add_forms(forms, candidates.coefficients, first, n, work.state)
-        finish_gains(work.state, regularization, gains[first : first + n])
+        here = slice(first, first + n)
+        finish_gains(work.state, regularization, gains[here], complements[here])
 
 
 @kernel
@@ -265,10 +284,10 @@ def add_product(x: Array, y: Array, out: Array) -> None:
 
 
 @kernel
-def add_multiple(scale: float, x: Array, out: Array) -> None:
-    """`out += scale x`."""
+def divide(out: Array, divisor: float) -> None:
+    """`out /= divisor`."""
     for i in range(len(out)):
-        out[i] += scale * x[i]
+        out[i] = np.divide(out[i], divisor)
 
 
 @kernel
@@ -315,21 +334,23 @@ def present_gains(
     """Overwrite the gains of the candidates that vary in the query."""
     n, p = found.n_present, found.n_members
     places, squares = query.entries.roles[:n], query.entries.squares[:n]
-    present, gains = work.present, work.present[6][:n]
+    present, gains, complements = work.present, work.present[6][:n], work.present[5][:n]
     for a in range(p):
         gather(candidates.coefficients[query.members[a]], places, work.coefficients[a])
     gather(candidates.diagonal, places, present[0])
     gather(candidates.products, places, present[1])
     gather(candidates.explained_diagonal, places, present[2])
     gather(candidates.explained_products, places, present[3])
-    present[4:6, :n] = 0.0
+    for o in range(n):
+        present[4, o], present[5, o] = 0.0, 0.0
     residual_products(p, query, work.coefficients, present[4][:n], present[5][:n])
     start_present(weight, squares, query.products[p], regularization, present)
     add_forms(present_forms(p, query), query.products, 0, n, present)
-    finish_gains(present, regularization, gains)
+    finish_gains(present, regularization, gains, complements)
     for o in range(n):
         if places[o] >= 0 and squares[o] > 0.0:
             work.gains[places[o]] = gains[o]
+            work.complements[places[o]] = complements[o]
 
 
 @kernel
@@ -337,8 +358,19 @@ def workspace_for(query: HeldOut, n_candidates: int) -> Workspace:
     """Arrays for the candidates of any query for which `query` is large enough."""
     shape = query.products.shape
     return Workspace(
-        np.empty((4, STRIP)), np.empty((7, shape[1])), np.empty(shape), np.empty(n_candidates)
+        np.empty((4, STRIP)),
+        np.empty((7, shape[1])),
+        np.empty(shape),
+        np.empty(n_candidates),
+        np.empty(n_candidates),
     )
+
+
+@kernel
+def take_least(values: Array, least: Array) -> None:
+    """Replace the elements of `least` by the smaller of themselves and the values."""
+    for i in range(len(least)):
+        least[i] = min(least[i], values[i])
 
 
 @kernel
@@ -349,6 +381,7 @@ def add_gains(
     fit: Fit,
     candidates: Candidates,
     gains: Array,
+    least: Array,
 ) -> float:
     """Add to `gains` the change of the leave-query-out error if a candidate is selected.
 
@@ -358,6 +391,8 @@ def add_gains(
         (n_documents,) without NaN.
     gains
         (n_candidates,) changes, negative if the error falls.
+    least
+        (n_candidates,) takes the smaller of itself and the smallest s over the queries.
 
     Returns
     -------
@@ -379,9 +414,10 @@ def add_gains(
         if p > 0:
             absent_gains(p, query, candidates, fit.regularization, work)
         else:
-            work.gains[:] = 0.0
+            work.gains[:], work.complements[:] = 0.0, np.inf
         present_gains(found, weight, query, candidates, fit.regularization, work)
-        gains += work.gains
+        add_multiple(1.0, work.gains, gains)
+        take_least(work.complements, least)
     return error
 
 
@@ -402,8 +438,11 @@ def held_out_factors(
     for q in range(len(queries.ptr) - 1):
         found = enter_query(x, relevance, queries, q, fit, query)
         hold_out(found.n_members, fit, query)
-        factors[q // lanes, :, q % lanes] = query.factor[:, 0]
-        other_products[q] = query.weights[:, 0]
+        group, lane = factors[q // lanes], q % lanes
+        for i in range(len(group)):
+            group[i, lane] = query.factor[i, 0]
+        for j in range(len(query.weights)):
+            other_products[q, j] = query.weights[j, 0]
 
 
 @kernel
@@ -417,26 +456,28 @@ def fit_to_all(
     """
     t = len(fit.selected)
     factor, column, corner = np.empty((packed_row(t), 1)), np.empty((t, 1)), np.empty(1)
+    labels = np.empty((t, 1))
     for k in range(t):
-        column[:k, 0] = fit.gram[:k, k]
+        labels[k, 0] = fit.products[k]
+        for j in range(k):
+            column[j, 0] = fit.gram[j, k]
         corner[0] = fit.gram[k, k] + fit.regularization
         append_to_factors(factor, column, corner, k, fit.regularization)
-    labels = fit.products.copy().reshape(t, 1)
     solve_lower(factor, labels, t)
     explained_diagonal[:] = 0.0
     explained_products[:] = 0.0
     for j in range(t):
-        own, row = coefficients[j], factor[packed_row(j) : packed_row(j + 1), 0]
+        own, row = coefficients[j], packed_row(j)
         for k in range(j):
-            own -= row[k] * coefficients[k]
-        own /= row[j]
-        explained_diagonal += own * own
-        explained_products += own * labels[j, 0]
+            add_multiple(-factor[row + k, 0], coefficients[k], own)
+        divide(own, factor[row + j, 0])
+        add_product(own, own, explained_diagonal)
+        add_multiple(labels[j, 0], own, explained_products)
     for j in range(t - 1, -1, -1):
-        own, row = coefficients[j], factor[packed_row(j) : packed_row(j + 1), 0]
-        own /= row[j]
+        own, row = coefficients[j], packed_row(j)
+        divide(own, factor[row + j, 0])
         for k in range(j):
-            coefficients[k] -= row[k] * own
+            add_multiple(-factor[row + k, 0], own, coefficients[k])
 
 
 def explain(fit: Fit, total_columns: Array, diagonal: Array, products: Array) -> Candidates:

@@ -4,10 +4,20 @@ The arrays of the query are those of `dranking.kernels.gram.sparse_query.HeldOut
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dranking.kernels.gram.sparse_query import Fit, HeldOut
 from dranking.kernels.lqo.pivots import append_to_factors, solve_lower, solve_upper
 from dranking.kernels.machine.compile import kernel
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def add_multiple(scale: float, x: Array, out: Array) -> None:
+    """`out += scale x`."""
+    for i in range(len(out)):
+        out[i] += scale * x[i]
 
 
 @kernel
@@ -17,18 +27,21 @@ def hold_out(p: int, fit: Fit, query: HeldOut) -> None:
     The sums equal the Gram rows bit for bit. So if a feature occurs in this query alone, its sums
     over the other queries are exactly zero.
     """
-    gram, members, weights = query.gram, query.members, query.weights
-    weights[:, 0] = fit.products
+    gram, members, weights, products = query.gram, query.members, query.weights, query.products
+    t = len(fit.selected)
+    for k in range(t):
+        weights[k, 0] = fit.products[k]
     for b in range(p):
-        products = query.products[:, query.local[members[b]]]
+        o = query.local[members[b]]
         for a in range(b + 1):
-            gram[a, b] = products[a]
-            gram[b, a] = products[a]
-        weights[members[b], 0] -= products[p]
-    t, b = len(fit.selected), 0
+            gram[a, b] = products[a, o]
+            gram[b, a] = products[a, o]
+        weights[members[b], 0] -= products[p, o]
+    b = 0
     column, corner = np.empty((t, 1)), np.empty(1)
     for k in range(t):
-        column[:k, 0] = fit.gram[:k, k]
+        for j in range(k):
+            column[j, 0] = fit.gram[j, k]
         corner[0] = fit.gram[k, k]
         if b < p and members[b] == k:
             for a in range(b):
@@ -56,15 +69,14 @@ def fit_others(size: int, p: int, weight: float, query: HeldOut) -> float:
         solve_upper(query.factor, unit, t)
         for a in range(p):
             query.inverse[a, b] = unit[query.members[a], 0]
-    columns, error = query.columns[: p + 1, :size], 0.0
-    left = columns[p]
+    left, error = query.columns[p][:size], 0.0
     for a in range(p):
-        left -= columns[a] * query.weights[query.members[a], 0]
+        add_multiple(-query.weights[query.members[a], 0], query.columns[a][:size], left)
     for d in range(size):
         error += left[d] * left[d]
     for a in range(p):
-        pull = 0.0
+        column, pull = query.columns[a], 0.0
         for d in range(size):
-            pull += columns[a, d] * left[d]
+            pull += column[d] * left[d]
         query.pull[a] = weight * pull
     return weight * error

@@ -70,6 +70,8 @@ class BlockState(NamedTuple):
         made this state, or a single row before the first update. All entries are sums over the
         queries in the same order, so that a feature without any effect has, in every bit, the error
         without another feature.
+    least
+        (n_rounds, n_features) smallest s over the queries; without meaning for features in S.
     """
 
     start: Start
@@ -79,6 +81,7 @@ class BlockState(NamedTuple):
     factors: Array
     total_rows: Array
     scores: Array
+    least: Array
 
 
 @kernel
@@ -95,28 +98,34 @@ def initial_state(start: Start, q: int, regularization: float, state: Array) -> 
 
 
 @kernel
-def add_scores(state: Array, error: float, scores: Array) -> None:
+def add_scores(state: Array, error: float, scores: Array, least: Array) -> None:
     """Add one query's LQO error with each candidate to `scores` (n_features + 1,), and e itself.
 
     `state` is (4, n_features). The error with candidate i is E_i = e - 2 a u + a^2 v with
-    a = r / s; the error e without a candidate is added to the last entry.
+    a = r / s; the error e without a candidate is added to the last entry. `least` (n_features,)
+    takes the smaller of itself and s.
     """
     s, r, u, v = state[0], state[1], state[2], state[3]
     for i in range(len(s)):
         a = np.divide(r[i], s[i])  # `/` checks for zero each time, and s is at least lambda
         scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
+        least[i] = min(least[i], s[i])
     scores[len(s)] += error
 
 
 @kernel
-def initial_scores(start: Start, errors: Array, regularization: float, scores: Array) -> None:
-    """Overwrite `scores` (n_features + 1,) with the scores of an empty S; see `BlockState`."""
-    n = len(scores) - 1
-    state = np.empty((4, n))
-    scores[:] = 0.0
+def initial_scores(
+    start: Start, errors: Array, regularization: float, scores: Array, least: Array
+) -> None:
+    """Overwrite `scores` (n_features + 1,) and `least` (n_features,) with those of an empty S.
+
+    `BlockState` has their meaning.
+    """
+    state = np.empty((4, len(least)))
+    scores[:], least[:] = 0.0, np.inf
     for q in range(len(errors)):
         initial_state(start, q, regularization, state)
-        add_scores(state, errors[q], scores)
+        add_scores(state, errors[q], scores, least)
 
 
 @kernel
@@ -261,9 +270,9 @@ def update(
     state, errors
         State and errors of the block before the picks.
     after
-        The block after the picks. The update overwrites its state and errors, and its scores: one
-        row for each pick, with the scores of the round after the pick. Rows are appended to its
-        other arrays.
+        The block after the picks. The update overwrites its state and errors, and `scores` and
+        `least`: one row for each pick, of the round after the pick. Rows are appended to its other
+        arrays.
     """
     n_picks, n = picks.total_rows.shape
     size, lanes = len(picks.slots), after.factors.shape[2]
@@ -271,7 +280,7 @@ def update(
     columns, announced = picks.columns, picks.announced
     beta, delta = np.empty((n_picks, size, lanes)), np.empty((n_picks, size, lanes))
     numbers, sums = np.empty((n_picks, 2, lanes)), np.empty((3, n))
-    after.scores[:] = 0.0
+    after.scores[:], after.least[:] = 0.0, np.inf
     copy_rows(picks.total_rows, after.total_rows[t:])
     for q in range(len(errors)):
         lane, error, now = q % lanes, errors[q], after.state[q % len(after.state)]
@@ -296,5 +305,5 @@ def update(
                 r, u = now[1, columns[f]], now[2, columns[f]]
             pivot, norm = numbers[pick, 0, lane], numbers[pick, 1, lane]
             error -= advance_state(now, sums, pivot, norm, r, u, regularization)
-            add_scores(now, error, after.scores[pick])
+            add_scores(now, error, after.scores[pick], after.least[pick])
         after.errors[q] = error

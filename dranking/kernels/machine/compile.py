@@ -7,23 +7,58 @@ Without fast-math, sums run in the order in which they are written, so results a
 Compilation is part of a user's first minutes, and every kernel is compiled again into its callers.
 So kernels take few arrays, of one type and layout each (`frozen`), and loop instead of assigning
 arrays to slices or copying them, for which Numba compiles some dozen functions of its own.
-`tests/test_cold_start.py` counts the kernels of a first selection.
+`tests/test_cold_start.py` counts the functions that commands compile. Compilation without the
+wrapper by which Python calls a kernel is a tenth faster, but Python that calls such a kernel
+crashes; so all kernels have this wrapper.
+
+The cache lies in `NUMBA_CACHE_DIR` if that is set, else beside the code, else, where that folder
+cannot be written, in the user's cache directory. All processes of a host that run the same code as
+the same user share it.
 """
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
+
+from dranking.kernels.machine import first_use
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
+class _FirstUse(event.Listener):  # type: ignore[misc]
+    """Passes the first compilation on; kernels from the cache are not compiled."""
+
+    def on_start(self, event: Any) -> None:
+        first_use.compiling()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _FirstUse())
+
+
+@contextmanager
+def compilations() -> Iterator[list[str]]:
+    """Names of the functions, Numba's own among them, that are compiled inside the context."""
+    names: list[str] = []
+    with event.install_recorder("numba:compile") as recorder:
+        yield names
+    for _, happening in recorder.buffer:
+        if happening.is_start:
+            function = happening.data["dispatcher"].py_func
+            names.append(f"{function.__module__}.{function.__qualname__}")
+
+
 def kernel(function: Function) -> Function:
     """Compile a function over arrays to machine code at its first call."""
-    return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    return _compiled(function)
 
 
 def inlined(function: Function) -> Function:
@@ -33,7 +68,14 @@ def inlined(function: Function) -> Function:
     takes nanoseconds, the counting is most of the time. If the function is inlined, the compiler
     removes the counting.
     """
-    return cast(Function, numba.njit(nogil=True, cache=True, forceinline=True)(function))
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Function, **options: bool) -> Function:
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
+    except RuntimeError:  # no folder for the cache can be written: compile in every process
+        return cast(Function, numba.njit(nogil=True, **options)(function))
 
 
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:

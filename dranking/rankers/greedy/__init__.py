@@ -7,7 +7,8 @@ file. `estimator.GreedyRankRLS` is the estimator, `selection.select_paths` runs 
 One round of forward selection over dense data on Dask reads in this order:
 
 1. `greedy.selection`, `_advance`: the round of all paths (lambdas).
-2. `greedy.search`, `ForwardSearch`: the candidates, best first; the first candidate is the pick.
+2. `greedy.forward`, `ForwardSearch`: the candidates, best first; the first candidate is the pick.
+   `greedy.contenders` checks the best candidates where rounding leaves a doubt.
 3. `greedy.prefetch`: if the Gram row of the pick is not there, choose the rows of one pass.
 4. `greedy.upcoming`: predict the upcoming picks, whose rows join the pass.
 5. `gram.rows`, `GramRows.fetch`: map the pass over the tiles, and sum the rows.

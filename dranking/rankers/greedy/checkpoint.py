@@ -33,16 +33,19 @@ class Rounds(BaseModel):
         The features selected after each round, in order.
     lqo_error
         The leave-query-out error after each round.
+    doubts
+        Share, feature and loss of the `Doubt` of each round.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kept: tuple[tuple[NonNegativeInt, ...], ...] = ()
     lqo_error: tuple[float, ...] = ()
+    doubts: tuple[tuple[float, int, float], ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Rounds:
-        if len(self.kept) != len(self.lqo_error):
-            raise ValueError("lqo_error must have a number for each round")
+        if not len(self.kept) == len(self.lqo_error) == len(self.doubts):
+            raise ValueError("lqo_error and doubts must have an entry for each round")
         if any(not kept or len(set(kept)) != len(kept) for kept in self.kept):
             raise ValueError("kept has a round with no feature, or with the same feature twice")
         return self
@@ -50,7 +53,11 @@ class Rounds(BaseModel):
     @classmethod
     def of(cls, path: SelectionPath) -> Rounds:
         """The rounds of a path so far."""
-        return cls(kept=tuple(map(tuple, path.kept)), lqo_error=tuple(path.lqo_error))
+        return cls(
+            kept=tuple(map(tuple, path.kept)),
+            lqo_error=tuple(path.lqo_error),
+            doubts=tuple(path.doubts),
+        )
 
 
 class SelectionCheckpoint(BaseModel):
@@ -66,7 +73,7 @@ class SelectionCheckpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["dranking-selection-checkpoint"] = "dranking-selection-checkpoint"
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     job: dict[str, JsonValue]
     rounds: tuple[Rounds, ...]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
+from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.estimator import warn_of_rounding
@@ -36,7 +37,7 @@ class GreedyRankRLSCV(SelectingRanker):
         Largest number of features, at least 1 and at most the number in the data.
     regularizations
         lambdas > 0 to try.
-    start, forbidden, prefetch, memory_limit, checkpoint
+    start, forbidden, prefetch, memory_limit, checkpoint, normalize
         As in `GreedyRankRLS`.
 
     Attributes
@@ -93,6 +94,7 @@ class GreedyRankRLSCV(SelectingRanker):
         prefetch: int | None = None,
         memory_limit: int | str | None = None,
         checkpoint: AnyPlace | None = None,
+        normalize: Normalize = "none",
     ) -> None:
         self.n_features = n_features
         self.regularizations = regularizations
@@ -101,6 +103,7 @@ class GreedyRankRLSCV(SelectingRanker):
         self.prefetch = prefetch
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
+        self.normalize = normalize
 
     def fit(
         self,
@@ -122,7 +125,8 @@ class GreedyRankRLSCV(SelectingRanker):
         """
         if not len(self.regularizations):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        run = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, run)
         rules = SelectionRules(
             self.n_features,
             start=feature_indices(dataset, self.start),
@@ -135,7 +139,7 @@ class GreedyRankRLSCV(SelectingRanker):
             rules,
             memory_limit=self.memory_limit,
             checkpoint=self.checkpoint,
-            executor=executor,
+            executor=run,
         )
         self.paths_, self.n_passes_ = found.paths, found.n_passes
         self.lqo_error_ = np.array([path.lqo_error for path in found.paths])

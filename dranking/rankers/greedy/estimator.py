@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.forms import FormName, with_forms
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
-from dranking.errors import AccuracyWarning, SelectionWarning
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, listed
 from dranking.files.places import AnyPlace
 from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
 from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out.certificate import STATED_ACCURACY
 from dranking.rankers.linear.estimator import feature_indices
 from dranking.rankers.linear.feature_selection import SelectingRanker
 
@@ -78,7 +77,7 @@ class GreedyRankRLS(SelectingRanker):
         File that holds the features selected after each round. If the file exists, a fit continues
         from the stored rounds, to the identical result.
     feature_costs
-        Cost of computing each feature, at least 0: (n_features_in_,) in order, or name -> cost.
+        Cost of computing each feature, at least 0: ``(n_features_in_,)`` in order, or name -> cost.
         Each round then picks the feature that lowers the error most per cost; `n_features` is the
         largest number of features. None means that all features cost the same.
     feature_groups
@@ -116,6 +115,13 @@ class GreedyRankRLS(SelectingRanker):
         holds the columns, give the same result with ``("raw",)``.
     forms_per_feature
         Largest number of forms of one feature that are selected.
+    normalize
+        Scaling of the features: "query-minmax", "standard", "log", "rank" or "quantile"; see
+        `dranking.data.transforms`. `fit` fits the scaling to all documents given, `predict` and the
+        model of `to_model` carry it out, so that both take features as they were before. The result
+        is that of data ingested with this scaling. A scaling that the data set records already is
+        not undone: the new one comes after it. Has no use together with `forms`, which are forms of
+        raw features. `transform` gives the selected columns as they are, not scaled.
 
     Attributes
     ----------
@@ -123,7 +129,7 @@ class GreedyRankRLS(SelectingRanker):
         0-based feature indices in selection order; with `forms`, indices of columns.
     coef_ : (n_columns,) float64
         Weights; zero for features not selected. A column is a form of a feature; without `forms`
-        there are n_features_in_ columns.
+        there are ``n_features_in_`` columns.
     lqo_error_ : (n_rounds,) float64
         Leave-query-out error after each round, a sum over queries, not normalised.
     cost_ : float or None
@@ -191,6 +197,7 @@ class GreedyRankRLS(SelectingRanker):
         convention: str = DEFAULT_CONVENTION,
         forms: Sequence[FormName] = ("raw",),
         forms_per_feature: int = 1,
+        normalize: Normalize = "none",
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
@@ -213,6 +220,7 @@ class GreedyRankRLS(SelectingRanker):
         self.convention = convention
         self.forms = forms
         self.forms_per_feature = forms_per_feature
+        self.normalize = normalize
 
     def fit(
         self,
@@ -255,7 +263,7 @@ class GreedyRankRLS(SelectingRanker):
             If `relative_rounding_` is above 1e-6.
         """
         run = get_executor(executor)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
+        dataset = self._training_data(X, y, qid, query_weights, run)
         dataset = with_forms(dataset, self.forms, blocks_on(run))
         costs = feature_costs(dataset, self.feature_costs, self.feature_groups, self.budget)
         rules = SelectionRules(
@@ -308,12 +316,18 @@ class GreedyRankRLS(SelectingRanker):
 
 def warn_of_rounding(path: SelectionPath, feature_names: Sequence[str]) -> None:
     """Give an `AccuracyWarning` if rounding may have moved errors by more than 1e-6."""
-    if path.relative_rounding > STATED_ACCURACY and path.least_certain is not None:
+    if path.relative_rounding > STATED_ACCURACY:
+        reason = "the features predict the relevance nearly without error"
+        if path.uncertain:
+            names = listed([feature_names[feature] for feature in path.uncertain])
+            reason = (
+                "these features nearly depend on others, or have their values in one query, or "
+                f"cannot be told from one that does: {names}"
+            )
         warnings.warn(
             "rounding may have changed the leave-query-out errors by which features were picked "
-            f"by a share of {path.relative_rounding:.0e}: {feature_names[path.least_certain]} "
-            "nearly depends on other features, or one query dominates it. Scale the features "
-            "(--normalize standard), or leave out features that depend on others.",
+            f"by a share of {path.relative_rounding:.0e}: {reason}. Raise regularization, scale "
+            "the features (--normalize standard), or leave out features that depend on others.",
             AccuracyWarning,
             stacklevel=3,
         )

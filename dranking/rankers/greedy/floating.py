@@ -13,8 +13,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import SelectionPath
-from dranking.rankers.greedy.search import ForwardSearch, Search
+from dranking.rankers.greedy.search import Search
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,6 +180,24 @@ class SelectionRules:
         return np.sort(rng.choice(features, self.candidates, replace=False))
 
 
+class Doubt(NamedTuple):
+    """How much better than the pick of a round another candidate may be, for all that is known.
+
+    Attributes
+    ----------
+    share
+        By which share of the pick's error; 0 if rounding leaves no doubt.
+    feature
+        The other candidate, or -1.
+    loss
+        `Scores.losses` of the pick; 0 if unknown, since the pick had no rivals.
+    """
+
+    share: float = 0.0
+    feature: int = -1
+    loss: float = 0.0
+
+
 @dataclass
 class SelectionPath:
     """The features selected for one lambda, and their weights, after each round.
@@ -196,12 +214,15 @@ class SelectionPath:
         Leave-query-out squared error after each round, summed over queries.
     weights
         One array for each round: the weights of the features in `kept`, in their order.
+    doubts
+        Whether rounding leaves it open that another feature was the best of each round.
     measured
         The `measure` of `select_paths`, summed over all blocks; None without a measure.
     relative_rounding
-        Estimated relative error by rounding of the errors that picked the features.
-    least_certain
-        The feature behind most of this error; None before the end of the selection.
+        Estimated relative error by rounding of the errors that picked the features; also the
+        largest share of `doubts`.
+    uncertain
+        The features behind an error above 1e-6, the most uncertain first.
     """
 
     regularization: float
@@ -209,9 +230,10 @@ class SelectionPath:
     kept: list[list[int]] = field(default_factory=list)
     lqo_error: list[float] = field(default_factory=list)
     weights: list[Array] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     measured: Array | None = None
     relative_rounding: float = 0.0
-    least_certain: int | None = None
+    uncertain: list[int] = field(default_factory=list)
 
     @property
     def selected(self) -> list[int]:
@@ -251,8 +273,9 @@ class SelectionPath:
             self.kept[:n_rounds],
             self.lqo_error[:n_rounds],
             self.weights[:n_rounds],
+            self.doubts[:n_rounds],
             relative_rounding=self.relative_rounding,
-            least_certain=self.least_certain,
+            uncertain=list(self.uncertain),
         )
 
 

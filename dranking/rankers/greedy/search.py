@@ -1,24 +1,18 @@
-"""Searches along one path: what every search does, and forward search."""
+"""Searches along one path: what every search does."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
+from dranking.errors import STATED_ACCURACY
 from dranking.rankers.gram.rows import TotalRows, ridge_weights
-from dranking.rankers.greedy.path import SelectionPath, SelectionRules
-from dranking.rankers.greedy.rescoring import rescored
-from dranking.rankers.greedy.upcoming import PickPredictor
-from dranking.rankers.leave_query_out.certificate import (
-    STATED_ACCURACY,
-    estimated_rounding,
-    verified_rounds,
-)
+from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
+from dranking.rankers.leave_query_out.certificate import verified_rounds
 from dranking.rankers.leave_query_out.criterion import PathState
 from dranking.rankers.leave_query_out.held_out import PASSES, FeatureSets
 from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets
@@ -54,6 +48,7 @@ class Search(ABC):
     """
 
     candidates: Sequence[int] = ()
+    _doubt: Doubt = Doubt()
 
     def __init__(
         self,
@@ -135,13 +130,19 @@ class Search(ABC):
             path.lqo_error.append(error)
         return len(path.kept)
 
-    def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
+    def follow(
+        self,
+        kept: Sequence[Sequence[int]],
+        errors: Sequence[float],
+        doubts: Sequence[tuple[float, int, float]],
+    ) -> None:
         """Take over rounds of an earlier run; this search has done no round yet.
 
         The sums of the Gram rows of all features in `kept` were fetched, and the rows of the
         features kept last are there.
         """
-        for selected, error in zip(kept, errors, strict=True):
+        for selected, error, doubt in zip(kept, errors, doubts, strict=True):
+            self._doubt = Doubt(*doubt)
             self._keep(selected)
             self.path.lqo_error.append(error)
 
@@ -151,6 +152,7 @@ class Search(ABC):
         Searches by refits have most rounds from orthogonal factors already.
         """
         self._verify(path, range(len(path.kept)))
+        self._note_doubts(path)
 
     def _verify(self, path: SelectionPath, rounds: Sequence[int]) -> None:
         """Compare rounds with orthogonal factors, whose errors and weights replace wrong ones."""
@@ -161,11 +163,21 @@ class Search(ABC):
         for r, each in zip(rounds, found, strict=True):
             off = abs(path.lqo_error[r] - each.error) + each.rounding
             share = min(1.0, off / each.error) if each.error > 0.0 else float(off > 0.0)
-            if path.least_certain is None or share > path.relative_rounding:
-                path.relative_rounding = share
-                path.least_certain = path.kept[r][each.least_certain]
+            self._note(path, share, [path.kept[r][j] for j in each.uncertain])
             if share > STATED_ACCURACY / 100:
                 path.lqo_error[r], path.weights[r] = each.error, each.weights
+
+    def _note(self, path: SelectionPath, share: float, features: Sequence[int]) -> None:
+        """Note a relative error by rounding, and the features behind it."""
+        path.relative_rounding = max(path.relative_rounding, share)
+        if share > STATED_ACCURACY:
+            path.uncertain = list(dict.fromkeys([*path.uncertain, *features]))
+
+    def _note_doubts(self, path: SelectionPath) -> None:
+        """Note the candidates that may have been better than the picks."""
+        for kept, doubt in zip(path.kept, path.doubts, strict=True):
+            if doubt.share > 0.0:
+                self._note(path, doubt.share, [kept[-1], doubt.feature])
 
     def measure_predictions(self, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
@@ -195,165 +207,6 @@ class Search(ABC):
         features = np.array(selected, dtype=np.int64)
         products = gram.moments.products[features]
         path.kept.append(list(selected))
+        path.doubts.append(self._doubt)
+        self._doubt = Doubt()
         path.weights.append(ridge_weights(gram.between(selected), products, path.regularization))
-
-
-class ForwardSearch(Search):
-    """Adds, each round, the feature with which the leave-query-out error is smallest."""
-
-    def __init__(
-        self,
-        tiles: Tiles,
-        gram: TotalRows,
-        state: PathState,
-        regularization: float,
-        rules: SelectionRules,
-    ) -> None:
-        super().__init__(tiles, gram, state, regularization, rules)
-        self._ask()
-        self._predictor: PickPredictor | None = None
-        if rules.picks_by_error_alone:
-            self._predictor = PickPredictor(gram, regularization, rules.n_features)
-
-    def _ask(self) -> None:
-        """Draw the candidates of the next round, and have them scored."""
-        is_left = np.zeros(self._gram.n_features, dtype=bool)
-        is_left[self._allowed] = True
-        is_left[np.array([*self.path.selected, *self._rest_of_start], dtype=np.intp)] = False
-        left = self._rules.with_free_feature(self.path.selected, np.flatnonzero(is_left))
-        if self._rules.costs is not None:
-            left = self._rules.costs.affordable(self.path.selected, left)
-        self._asked = self._rules.drawn(left, len(self.path.kept))
-        if len(self.path.selected) == self._rules.n_features:
-            self._asked = self._asked[:0]  # the present error alone is still to be computed
-        self._state.ask(self._asked)
-
-    def rank(self) -> None:
-        """Order the candidates by their scores, and note the present error."""
-        scores, error = self._state.scores()
-        if not self.path.kept:
-            self.path.initial_error = error
-        self._note_error(error)
-        self._gains = error - scores
-        if self._rules.costs is None:
-            best_first = self._asked[np.argsort(scores, kind="stable")]
-        else:
-            selected = self.path.selected
-            best_first = self._rules.costs.best_first(selected, self._asked, scores, error)
-        self.candidates = best_first.tolist()
-
-    def rescore(self) -> None:
-        """Order the best candidates by a ranking measure, if the rules ask for that."""
-        rescoring, path = self._rules.rescoring, self.path
-        if rescoring is not None and not self._rest_of_start:
-            candidates, selected = self.candidates, path.selected
-            self.candidates = rescored(
-                candidates, selected, rescoring, self._tiles, path.regularization
-            )
-            self._gram.n_passes += PASSES + 1
-
-    @property
-    def _rest_of_start(self) -> list[int]:
-        """The features of `start` that are not selected yet."""
-        return [int(feature) for feature in self._rules.start[len(self.path.selected) :]]
-
-    @property
-    def picks(self) -> Sequence[int]:
-        """The next feature of `start`, or else the best candidate."""
-        return (self._rest_of_start or self.candidates)[:1]
-
-    @property
-    def upcoming(self) -> Sequence[int]:
-        """Features that the next rounds will probably add, in that order; the first is certain.
-
-        Only the first pick is known if the pick depends on more than the errors of all candidates.
-        """
-        if self._rest_of_start or self._predictor is None:
-            return self._rest_of_start or self.picks
-        predicted = self._predictor.predict(
-            self.path.selected, self._asked, self._gains, self.n_picks_left
-        )
-        upcoming = list(self.picks)
-        for feature in predicted:
-            selected = [*self.path.selected, *upcoming]
-            room = self._rules.with_free_feature(selected, np.array([feature]))
-            if feature not in upcoming and len(room):
-                upcoming.append(feature)
-        return upcoming
-
-    @property
-    def n_picks_left(self) -> int:
-        """Largest number of features that the rounds to come add."""
-        return self._rules.n_features - len(self.path.selected)
-
-    @property
-    def progress(self) -> tuple[int, int]:
-        """Number of features selected so far, and in the whole search."""
-        return len(self.path.selected), self._rules.n_features
-
-    @property
-    def done(self) -> bool:
-        """Whether `n_features` are selected, no feature can be added, or patience has ended."""
-        return self.n_picks_left == 0 or not self.picks or self._patience_ends(self.path)
-
-    def _patience_ends(self, path: SelectionPath) -> bool:
-        size, patience = len(path.selected), self._rules.patience
-        if patience is None or size < max(1, len(self._rules.start)):
-            return False
-        return size - path.best_size >= patience
-
-    @property
-    def result(self) -> SelectionPath:
-        """The path, without the rounds in which patience waited for a smaller error."""
-        if self._rules.patience is None:
-            return self.path
-        return self.path.first(max(self.path.best_round + 1, len(self._rules.start)))
-
-    def advance(self) -> None:
-        """Select the pick of this round, whose Gram row was fetched."""
-        [pick] = self.picks
-        upcoming = self.upcoming[1:] if self._state.needs_update(pick) else []
-        selected = [*self.path.selected, pick]
-        fetched = list(takewhile(self._gram.holds, upcoming))
-        self._state.add(np.array(selected, dtype=np.int64), fetched)
-        self._keep(selected)
-        self._ask()
-
-    def covers(self, kept: Sequence[int]) -> bool:
-        """Whether the search reaches sets with as many features as `kept`."""
-        return len(kept) <= self._rules.n_features
-
-    def follow(self, kept: Sequence[Sequence[int]], errors: Sequence[float]) -> None:
-        """Take over rounds of an earlier run, and bring the state to their end."""
-        super().follow(kept, errors)
-        self._add_all(self.path.selected)
-
-    def _add_all(self, selected: Sequence[int]) -> None:
-        """Bring the state from no feature to these features."""
-        features = np.array(selected, dtype=np.int64)
-        for size in range(1, len(selected) + 1):
-            self._state.add(features[:size], features[size:].tolist())
-        self._ask()
-
-    def certify(self, path: SelectionPath) -> None:
-        """Note how far rounding may have moved the errors of a result; correct rounds in doubt."""
-        if self._rules.refits:
-            super().certify(path)
-            return
-        selected = np.array(path.selected, dtype=np.int64)
-        by_feature = estimated_rounding(
-            self._state, self._gram.moments, selected, path.regularization
-        )
-        # The error is a part of y.y, and its own share of the rounding is so much larger.
-        parts = path.initial_error / np.maximum(path.lqo_error, np.finfo(float).tiny)
-        rounding = np.maximum.accumulate(by_feature) * np.maximum(parts, 1.0)
-        in_doubt = np.flatnonzero(rounding > STATED_ACCURACY)
-        certain = np.flatnonzero(rounding <= STATED_ACCURACY)
-        path.relative_rounding = float(rounding[certain].max(initial=0.0))
-        path.least_certain = int(selected[np.argmax(by_feature)])
-        if len(in_doubt):
-            self._verify(path, in_doubt.tolist())
-
-    def measure_predictions(self, measure: LqoMeasure) -> Array:
-        """Sum a measure of the leave-query-out predictions after every round over all blocks."""
-        return self._state.measure(np.array(self.result.selected, dtype=np.int64), measure)

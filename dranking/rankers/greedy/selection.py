@@ -18,9 +18,10 @@ from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.backward import BackwardSearch
 from dranking.rankers.greedy.checkpoint import Rounds, load_rounds, save_rounds, selection_job
 from dranking.rankers.greedy.floating import FloatingSearch
+from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import Selection, SelectionPath, SelectionRules
 from dranking.rankers.greedy.prefetch import Prefetch
-from dranking.rankers.greedy.search import ForwardSearch, Search
+from dranking.rankers.greedy.search import Search
 from dranking.rankers.leave_query_out.criterion import Criterion
 from dranking.rankers.leave_query_out.dense import DenseCriterion
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan, plan_memory
@@ -165,7 +166,8 @@ def _begin(gram: TotalRows, searches: Sequence[Search], rounds: Sequence[Rounds]
         gram.drop(some)
     gram.fetch(list(last))
     for search, kept, before in zip(searches, saved, rounds, strict=True):
-        search.follow(kept, before.lqo_error[: len(kept)])
+        n = len(kept)
+        search.follow(kept, before.lqo_error[:n], before.doubts[:n])
     for search in searches:
         search.rank()
 

@@ -23,9 +23,6 @@ from dranking.rankers.leave_query_out.held_out import FeatureSets, Verified, ver
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-STATED_ACCURACY = 1e-6
-"""Relative error above which rounds are checked, and above which a warning is given."""
-
 SAFETY = 16.0
 """Safety factor of the estimated rounding error of sums and solves."""
 
@@ -37,6 +34,12 @@ def estimated_rounding(
     squares = moments.diagonal[selected] + regularization
     roundings = SAFETY * np.arange(2, len(selected) + 2) * np.finfo(float).eps
     rounding: Array = np.minimum(squares / state.least_pivots(selected) * roundings, 1.0)
+    return rounding
+
+
+def lost_digits(losses: Array, n_selected: int) -> Array:
+    """Estimated relative error by rounding of predictions with a feature; see `Scores.losses`."""
+    rounding: Array = np.minimum(losses * (SAFETY * (n_selected + 2) * np.finfo(float).eps), 1.0)
     return rounding
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,39 @@ from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+
+MOST_LOSS = 1e16
+"""Largest of `Scores.losses`, with which no digit is left."""
+
+
+class Scores(NamedTuple):
+    """The leave-query-out errors of the candidates of a round.
+
+    Attributes
+    ----------
+    errors
+        (n_candidates,) error with each candidate.
+    error
+        The present error.
+    losses
+        (n_candidates,) factor by which the rounding of sums grows in each error: the square of the
+        feature, divided by the least of what the feature adds to S in any held-out system. At most
+        the root of the number of blocks too large.
+    """
+
+    errors: Array
+    error: float
+    losses: Array
+
+
+def squared_losses(squares: Array, least: Array) -> NDArray[np.float32]:
+    """Squares of `Scores.losses` in one block, which are summed over the blocks.
+
+    `squares` (n_features,) are A_ii + lambda, `least` (..., n_features) the smallest Schur
+    complements in the block.
+    """
+    return np.square(np.minimum(squares / least, MOST_LOSS)).astype(np.float32)
 
 
 class PathState(ABC):
@@ -67,8 +100,8 @@ class PathState(ABC):
         """
 
     @abstractmethod
-    def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
+    def scores(self) -> Scores:
+        """Leave-query-out errors with each candidate."""
 
     @abstractmethod
     def least_pivots(self, selected: Indices) -> Array:

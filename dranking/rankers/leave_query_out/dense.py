@@ -25,7 +25,7 @@ from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
-from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
@@ -187,7 +187,7 @@ class DenseState(RowsState):
         self._picks: list[int] = []  # the picks by which `_blocks` differs from `_before`
         self._n_again = 0  # how many of `_picks` an earlier update went through already
         self._n_right = 0  # how many of `_picks` were selected
-        self._scores: tuple[Array, Array] | None = None
+        self._scores: tuple[Array, Array, NDArray[np.float32]] | None = None
 
     def needs_update(self, feature: int) -> bool:
         """Whether the last update has not gone through `feature` as the next pick."""
@@ -226,7 +226,7 @@ class DenseState(RowsState):
             Literal(features),
             self._announced(features),
             ByFeature(total_rows),
-            Literal(total_rows[:, features]),
+            Literal(total_rows.take(features, axis=1)),  # C order, as kernels are compiled for
             Literal(self._regularization),
             name="update",
         )
@@ -252,27 +252,29 @@ class DenseState(RowsState):
 
     def least_pivots(self, selected: Indices) -> Array:
         """(t,) smallest pivot of each selected feature in the held-out systems of all queries."""
-        tasks = self._tiles.map_values(
-            block_pivots, self._blocks, Literal(len(selected)), name="pivots", feature_block=0
-        )
-        found: Array = np.min(self._tiles.gather(tasks), axis=0)
-        return found
+        size = Literal(len(selected))
+        return self._tiles.least(block_pivots, self._blocks, size, name="pivots")
 
     def ask(self, candidates: Indices) -> None:
         """Set the candidates that the next call of `scores` evaluates."""
         self._candidates = candidates
 
-    def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
+    def scores(self) -> Scores:
+        """Leave-query-out errors with each candidate."""
         if self._scores is None:
-            self._scores = self._tiles.sum(self._blocks, block_scores, "scores")
-        scores, errors = self._scores
-        last = max(self._n_right - 1, 0)
-        return scores[last, self._candidates], float(errors[last])
+            of_block = partial(block_scores, regularization=self._regularization)
+            self._scores = self._tiles.sum(self._blocks, of_block, "scores")
+        scores, errors, losses = self._scores
+        last, asked = max(self._n_right - 1, 0), self._candidates
+        return Scores(
+            scores[last, asked],
+            float(errors[last]),
+            np.sqrt(losses[last, asked], dtype=np.float64),
+        )
 
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
-        parts = self._tiles.map_blocks(
+        total: Array = self._tiles.sum_map(
             measure_block,
             self._blocks,
             Literal(selected),
@@ -282,7 +284,6 @@ class DenseState(RowsState):
             feature_block=0,
             name="leave-query-out",
         )
-        total: Array = self._tiles.sum(parts, np.asarray, "leave-query-out")
         return total
 
 
@@ -306,8 +307,9 @@ def initial_block(
         factors=packed_matrices(n_queries, size),
         total_rows=np.empty((size, n)),
         scores=np.empty((1, n + 1)),
+        least=np.empty((1, n)),
     )
-    lqo.initial_scores(start, frozen(block.errors), regularization, block.scores[0])
+    lqo.initial_scores(start, frozen(block.errors), regularization, block.scores[0], block.least[0])
     return block
 
 
@@ -339,6 +341,7 @@ def add_features(
         state=np.empty((n_queries if goes_on else 1, 4, n)),
         errors=np.empty(n_queries),
         scores=np.empty((n_picks, n + 1)),
+        least=np.empty((n_picks, n)),
     )
     picks = Picks(
         frozen(slots),
@@ -381,6 +384,12 @@ def measure_block(
     return measure_block_predictions(block, features, state.factors, products, measure)
 
 
-def block_scores(state: BlockState) -> tuple[Array, Array]:
-    """(n_picks, n_features) scores and (n_picks,) errors of a block after each pick."""
-    return state.scores[:, :-1], state.scores[:, -1]
+def block_scores(
+    state: BlockState, *, regularization: float
+) -> tuple[Array, Array, NDArray[np.float32]]:
+    """Scores, errors and squared losses of a block after each pick.
+
+    Their shapes are (n_picks, n_features), (n_picks,) and (n_picks, n_features).
+    """
+    losses = squared_losses(state.start.total_diagonal + regularization, state.least)
+    return state.scores[:, :-1], state.scores[:, -1], losses

@@ -88,15 +88,15 @@ class Verified(NamedTuple):
         (t,) weights fitted to all queries.
     without
         (t,) leave-query-out errors without each feature; zeros unless asked for.
-    least_certain
-        Position of the feature that depends on the others most.
+    uncertain
+        Positions of the features that nearly depend on others, the most uncertain first.
     """
 
     error: float
     rounding: float
     weights: Array
     without: Array
-    least_certain: int
+    uncertain: list[int]
 
 
 class Fits(NamedTuple):
@@ -133,15 +133,15 @@ class Model(NamedTuple):
         The regression.
     relative_rounding
         Estimated relative error of predictions by rounding.
-    least_certain
-        Position of the feature behind that error.
+    uncertain
+        Positions of the features behind that error.
     label_norm
         Norm of all labels.
     """
 
     ridge: Ridge
     relative_rounding: float
-    least_certain: int
+    uncertain: list[int]
     label_norm: float
 
 
@@ -161,7 +161,7 @@ def verified_of(
             float(rounding),
             weights_of(model.ridge, len(subset)),
             without,
-            model.least_certain,
+            model.uncertain,
         )
         for (error, rounding, without), model, subset in zip(
             sums, models, sets.subsets, strict=True
@@ -293,11 +293,11 @@ def _models(factor: Array, sets: FeatureSets, digits_lost: int) -> list[Model]:
     last, models = len(factor) - 1, []
     for subset in sets.subsets:
         own = triangle_of(factor[:, [*subset.tolist(), last]])
-        rounding, column = relative_rounding(own)
+        [rounding], columns = relative_rounding(own, np.array([sets.regularization]))
         unit = SAFETY * len(own) * np.finfo(float).eps
         rounding = min(1.0, unit * (rounding / unit) ** digits_lost)
         label_norm = float(np.linalg.norm(own[:, -1]))
-        models.append(Model(ridge_of(own, sets.regularization), rounding, column, label_norm))
+        models.append(Model(ridge_of(own, sets.regularization), rounding, columns, label_norm))
     return models
 
 

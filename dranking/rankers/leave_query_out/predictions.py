@@ -29,7 +29,7 @@ documents of the block, to an array. The arrays of all blocks are summed."""
 
 def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
     """Sum a measure of the leave-query-out predictions of every feature set over all blocks."""
-    parts = tiles.map_blocks(
+    total: Array = tiles.sum_map(
         measure_block_sets,
         Shared(fit_without_each_query(tiles, sets)[0]),
         Literal(sets),
@@ -38,7 +38,6 @@ def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
         feature_block=0,
         name="leave-query-out",
     )
-    total: Array = tiles.sum(parts, np.asarray, "leave-query-out")
     return total
 
 

@@ -16,6 +16,7 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.held_out import add_back_fitting_scores
 from dranking.rankers.gram.rows import GramRows, QueryMoments
+from dranking.rankers.leave_query_out.criterion import Scores, squared_losses
 from dranking.rankers.leave_query_out.dense import RowsState
 from dranking.rankers.leave_query_out.held_out import (
     PASSES,
@@ -71,8 +72,8 @@ class RefitState(RowsState):
         """Set the candidates that the next call of `scores` evaluates."""
         self._candidates = candidates
 
-    def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) leave-query-out errors with each candidate, and the present error.
+    def scores(self) -> Scores:
+        """Leave-query-out errors with each candidate.
 
         Back-fitting: the weight of the candidate alone is fitted, and the weights of S stay. Takes
         O(t^3 + t n) for each query.
@@ -93,8 +94,9 @@ class RefitState(RowsState):
             Literal(totals),
             name="back-fitting",
         )
-        scores: Array = self._tiles.sum(parts, np.asarray, "scores")
-        return scores[self._candidates], float(scores[-1])
+        scores, losses = self._tiles.sum(parts, _unchanged, "scores")
+        errors, losses = scores[self._candidates], losses[self._candidates]
+        return Scores(errors, float(scores[-1]), np.sqrt(losses, dtype=np.float64))
 
     def measure(self, selected: Indices, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
@@ -108,12 +110,20 @@ def back_fitting_scores(
     slots: Indices,
     fits: Sequence[Fits],
     totals: tuple[Array, Array, Array, float],
-) -> Array:
-    """(n_features + 1,) scores of a block: the error with each candidate, and the present error."""
+) -> tuple[Array, NDArray[np.float32]]:
+    """(n_features + 1,) scores of a block: the error with each candidate, and the present error.
+
+    Also the (n_features,) squared losses.
+    """
     [fit] = fits
-    scores = np.zeros(moments.diagonal.shape[1] + 1)
-    own = moments.diagonal, moments.products
-    add_back_fitting_scores(rows, slots, own, totals, (fit.weights, fit.errors), scores[:-1])
+    n = moments.diagonal.shape[1]
+    scores, least = np.zeros(n + 1), np.full(n, np.inf)
+    own, fitted = (moments.diagonal, moments.products), (fit.weights, fit.errors)
+    add_back_fitting_scores(rows, slots, own, totals, fitted, scores[:-1], least)
     for error in fit.errors.tolist():  # in the order of the queries, as the kernel adds
         scores[-1] += error
-    return scores
+    return scores, squared_losses(totals[0] + totals[-1], least)
+
+
+def _unchanged(values: tuple[Array, NDArray[np.float32]]) -> tuple[Array, NDArray[np.float32]]:
+    return values

@@ -24,7 +24,7 @@ from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.rows import TotalMoments, TotalRows
-from dranking.rankers.leave_query_out.criterion import PathState
+from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
@@ -81,8 +81,8 @@ class SparseState(PathState):
         """Set the candidates that the next call of `scores` evaluates."""
         self._scorer.ask(self, candidates)
 
-    def scores(self) -> tuple[Array, float]:
-        """(n_candidates,) leave-query-out errors with each candidate, and the present error."""
+    def scores(self) -> Scores:
+        """Leave-query-out errors with each candidate."""
         return self._scorer.answer(self)
 
     def removals(self, selected: Indices) -> tuple[Array, float]:
@@ -105,13 +105,13 @@ class _Scorer:
     def __init__(self, tiles: Tiles, rows: SparseRows) -> None:
         self._tiles, self._rows, self._moments = tiles, rows, rows.moments
         self._asked: dict[SparseState, Indices] = {}
-        self._answers: dict[SparseState, tuple[Array, float]] = {}
+        self._answers: dict[SparseState, tuple[Array, float, NDArray[np.float32]]] = {}
 
     def ask(self, state: SparseState, candidates: Indices) -> None:
         """Set the candidates of a path; all paths are scored when the first path calls `answer`."""
         self._asked[state] = candidates
 
-    def answer(self, state: SparseState) -> tuple[Array, float]:
+    def answer(self, state: SparseState) -> Scores:
         """The scores of a path, after one pass for all paths that asked since the last pass."""
         if state in self._asked:
             questions = [self._question(*asked) for asked in self._asked.items()]
@@ -119,8 +119,8 @@ class _Scorer:
             self._rows.n_passes += 1
             self._answers.update(zip(self._asked, answers, strict=True))
             self._asked.clear()
-        gains, error = self._answers[state]
-        return gains + error, float(error)
+        gains, error, losses = self._answers[state]
+        return Scores(gains + error, float(error), np.sqrt(losses, dtype=np.float64))
 
     def measure(self, selected: Indices, regularization: float, measure: LqoMeasure) -> Array:
         """Sum a measure of the leave-query-out predictions after every round over all blocks."""
@@ -132,9 +132,8 @@ class _Scorer:
         """(t,) smallest pivots over all queries; one pass."""
         fit = self._fit(selected, np.empty(0, dtype=np.int64), regularization)
         self.count_passes(1)
-        pivots = self._tiles.map_blocks(block_pivots, Literal(fit), name="pivots")
-        found: Array = np.min(self._tiles.gather(pivots), axis=0)
-        return found
+        tiles = self._tiles
+        return tiles.least(block_pivots, tiles.data, Literal(fit), name="pivots")
 
     def count_passes(self, number: int) -> None:
         """Count passes over X."""
@@ -164,13 +163,18 @@ def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:
 
 def block_gains(
     block: QueryBlock, *questions: tuple[Fit, Candidates]
-) -> tuple[tuple[Array, float], ...]:
-    """For every path, the change of the block's error by each candidate, and the block's error."""
+) -> tuple[tuple[Array, float, NDArray[np.float32]], ...]:
+    """For every path, the change of the block's error by each candidate, and the block's error.
+
+    Also the squared losses of the candidates.
+    """
     arrays, answers = _arrays(block), []
     for fit, candidates in questions:
         gains = np.zeros(len(candidates.products))
-        error = add_gains(*arrays, _frozen(fit), _frozen(candidates), gains)
-        answers.append((gains, error))
+        least = np.full(len(gains), np.inf)
+        error = add_gains(*arrays, _frozen(fit), _frozen(candidates), gains, least)
+        squares = candidates.diagonal + fit.regularization
+        answers.append((gains, error, squared_losses(squares, least)))
     return tuple(answers)
 
 

@@ -16,6 +16,9 @@ LAYOUTS = {
     "CSR": sparse.csr_array,
 }
 
+LONG = [32, 33, 64, 130] if COMPILED else [17, 32]
+"""Sizes of queries that take several strips, the last of them whole or not."""
+
 
 def problem(rng, sizes, n_features, zeros=0.5):
     query_ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -38,7 +41,7 @@ def all_rows(X, query_ptr, weights, wanted):
 @st.composite
 def problems(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    sizes = draw(st.lists(st.integers(1, 9) | st.sampled_from([32, 33, 64, 130]), max_size=6))
+    sizes = draw(st.lists(st.integers(1, 9) | st.sampled_from(LONG), max_size=6))
     return problem(rng, sizes, draw(st.integers(1, 9)), draw(st.sampled_from([0.0, 0.5, 0.95])))
 
 

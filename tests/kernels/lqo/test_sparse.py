@@ -46,10 +46,10 @@ def gains_of(problem, selected, candidates, regularization):
     candidates = np.array(candidates, dtype=np.int64)
     fit, diagonal, products, rows = fit_of(*data, selected, candidates, regularization)
     asked = explain(fit, rows[:, candidates], diagonal[candidates], products[candidates])
-    gains = np.zeros(len(candidates))
+    gains, least = np.zeros(len(candidates)), np.full(len(candidates), np.inf)
     queries = Queries(frozen(query_ptr), frozen(weights))
-    error = add_gains(csr_of(features), frozen(y), queries, fit, freeze(asked), gains)
-    return gains, error
+    error = add_gains(csr_of(features), frozen(y), queries, fit, freeze(asked), gains, least)
+    return gains, error, least
 
 
 @given(
@@ -62,7 +62,7 @@ def test_gains_are_those_of_refits(problem, regularization, random):
     order = random.sample(range(n_features), n_features)
     size = random.randrange(n_features + 1)
     selected, candidates = order[:size], order[size:][: random.randrange(n_features + 1)]
-    gains, error = gains_of(problem, selected, candidates, regularization)
+    gains, error, least = gains_of(problem, selected, candidates, regularization)
     queries = centred_queries(*problem.labelled())
     floor = 1e-11 * held_out_error(queries, [], regularization)
     expected = held_out_error(queries, selected, regularization)
@@ -70,14 +70,29 @@ def test_gains_are_those_of_refits(problem, regularization, random):
     for i, gain in zip(candidates, gains, strict=True):
         expected = held_out_error(queries, [*selected, i], regularization)
         assert error + gain == pytest.approx(expected, rel=1e-9, abs=floor)
+    for i, complement in zip(candidates, least, strict=True):
+        expected = least_complement(queries, selected, i, regularization)
+        assert np.isinf(complement) or complement == pytest.approx(expected, rel=1e-7)
+
+
+def least_complement(queries, selected, candidate, regularization):
+    """The smallest Schur complement of a candidate over the held-out queries."""
+    S, complements = [*selected, candidate], []
+    for held_out in range(len(queries)):
+        system = regularization * np.eye(len(S))
+        for q, (features, _, weight) in enumerate(queries):
+            if q != held_out:
+                system += weight * features[:, S].T @ features[:, S]
+        complements.append(1.0 / np.linalg.inv(system)[-1, -1])
+    return min(complements)
 
 
 def test_more_candidates_than_a_strip():
     problem = random_problem(1, n_queries=12, n_features=2 * STRIP + 5, zeros=0.97)
     selected = [3, 0, STRIP + 9]
     candidates = np.setdiff1d(np.arange(2 * STRIP + 5), selected)
-    gains, error = gains_of(problem, selected, candidates, 0.5)
-    few, same = gains_of(problem, selected, candidates[::100], 0.5)
+    gains, error, _ = gains_of(problem, selected, candidates, 0.5)
+    few, same, _ = gains_of(problem, selected, candidates[::100], 0.5)
     assert error == same
     np.testing.assert_array_equal(gains[::100], few)
     queries = centred_queries(*problem.labelled())
@@ -91,7 +106,7 @@ def test_what_varies_in_no_query_gains_exactly_nothing(problem):
     n = problem.X.shape[1]
     constant = problem.X.copy()
     constant[:, -1] = 3.0
-    gains, _ = gains_of(problem._replace(X=constant), range(n - 1), [n - 1], 1.0)
+    gains, _, _ = gains_of(problem._replace(X=constant), range(n - 1), [n - 1], 1.0)
     assert gains[0] == 0.0
 
 
@@ -101,7 +116,7 @@ def test_copies_gain_the_same_in_every_bit(problem, random):
     doubled = problem._replace(X=np.hstack([problem.X, problem.X]))
     selected = random.sample(range(n), random.randrange(n))
     left = [i for i in range(n) if i not in selected]
-    gains, _ = gains_of(doubled, selected, [*left, *(n + i for i in left)], 1.0)
+    gains, _, _ = gains_of(doubled, selected, [*left, *(n + i for i in left)], 1.0)
     np.testing.assert_array_equal(gains[: len(left)], gains[len(left) :])
 
 

@@ -43,8 +43,9 @@ class Problem:
             packed_matrices(n_queries, size),
             np.empty((size, n)),
             np.empty((1, n + 1)),
+            np.empty((1, n)),
         )
-        lqo.initial_scores(start, block.errors, LAMBDA, block.scores[0])
+        lqo.initial_scores(start, block.errors, LAMBDA, block.scores[0], block.least[0])
         return block
 
     def select(self, block, selected, n_picks=1, rows=None, slots=None):
@@ -82,7 +83,8 @@ def updated(block, picks):
     after = block._replace(
         state=np.full((n_queries, 4, n), np.nan),
         errors=np.full_like(block.errors, np.nan),
-        scores=np.full((len(picks.total_rows), block.scores.shape[1]), np.nan),
+        scores=np.full((len(picks.total_rows), n + 1), np.nan),
+        least=np.full((len(picks.total_rows), n), np.nan),
     )
     lqo.update(block.state, block.errors, picks, LAMBDA, after)
     return after
@@ -103,9 +105,12 @@ def test_state_and_scores_equal_their_definition_in_every_round(order):
         assert block.scores[0, -1] == pytest.approx(
             held_out_error(problem.queries, selected, LAMBDA), rel=1e-12
         )
+        complements = [problem.defined_state(q, selected)[0][0] for q in range(len(block.errors))]
+        least = np.min(complements, axis=0)
         for i in outside:
             expected = held_out_error(problem.queries, [*selected, i], LAMBDA)
             assert block.scores[0, i] == pytest.approx(expected, rel=1e-12)
+            assert block.least[0, i] == pytest.approx(least[i], rel=1e-12)
         block = problem.select(block, order[: t + 1])
     assert block.scores[0, -1] == pytest.approx(held_out_error(problem.queries, order, LAMBDA))
 

@@ -13,7 +13,10 @@ from dranking.rankers.greedy import prefetch
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.prefetch import PassCosts, rows_to_fetch
 from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out import certificate
 from dranking.rankers.leave_query_out import memory_plan as memory
+from dranking.rankers.leave_query_out.certificate import verify_sets
+from dranking.rankers.leave_query_out.held_out import PASSES
 from tests.rankers.greedy.selections import assert_same_bits, assert_same_paths
 from tests.rankers.problems import random_problem
 
@@ -91,12 +94,19 @@ def test_no_more_rows_are_kept_than_there_is_room_for(dataset, n_rows, n_paths, 
         assert len(set(gram._slots.values())) == len(gram._slots) == gram.capacity - gram.n_free
         kept.append(len(gram._slots))
 
+    checks = []
+
+    def counted(*arguments):
+        checks.append(arguments)
+        return verify_sets(*arguments)
+
     monkeypatch.setattr(GramRows, "fetch", watched)
+    monkeypatch.setattr(certificate, "verify_sets", counted)
     rules = SelectionRules(SIZE, prefetch=n_rows)
     found = select_paths(dataset, LAMBDAS[:n_paths], rules)
     assert max(kept) <= n_paths * SIZE + memory.SURPLUS_ROWS
     assert memory.SURPLUS_ROWS <= 8
-    assert found.n_passes == 1 + len(kept)
+    assert found.n_passes == 1 + len(kept) + PASSES * len(checks)
 
 
 def test_the_last_pick_has_room_for_runners_up(dataset):

@@ -120,7 +120,7 @@ def test_no_prediction_changes_a_bit(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(SIZE, search=search, prefetch=n_rows)
     for wrong in (False, True, True, True):
         if wrong:
-            monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
+            monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
         found = select_paths(dataset, lambdas, rules).paths
         for one, other in zip(found, expected, strict=True):
             assert_same_bits(one, other)
@@ -139,7 +139,7 @@ def test_predictions_without_each_query_survive_picks_that_were_wrong(dataset, m
 
     rules = SelectionRules(SIZE, patience=2, prefetch=1)
     [expected] = select_paths(dataset, [30.0], rules, measure=squares).paths
-    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
     for _ in range(4):
         rules = SelectionRules(SIZE, patience=2, prefetch=24)
         [found] = select_paths(dataset, [30.0], rules, measure=squares).paths

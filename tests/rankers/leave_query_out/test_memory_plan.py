@@ -10,7 +10,6 @@ import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
 from dranking.engine.memory import format_bytes
-from dranking.rankers.greedy import search
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import dense as dense_state
@@ -82,7 +81,7 @@ def test_with_room_for_one_state_updates_begin_with_none(stored, monkeypatch, n_
 
     expected = select_paths(dataset, LAMBDAS, SelectionRules(SIZE)).paths
     monkeypatch.setattr(dense_state, "add_features", noted)
-    monkeypatch.setattr(search, "PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
     limit = limits(dataset)[True, False, 1, n_states]
     found = select_paths(dataset, LAMBDAS, SelectionRules(SIZE), memory_limit=limit).paths
     assert_same_paths(found, expected)

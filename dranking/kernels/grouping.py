@@ -1,0 +1,45 @@
+"""Groups of equal rows of integers, by a hash table; rows are compared whole, so this is exact."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.machine.compile import kernel
+from dranking.kernels.text.hashes import mix
+
+
+@kernel
+def group_rows(
+    keys: NDArray[np.uint64],
+    slots: NDArray[np.int64],
+    group: NDArray[np.int64],
+    first: NDArray[np.int64],
+) -> int:
+    """Number the distinct rows of (n, k) keys by first appearance; returns how many there are.
+
+    `slots` (a power of two above n) are -1 at the beginning. Written: `group` (n,), the number of
+    each row, and `first` (n,), of which the first entries are the first row of each group.
+    """
+    n_groups, last = 0, len(slots) - 1
+    for row in range(len(keys)):
+        state = np.uint64(0)
+        for column in range(keys.shape[1]):
+            state = mix(state ^ keys[row, column])
+        slot = np.int64(state & np.uint64(last))
+        while True:
+            found = slots[slot]
+            if found < 0:
+                slots[slot] = n_groups
+                first[n_groups] = row
+                group[row] = n_groups
+                n_groups += 1
+                break
+            equal = True
+            for column in range(keys.shape[1]):
+                if keys[first[found], column] != keys[row, column]:
+                    equal = False
+                    break
+            if equal:
+                group[row] = found
+                break
+            slot = (slot + 1) & last
+    return n_groups
