@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.open import open_columns
+from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
 from dranking.data.scores.score_table import ScoreTable
 from dranking.data.tables.any_table import as_table, is_table
@@ -23,7 +23,7 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.evaluation import measure_blocks
+from dranking.rankers.linear.evaluation import map_scored_blocks
 from dranking.rankers.linear.model import LinearModel
 
 NO_COLUMNS = np.empty(0, dtype=np.intp)
@@ -40,7 +40,7 @@ def judged_dataset(data: Any, scorer: Any) -> Dataset:
     if isinstance(data, Dataset):
         dataset = data
     else:
-        dataset = open_columns(data, Columns(needed=needed_features(scorer)))
+        dataset = open_dataset(data, columns=Columns(needed=needed_features(scorer)))
     dataset.check_documents()
     if dataset.n_unlabelled == dataset.n_documents:
         raise DataError("the data has no labelled document; there is nothing to evaluate.")
@@ -91,15 +91,42 @@ def measure(
     DataError
         If the data lacks features, or does not fit the scores.
     """
+    function = partial(PerQuery.of_block, measures=measures, convention=convention)
+    return map_scored(
+        scorer, dataset, function, executor, combine=PerQuery.concatenate, name="evaluate"
+    )
+
+
+def map_scored(
+    scorer: Any,
+    dataset: Dataset,
+    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
+    executor: Executor,
+    *,
+    combine: Callable[[list[Any]], Any],
+    name: str,
+) -> Iterator[Any]:
+    """Yield `function(block, scores)` for the blocks of a data set in order, some combined.
+
+    Parameters
+    ----------
+    scorer, dataset, executor
+        As in `measure`, which also raises the same errors.
+    function
+        Function of a block and its (n_documents,) scores; can be pickled.
+    combine
+        Function of a list of results, where neighbouring blocks are sent together.
+    name
+        Name of the tasks.
+    """
     linear = linear_model(scorer, dataset)
     if linear is not None:
-        return measure_blocks(linear, dataset, measures, convention, executor)
-    how = (measures, convention)
+        return map_scored_blocks(linear, dataset, function, executor, combine=combine, name=name)
     if hasattr(scorer, "predict"):
         columns = _columns_of(scorer, dataset)
-        predict = partial(_measure_predicted, scorer, _names_of(scorer))
-        return map_blocks(predict, dataset, executor, *how, columns=columns, name="evaluate")
-    return _measure_stored(_stored_scores(scorer), dataset, *how)
+        predict = partial(_of_predicted, scorer, _names_of(scorer))
+        return map_blocks(predict, dataset, executor, function, columns=columns, name=name)
+    return _of_stored(_stored_scores(scorer), dataset, function)
 
 
 def linear_model(scorer: Any, dataset: Dataset) -> LinearModel | None:
@@ -139,12 +166,11 @@ def _stored_scores(scorer: Any) -> ScoreTable | NDArray[np.float64]:
     return scores
 
 
-def _measure_stored(
+def _of_stored(
     scores: ScoreTable | NDArray[np.float64],
     dataset: Dataset,
-    measures: Sequence[str],
-    convention: Convention,
-) -> Iterator[PerQuery]:
+    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
+) -> Iterator[Any]:
     """Look up the scores of every block in this process; reads no features."""
     ends = list(accumulate(info.n_documents for info in dataset.blocks))
     if not isinstance(scores, ScoreTable) and len(scores) != ends[-1]:
@@ -155,16 +181,15 @@ def _measure_stored(
             found = scores.of_block(block)
         else:
             found = scores[end - info.n_documents : end]
-        yield PerQuery.of_block(block, found, measures, convention)
+        yield function(block, found)
 
 
-def _measure_predicted(
+def _of_predicted(
     model: Any,
     names: Sequence[str] | None,
     block: QueryBlock,
-    measures: Sequence[str],
-    convention: Convention,
-) -> PerQuery:
+    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
+) -> Any:
     features: Any = block.features
     if names is not None and hasattr(model, "feature_names_in_"):  # it warns of bare arrays
         import pandas as pd
@@ -181,7 +206,7 @@ def _measure_predicted(
             f"predict of {type(model).__name__} gives an array of shape {scores.shape} for "
             f"{block.n_documents} documents; it must give one score for each."
         )
-    return PerQuery.of_block(block, scores, measures, convention)
+    return function(block, scores)
 
 
 def _names_of(model: Any) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,11 @@ from dranking.data.scores.parts import (
 )
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task, get_executor
+from dranking.engine.map_blocks import gather_oldest
 from dranking.engine.progress import report
 from dranking.errors import DataError
 from dranking.files.commit import SUCCESS_NAME, DirectoryCommit, begin_directory
-from dranking.files.places import AnyPlace, Place
+from dranking.files.places import AnyPlace, Place, as_place
 from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
 
 Columns = NDArray[np.intp]
@@ -37,6 +38,7 @@ def write_scores(
     output: AnyPlace,
     *,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> int:
     """Write the scores of all documents as a directory of parquet files, whole or not at all.
@@ -55,6 +57,8 @@ def write_scores(
         Directory to write, a path or a URL that all workers can reach.
     overwrite
         Replace a directory of scores that exists.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -70,6 +74,7 @@ def write_scores(
         If the data lacks features, a value is missing, or the scaling is another.
     """
     dataset.check_documents()
+    output = as_place(output, storage_options)
     check_scores_output(output)
     located = locate_features(model.feature_names, model.transforms, dataset)
     with begin_directory(output, overwrite=overwrite, manifest_name=SUCCESS_NAME) as commit:
@@ -101,7 +106,7 @@ def _write_parts(
     try:
         for number, start in enumerate(range(0, dataset.n_blocks, BLOCKS_PER_PART)):
             if len(running) >= 2 * executor.n_slots:
-                yield executor.gather([running.popleft()])[0]
+                yield from gather_oldest(executor, running)
             blocks = range(start, min(start + BLOCKS_PER_PART, dataset.n_blocks))
             how = (weights, transforms, commit.root, part_name(commit, number))
             task = submit_with_blocks(
@@ -109,7 +114,7 @@ def _write_parts(
             )
             running.append(task)
         while running:
-            yield executor.gather([running.popleft()])[0]
+            yield from gather_oldest(executor, running)
     finally:  # also after an error: no task writes once the directory is discarded
         executor.cancel(running)
 

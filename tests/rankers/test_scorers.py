@@ -124,7 +124,7 @@ def test_wrong_predictions_are_refused(frame):
 
 def test_data_without_labels(frame):
     with pytest.raises(DataError, match="no labelled document"):
-        measured("a", dr.from_table(frame, relevance=None))
+        measured("a", dr.from_table(frame, dr.Columns(relevance=None)))
 
 
 def test_comparisons(frame):

@@ -206,14 +206,13 @@ class GramRows(TotalRows):
             )
             totals: Array = self._tiles.sum(self.kept, row_totals, "gram-rows")
         else:
-            sums = self._tiles.map_blocks(
+            totals = self._tiles.sum_map(
                 fresh_totals,
                 self.moments.blocks,
                 Literal(indices),
                 columns=indices,
                 name="gram-rows",
             )
-            totals = self._tiles.sum(sums, np.asarray, "gram-rows")
         return totals
 
     def slots_of(self, features: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -103,8 +103,8 @@ def sample_of(tiles: Tiles) -> Sample | None:
         return Sample(lambda: products_of_documents(tiles.gather(parts)))
     if not is_summed(tiles.n_tiles, dataset.n_features):
         return None
-    blocks = tiles.map_blocks(products_of_first, per_block, name="sample")
-    return Sample(lambda: summed_products(tiles.sum(blocks, np.asarray, "sample")))
+    sum_up = partial(tiles.sum_map, products_of_first, per_block, name="sample")
+    return Sample(lambda: summed_products(sum_up()))
 
 
 def summed_products(products: Array) -> Products:

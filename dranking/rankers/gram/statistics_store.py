@@ -7,7 +7,7 @@ moments and Gram rows from documents in every bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import check_output_directory
-from dranking.files.places import AnyPlace
+from dranking.files.places import AnyPlace, as_place
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import add_up
 from dranking.kernels.gram.whole_blocks import add_weighted
@@ -48,6 +48,7 @@ def build_statistics(
     *,
     times: Any = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> StatisticsDataset:
     """Build the statistics store of a data set, in one pass over it.
@@ -63,6 +64,8 @@ def build_statistics(
         timestamps; or one time for all queries. None means that queries have no time.
     overwrite
         Replace a store that exists.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -74,10 +77,11 @@ def build_statistics(
     DataError
         If the data is wrong.
     """
-    check_output_directory(path, overwrite)
+    place = as_place(path, storage_options)
+    check_output_directory(place, overwrite)
     return write_statistics(
         _statistics_of(data, times, executor),
-        path,
+        place,
         feature_names=data.feature_names,
         sparse=data.is_sparse,
         transforms=data.transforms,
@@ -91,6 +95,7 @@ def append_queries(
     *,
     repeated: bool = False,
     times: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> StatisticsDataset:
     """Add the queries of a data set to a statistics store, after the queries of the store.
@@ -106,7 +111,7 @@ def append_queries(
     repeated
         Accept query ids that the store has: the same query with the documents of another night. If
         false, such an id is an error, since its data was probably appended before.
-    times, executor
+    times, storage_options, executor
         As in `build_statistics`.
 
     Raises
@@ -119,14 +124,12 @@ def append_queries(
     """
 
     def new_blocks(store: StatisticsDataset) -> Iterable[QueryStatistics]:
-        forms = forms_of(store.transforms)
-        new = data if forms is None or data.transforms else FormsDataset(data, forms)
-        _check_fits(store, new)
+        new = in_forms_of(store, data)
         if not repeated:
             _check_new(store, new)
         return _statistics_of(new, times, executor)
 
-    return append_statistics(path, new_blocks)
+    return append_statistics(as_place(path, storage_options), new_blocks)
 
 
 def _statistics_of(data: Dataset, times: Any, executor: Any) -> Iterator[QueryStatistics]:
@@ -136,7 +139,7 @@ def _statistics_of(data: Dataset, times: Any, executor: Any) -> Iterator[QuerySt
     _check_memory(data, run)
     all_times = None if times is None else as_times(times, data.n_queries)
     start = 0
-    blocks = map_blocks(QueryStatistics.of, data, run, name="statistics")
+    blocks = map_blocks(QueryStatistics.of, data, run, large=True, name="statistics")
     for done, statistics in enumerate(blocks, start=1):
         report("statistics", done, data.n_blocks)
         if all_times is not None:
@@ -156,6 +159,14 @@ def _check_memory(data: Dataset, executor: Executor) -> None:
             f"{n_queries:,} queries, and {format_bytes(needed)} are in memory at a time, but there "
             f"is {format_bytes(executor.memory_bytes)}. Use fewer features, or the data itself."
         )
+
+
+def in_forms_of(store: StatisticsDataset, data: Dataset) -> Dataset:
+    """The data in the forms of the features of a store; DataError if it does not fit the store."""
+    forms = forms_of(store.transforms)
+    new = data if forms is None or data.transforms else FormsDataset(data, forms)
+    _check_fits(store, new)
+    return new
 
 
 def _check_fits(store: StatisticsDataset, data: Dataset) -> None:

@@ -16,15 +16,17 @@ from upath import UPath
 
 import dranking
 from dranking.data.dataset import Dataset
+from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_table
-from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import Scaling, source_names
 from dranking.engine.collections.one_expression import is_dask
 from dranking.engine.dask_collections import as_dataset
-from dranking.engine.executor import get_executor
+from dranking.engine.executor import Executor, get_executor
+from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
+from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, table_scores
 
@@ -48,6 +50,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     feature_names_: tuple[str, ...]
+    normalize: Normalize = "none"
 
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.
@@ -103,18 +106,13 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             If the data does not fit the model, or no query has a relevant document.
         """
         self._check_fitted()
-        how = ["ndcg"], get_convention(DEFAULT_CONVENTION)
         has_labels = is_table(X) and (qid is None or isinstance(qid, str))
         if isinstance(X, Dataset) or is_dask(X) or has_labels:
             dataset = as_dataset(X, y, qid=qid)
-            blocks = measure_blocks(self.to_model(), dataset, *how, get_executor())
+            convention = get_convention(DEFAULT_CONVENTION)
+            blocks = measure_blocks(self.to_model(), dataset, ["ndcg"], convention, get_executor())
         else:
-            scores = self.predict(X, qid=qid)
-            labels = from_arrays(np.empty((len(scores), 0)), y, qid)
-            parts = [labels.block(b) for b in range(labels.n_blocks)]
-            ends = np.cumsum([part.n_documents for part in parts])[:-1]
-            of_parts = np.split(scores, ends)
-            blocks = (PerQuery.of_block(*each, *how) for each in zip(parts, of_parts, strict=True))
+            blocks = measured_rows(self.predict(X, qid=qid), y, qid, ["ndcg"], DEFAULT_CONVENTION)
         value = PerQuery.concatenate(blocks).summary().metrics["ndcg"]
         if np.isnan(value):
             raise DataError("no query has a relevant document, so there is no NDCG.")
@@ -164,6 +162,13 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     def _fit_facts(self) -> dict[str, Any]:
         """Results of the fit beside the weights, for the model's provenance."""
         return {}
+
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
+    ) -> Dataset:
+        """The arguments of `fit` as a data set, a view of it scaled by `normalize`."""
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        return scaled(dataset, self.normalize, blocks_on(executor))
 
     def _set_weights(self, dataset: Dataset, coef: NDArray[np.float64]) -> Self:
         self.coef_ = coef

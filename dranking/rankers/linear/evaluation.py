@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,28 +48,59 @@ def measure_blocks(
     DataError
         If the data lacks features, or its scaling differs from the scaling that the model needs.
     """
-    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
-    return map_blocks(
-        measure_block,
-        dataset,
-        executor,
-        np.array(model.weights),
-        missing,
-        measures,
-        convention,
-        columns=columns,
-        combine=PerQuery.concatenate,
-        name="evaluate",
+    function = partial(PerQuery.of_block, measures=measures, convention=convention)
+    return map_scored_blocks(
+        model, dataset, function, executor, combine=PerQuery.concatenate, name="evaluate"
     )
 
 
-def measure_block(
+def map_scored_blocks(
+    model: LinearModel,
+    dataset: Dataset,
+    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
+    executor: Executor,
+    *,
+    combine: Callable[[list[Any]], Any],
+    name: str,
+) -> Iterator[Any]:
+    """Yield `function(block, scores)` of neighbouring blocks, combined, in block order.
+
+    Blocks are scored where they are read, with only the model's columns.
+
+    Parameters
+    ----------
+    model
+        Model whose features are found in the data by name.
+    function
+        Function of a block with the model's columns and (n_documents,) scores; can be pickled.
+    combine, name
+        As in `map_blocks`.
+
+    Raises
+    ------
+    DataError
+        If the data lacks features, or its scaling differs from the scaling that the model needs.
+    """
+    columns, missing = locate_features(model.feature_names, model.transforms, dataset)
+    weights = np.array(model.weights)
+    return map_blocks(
+        _of_scored,
+        dataset,
+        executor,
+        weights,
+        missing,
+        function,
+        columns=columns,
+        combine=combine,
+        name=name,
+    )
+
+
+def _of_scored(
     block: QueryBlock,
     weights: NDArray[np.float64],
     transforms: Transforms,
-    measures: Sequence[str],
-    convention: Convention,
-) -> PerQuery:
-    """Score a block of the model's columns and measure each query."""
-    block, scores = score_block(block, weights, transforms)
-    return PerQuery.of_block(block, scores, measures, convention)
+    function: Callable[[QueryBlock, NDArray[np.float64]], Any],
+) -> Any:
+    """Score a block of the model's columns, and call the function."""
+    return function(*score_block(block, weights, transforms))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor, get_executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
@@ -100,6 +100,9 @@ class MaxMarginRanker(LinearRanker):
     checkpoint
         Directory that stores the training after each epoch of "sgd" or round of "cutting-planes".
         A fit that finds a stored training resumes it, to the identical result.
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`;
+        `validation` data is then given as it was before the scaling.
 
     Attributes
     ----------
@@ -163,6 +166,7 @@ class MaxMarginRanker(LinearRanker):
         metric: str = "ndcg@10",
         random_state: int = 0,
         checkpoint: AnyPlace | None = None,
+        normalize: Normalize = "none",
     ) -> None:
         self.regularization = regularization
         self.loss = loss
@@ -182,6 +186,7 @@ class MaxMarginRanker(LinearRanker):
         self.metric = metric
         self.random_state = random_state
         self.checkpoint = checkpoint
+        self.normalize = normalize
 
     def fit(
         self,
@@ -217,9 +222,9 @@ class MaxMarginRanker(LinearRanker):
             If `max_iter` does not suffice.
         """
         self._check(validation)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
-        check_training_data(dataset)
         executor = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, executor)
+        check_training_data(dataset)
         self.gap_, self.learning_curve_, self.n_levels_ = np.nan, (), 0
         if self.loss == "pairwise":
             coef = self._fit_pairs(dataset, validation, executor)

@@ -123,10 +123,9 @@ class ListwiseObjective:
 
     def risk(self, weights: Array) -> tuple[float, Array]:
         """Mean hinge, and a subgradient (n_features,) by the weights."""
-        parts = self._tiles.map_blocks(
+        value, slopes = self._tiles.sum_map(
             listwise_of_model, self._lists, Same(weights), Same(self.loss), name="hinge"
         )
-        value, slopes = self._tiles.sum(parts, tuple, "hinge")
         return float(value) / self.n_lists, slopes / self.n_lists
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from dranking.engine.executor import Executor
-from dranking.engine.mixing import Segment, Shards, mean_by_shares
-from dranking.engine.tree_sum import tree_sum
+from dranking.engine.mixing import Segment, Shards
 from dranking.errors import DivergedError
 from dranking.kernels.pairwise.differences import Rows, as_rows
 from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
@@ -119,6 +118,22 @@ class AveragedResult(ShardResult):
     def loss(self) -> float:
         """Mean loss of the steps; 0 without steps."""
         return self.losses / max(self.n_steps, 1)
+
+
+class ShardFacts(NamedTuple):
+    """Numbers about the epoch of a shard.
+
+    Attributes
+    ----------
+    loss
+        Mean loss of the steps.
+    weights, total
+        Squared norms of the weights, and of the sum of iterates.
+    """
+
+    loss: float
+    weights: float
+    total: float
 
 
 class SampledBlock(NamedTuple):
@@ -241,8 +256,9 @@ class PairPlan(TrainingPlan[AveragedState]):
     def run_epoch(self, state: AveragedState) -> tuple[AveragedState, CurvePoint]:
         """Train every shard from the weights of the state; take the mean of the weights."""
         weights = self.executor.submit(np.asarray, state.weights, name="weights")
-        results: list[AveragedResult] = self.shards.run(
+        (mixed, total, n_averaged), facts = self.shards.mix(
             self.shard_epoch,
+            to_mix,
             self.n_steps,
             (self.seed, state.epoch),
             weights,
@@ -250,17 +266,16 @@ class PairPlan(TrainingPlan[AveragedState]):
             state.epoch,
             name=self.name,
         )
-        self._check_finite(results, state)
-        shares = self.shards.shares
+        self._check_finite(facts, state)
         later = replace(
             state,
-            weights=mean_by_shares([r.weights for r in results], shares),
-            total=state.total + tree_sum(r.total for r in results),
-            n_averaged=state.n_averaged + sum(r.n_averaged for r in results),
+            weights=mixed,
+            total=state.total + total,
+            n_averaged=state.n_averaged + n_averaged,
             t=state.t + self.shards.most_steps(self.n_steps),
             epoch=state.epoch + 1,
         )
-        loss = float(shares @ [r.loss for r in results])
+        loss = float(self.shards.shares @ [each.loss for each in facts])
         penalty = self.regularization / 2 * float(later.weights @ later.weights)
         return later, CurvePoint(
             epoch=later.epoch,
@@ -272,16 +287,20 @@ class PairPlan(TrainingPlan[AveragedState]):
         """Steps taken, and bytes read from storage."""
         return {"steps": point.n_steps, "bytes_read": self.shards.bytes_read}
 
-    def _check_finite(self, results: list[AveragedResult], state: AveragedState) -> None:
+    def _check_finite(self, facts: list[ShardFacts], state: AveragedState) -> None:
         lam = self.regularization
-        with np.errstate(over="ignore"):
-            sizes = [
-                (r.loss, lam * float(r.weights @ r.weights), float(r.total @ r.total))
-                for r in results
-            ]
+        sizes = [(each.loss, lam * each.weights, each.total) for each in facts]
         if not np.isfinite(sizes).all():
             what = f"the steps of epoch {state.epoch + 1} grew without limit"
             raise diverged(what, state.eta0, lam)
+
+
+def to_mix(result: AveragedResult, share: float) -> tuple[Any, ShardFacts]:
+    """What is summed over the shards, and the facts about a shard; see `Shards.mix`."""
+    with np.errstate(over="ignore"):
+        weights, total = float(result.weights @ result.weights), float(result.total @ result.total)
+        mixed = result.weights * result.weights.dtype.type(share)
+    return (mixed, result.total, result.n_averaged), ShardFacts(result.loss, weights, total)
 
 
 def diverged(what: str, eta0: float, regularization: float) -> DivergedError:

@@ -62,13 +62,13 @@ class LCRA(StochasticRanker):
 
     The features are divided into M views, each with its own weights w_v; the score of a document
     is the mean of the views' scores. Over labelled pairs (p, y) and unlabelled pairs p of documents
-    of one query (p is the difference of the two feature vectors), LCRA minimises
+    of one query (p is the difference of the two feature vectors), LCRA minimises::
 
         sum_v [ k mean loss(y, <w_v, p_v>) + lambda / 2 |w_v|^2 ]
             + l mu sum_{u, v} mean (<w_u, p_u> - <w_v, p_v>)^2.
 
     Step t, of length ``eta = 1 / (lambda (t + t0))`` with ``t0 = 1 / (lambda eta0)``, draws k
-    labelled and l unlabelled pairs. All views take the gradient step
+    labelled and l unlabelled pairs. All views take the gradient step::
 
         w_v <- (1 - eta lambda) w_v - eta sum_labelled loss'(y, <w_v, p_v>) p_v
 
@@ -97,7 +97,7 @@ class LCRA(StochasticRanker):
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
     eta0
-        First step length. None means 1 / (k max |p_v|^2), the maximum over all views of 1,000
+        First step length. None means ``1 / (k max |p_v|^2)``, the maximum over all views of 1,000
         drawn pairs (half of the quotient for the squared hinge).
     label, average, n_epochs, steps_per_epoch, sampling, position_weights, n_shards
         As in `SPD`; `sampling` holds for unlabelled pairs as well.

@@ -119,8 +119,9 @@ class PairwiseObjective:
 
     def hinge_risk(self, weights: Array) -> tuple[float, Array]:
         """Mean of the plain hinge over P, and a subgradient (n_features,)."""
-        parts = self._tiles.map_blocks(hinge_of_pairs, self._targets, Same(weights), name="hinge")
-        value, slopes = self._tiles.sum(parts, tuple, "hinge")
+        value, slopes = self._tiles.sum_map(
+            hinge_of_pairs, self._targets, Same(weights), name="hinge"
+        )
         return float(value) / self.n_pairs, slopes / self.n_pairs
 
     def at(self, loss: PairLoss, weights: Array) -> Point:
@@ -137,7 +138,7 @@ class PairwiseObjective:
 
     def curvature(self, loss: PairLoss, tangents: list[Task], direction: Array) -> Array:
         """The second derivative times a direction (n_features,)."""
-        parts = self._tiles.map_blocks(
+        total: Array = self._tiles.sum_map(
             curvature_of_model,
             self._targets,
             tangents,
@@ -145,7 +146,6 @@ class PairwiseObjective:
             Same(loss),
             name="curvature",
         )
-        total: Array = self._tiles.sum(parts, np.asarray, "curvature")
         return total / self.n_pairs + self.regularization * direction
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
 from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss, smoothed_hinge
@@ -75,9 +75,10 @@ class PairwiseRanker(LinearRanker):
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         losses = self._losses()
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        run = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, run)
         check_training_data(dataset)
-        objective = PairwiseObjective(dataset, self.regularization, get_executor(executor))
+        objective = PairwiseObjective(dataset, self.regularization, run)
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for loss in losses:
             weights, n_steps, self.gap_ = minimise(
@@ -120,6 +121,8 @@ class RankSVM(PairwiseRanker):
         the solver: neither the steps nor the end depend on the units of the features.
     max_iter
         Largest number of steps for each rounding of the loss.
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`.
 
     References
     ----------
@@ -140,11 +143,14 @@ class RankSVM(PairwiseRanker):
         loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
         tol: float = 1e-9,
         max_iter: int = 200,
+        *,
+        normalize: Normalize = "none",
     ) -> None:
         self.regularization = regularization
         self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
+        self.normalize = normalize
 
     def _losses(self) -> list[PairLoss]:
         if self.loss == "squared-hinge":
@@ -164,7 +170,7 @@ class RankLogistic(PairwiseRanker):
 
     Parameters
     ----------
-    regularization, tol, max_iter
+    regularization, tol, max_iter, normalize
         As in `RankSVM`.
 
     References
@@ -181,11 +187,17 @@ class RankLogistic(PairwiseRanker):
     """
 
     def __init__(
-        self, regularization: float = 1e-3, tol: float = 1e-9, max_iter: int = 200
+        self,
+        regularization: float = 1e-3,
+        tol: float = 1e-9,
+        max_iter: int = 200,
+        *,
+        normalize: Normalize = "none",
     ) -> None:
         self.regularization = regularization
         self.tol = tol
         self.max_iter = max_iter
+        self.normalize = normalize
 
     def _losses(self) -> list[PairLoss]:
         return [Logistic()]

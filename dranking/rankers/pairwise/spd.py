@@ -43,7 +43,7 @@ class SPD(StochasticRanker):
         With "difference" a hinge asks for a *smaller* margin, 1 / difference, of pairs that differ
         more.
     eta0
-        First step length. None means 1 / max |p|^2 over 1,000 drawn pairs (half of the quotient for
+        First step length. None means ``1 / max |p|^2`` over 1,000 drawn pairs (half of it for
         the squared hinge); infinity means pure Pegasos, whose first steps are long.
     projection
         Project the weights onto a ball that holds the minimum.

@@ -15,7 +15,6 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
-from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
@@ -358,19 +357,18 @@ class StochasticRanker(LinearRanker):
         self, problem: PairProblem, state: AveragedState, coef: Array, shards: Shards, n_draws: int
     ) -> tuple[float, float]:
         """Mean loss of the model and of zero weights, over drawn pairs if there are many pairs."""
-        losses, without, mass = tree_sum(
-            shards.run(
-                summed_losses,
-                n_draws,
-                (self.random_state, state.epoch),
-                coef[problem.columns],
-                self._loss_code,
-                self.label,
-                (self.random_state, state.epoch),
-                n_sources=1,
-                n_rounds=1,
-                name="objective",
-            )
+        (losses, without, mass), _ = shards.mix(
+            summed_losses,
+            without_facts,
+            n_draws,
+            (self.random_state, state.epoch),
+            coef[problem.columns],
+            self._loss_code,
+            self.label,
+            (self.random_state, state.epoch),
+            n_sources=1,
+            n_rounds=1,
+            name="objective",
         )
         return float(losses / mass), float(without / mass)
 
@@ -419,3 +417,8 @@ def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False
     check_whole(name, value)
     if value < least:
         raise UsageError(f"{name} is {value}; it must be at least {least}.")
+
+
+def without_facts(losses: tuple[Any, ...], share: float) -> tuple[tuple[Any, ...], None]:
+    """Losses of a shard as `Shards.mix` sums them."""
+    return losses, None

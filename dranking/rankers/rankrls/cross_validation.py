@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
 from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
@@ -29,6 +29,8 @@ class RankRLSCV(LinearRanker):
     ----------
     regularizations
         Values of lambda > 0 to try.
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`.
 
     Attributes
     ----------
@@ -64,8 +66,14 @@ class RankRLSCV(LinearRanker):
     relative_rounding_: float
     objective_: float
 
-    def __init__(self, regularizations: Sequence[float] = DEFAULT_GRID) -> None:
+    def __init__(
+        self,
+        regularizations: Sequence[float] = DEFAULT_GRID,
+        *,
+        normalize: Normalize = "none",
+    ) -> None:
         self.regularizations = regularizations
+        self.normalize = normalize
 
     def fit(
         self,
@@ -82,9 +90,10 @@ class RankRLSCV(LinearRanker):
             raise UsageError("regularizations is empty; give at least one lambda above 0.")
         for value in lambdas:
             check_positive("regularizations", value)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        run = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, run)
         check_training_data(dataset)
-        found = leave_query_out(dataset, lambdas, get_executor(executor))
+        found = leave_query_out(dataset, lambdas, run)
         self.lqo_error_ = found.lqo_error
         self.relative_rounding_ = found.relative_rounding
         self.regularization_ = min(zip(self.lqo_error_.tolist(), lambdas, strict=True))[1]

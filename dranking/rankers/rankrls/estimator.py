@@ -11,9 +11,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.data.scaling import Normalize
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
-from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
@@ -51,6 +51,8 @@ class RankRLS(LinearRanker):
         "direct" forms the (n_features, n_features) matrix A in one pass over the data; "cg" runs
         conjugate gradients without A, one pass for each step; "auto" takes "cg" above
         `MAX_DIRECT_FEATURES` features.
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`.
 
     Attributes
     ----------
@@ -73,9 +75,16 @@ class RankRLS(LinearRanker):
 
     objective_: float
 
-    def __init__(self, regularization: float = 1.0, solver: Solver = "auto") -> None:
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        solver: Solver = "auto",
+        *,
+        normalize: Normalize = "none",
+    ) -> None:
         self.regularization = regularization
         self.solver = solver
+        self.normalize = normalize
 
     def fit(
         self,
@@ -88,8 +97,9 @@ class RankRLS(LinearRanker):
     ) -> RankRLS:
         """Fit the weights; arguments and errors as in `GreedyRankRLS.fit`."""
         check_positive("regularization", self.regularization)
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
-        normal = normal_equations_of(dataset, self.solver, get_executor(executor))
+        run = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, run)
+        normal = normal_equations_of(dataset, self.solver, run)
         coef = normal.solve(self.regularization)
         self.objective_ = normal.label_norm - float(normal.products @ coef)
         self._set_weights(dataset, coef)

@@ -27,7 +27,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Executor
 from dranking.engine.tiles import Tiles
-from dranking.errors import AccuracyWarning
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, listed
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.orthogonal import (
@@ -54,9 +54,6 @@ MAX_WIDE_FEATURES, DOCUMENTS_PER_FEATURE = 256, 16
 """Above the first number of features, orthogonal factors need at least the second number of
 documents for each feature: in wider data nearly every query is dominant, and takes a factorisation
 for each lambda."""
-
-STATED_ACCURACY = 1e-6
-"""Estimated relative error of leave-query-out errors above which a warning is given."""
 
 FACTOR_VALUES = 2**22
 """Largest number of entries in the factors that one pass finds together; the driver holds up to
@@ -135,15 +132,16 @@ def leave_query_out(
     lambdas = np.array(regularizations, dtype=np.float64)
     if takes_factors(dataset):
         factor = factor_of(dataset, executor)
-        errors, rounding, feature = errors_from_factor(factor, dataset, lambdas, executor)
+        errors, rounding, features = errors_from_factor(factor, dataset, lambdas, executor)
         solve = partial(with_one_blas_thread, ridge_from_factor, factor.values)
         found = GridErrors(errors, rounding, solve)
-        if feature is None:
+        if not features:
             reason = "the features predict the relevance nearly without error"
             remedy = "Add larger values of lambda, or take any of the values with small errors."
         else:
-            reason = f"{dataset.feature_names[feature]} nearly depends on other features"
-            remedy = "Leave out this feature, or a feature on which it depends."
+            names = listed([dataset.feature_names[feature] for feature in features])
+            reason = f"these features nearly depend on other features: {names}"
+            remedy = "Leave out these features, or features on which they depend."
     else:
         normal = DirectSolver(dataset, executor)
         errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
@@ -185,17 +183,17 @@ def errors_from_factor(
     dataset: Dataset,
     lambdas: Array,
     executor: Executor,
-) -> tuple[Array, float, int | None]:
+) -> tuple[Array, float, list[int]]:
     """Leave-query-out errors from the factor of all documents, in one pass or more.
 
     Returns
     -------
-    (n_lambdas,) errors; the estimated relative error of these by rounding; the feature that
-    causes most of this rounding, or None if no feature does but the errors are small.
+    (n_lambdas,) errors; the estimated relative error of these by rounding; the features that cause
+    most of this rounding, none if no feature does but the errors are small.
     """
     tiles = Tiles(dataset, executor, resident=False)
     rotation = executor.submit(rotation_task, factor, name="rotation")
-    rounding, feature = with_one_blas_thread(relative_rounding, factor.values)
+    rounding, features = with_one_blas_thread(relative_rounding, factor.values, lambdas)
     errors, off, dominant = tiles.sum_blocks(
         partial(with_one_blas_thread, document_errors),
         rotation,
@@ -223,12 +221,12 @@ def errors_from_factor(
             )
             for query, other in zip(some, others, strict=True)
         ]
-        for its_errors, its_off, *of_others in executor.gather(tasks):
+        for its_errors, its_off, of_others in executor.gather(tasks):
             errors, off = errors + its_errors, off + its_off
-            rounding, feature = max((rounding, feature), tuple(of_others))
+            features = list(dict.fromkeys([*features, *of_others]))
     largest = np.maximum(errors, off)
     relative = float(np.divide(off, largest, out=np.zeros(len(off)), where=largest > 0.0).max())
-    return np.asarray(errors), relative, feature if rounding > STATED_ACCURACY / 100 else None
+    return np.asarray(errors), relative, features
 
 
 def _others_of_the_same_id(query: DominantQuery, own: DominantQueries) -> list[TriangularFactor]:
@@ -310,11 +308,11 @@ def _own_factors(block: QueryBlock, places: dict[Any, int]) -> list[DominantQuer
 
 
 def document_errors(
-    block: QueryBlock, rotation: Rotation, regularizations: Array, rounding: float
+    block: QueryBlock, rotation: Rotation, regularizations: Array, rounding: Array
 ) -> tuple[Array, Array, DominantQueries]:
     """Errors of a block's queries that are not dominant, their rounding, and the dominant queries.
 
-    Errors and rounding are (n_lambdas,). `rounding` is the relative error of predictions.
+    Errors and rounding are (n_lambdas,), as `rounding`, the relative error of predictions.
     """
     errors, off, dominant = np.zeros(len(regularizations)), np.zeros(len(regularizations)), []
     query = 0
@@ -329,7 +327,7 @@ def document_errors(
             errors[kept] += own_errors
             off[kept] += error_rounding(
                 own_errors,
-                residual_rounding(residuals[kept], margins[kept], rotation, rounding),
+                residual_rounding(residuals[kept], margins[kept], rotation, rounding[kept]),
             )
             if not kept.all():
                 own = TriangularFactor(triangle_of(rows[start:stop]))
@@ -346,24 +344,23 @@ def error_rounding(errors: Array, residual_rounding: Array) -> Array:
 
 def dominant_errors(
     query: DominantQuery, others: Sequence[TriangularFactor], regularizations: Array
-) -> tuple[Array, Array, float, int]:
+) -> tuple[Array, Array, list[int]]:
     """(n_lambdas,) errors of a query, and the rounding of these errors.
 
-    Both are 0 for lambdas with which the query is not dominant. Also the relative error of
-    predictions from the sum of the factors of the other queries, and the feature that causes most
-    of this error.
+    Both are 0 for lambdas with which the query is not dominant. Also the features that nearly
+    depend on others in the sum of the factors of the other queries.
     """
     errors, off = np.zeros(len(regularizations)), np.zeros(len(regularizations))
     factor = sum(others[1:], start=others[0]).values
-    rounding, feature = relative_rounding(factor)
+    rounding, uncertain = relative_rounding(factor, regularizations)
     features, labels = query.own.values[:, :-1], query.own.values[:, -1]
     for k in np.flatnonzero(query.is_dominant):
         weights, _ = ridge_from_factor(factor, regularizations[k])
         residuals = labels - features @ weights
         errors[k] = residuals @ residuals
         scale = 2.0 * np.linalg.norm(labels) + np.linalg.norm(residuals)
-        off[k] = error_rounding(errors[k : k + 1], np.array([rounding * scale]))[0]
-    return errors, off, rounding, feature
+        off[k] = error_rounding(errors[k : k + 1], rounding[k : k + 1] * scale)[0]
+    return errors, off, uncertain
 
 
 def _factor_without(block: QueryBlock, query: int | None) -> TriangularFactor:

@@ -16,6 +16,7 @@ from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.rankrls.leave_query_out import takes_factors
 from tests.rankers.raw_problems import raw_problem
 from tests.reference.exact_rankrls import exact_lqo_errors
+from tests.reference.exact_selection import ExactRefits, to_float
 
 GRID = [2.0**-15, 2.0**-6, 1.0, 2.0**15]
 
@@ -27,6 +28,7 @@ def fitted(dataset):
 
 
 def assert_certified(seed):
+    """Errors are as close as they say; returns how close. Each data set checks two lambdas."""
     problem = raw_problem(
         seed,
         scale=[1.0, 2.0**-40, 2.0**40][seed % 3],
@@ -35,22 +37,24 @@ def assert_certified(seed):
     )
     layout = sparse.csr_array if seed % 4 == 3 else np.asarray
     ranker = fitted(problem.dataset(layout, max_documents=[9, 60, 1_000][seed % 3]))
-    expected = exact_lqo_errors(*problem.labelled()[:3], GRID, problem.labelled()[3])
-    off = np.abs(ranker.lqo_error_ / expected - 1.0).max()
+    refits, some = ExactRefits(*problem.labelled(), 1.0), slice(seed % 2, None, 2)
+    expected = [to_float(refits.at(value).error(range(refits.n_features))) for value in GRID[some]]
+    off = np.abs(ranker.lqo_error_[some] / expected - 1.0).max()
     assert off <= max(1e-9, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
-    assert off < 1e-5
+    return off
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_errors_on_raw_features_are_as_close_as_they_say(seed):
-    assert_certified(seed)
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_errors_on_raw_features_are_as_close_as_they_say(first):
+    off = [assert_certified(seed) for seed in range(first, first + 50)]
+    assert np.mean(np.array(off) < 1e-5) >= 0.95
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("first", range(24, 2_024, 50))
+@pytest.mark.parametrize("first", range(200, 20_200, 100))
 def test_errors_on_many_raw_data_sets(first):
-    for seed in range(first, first + 50):
-        assert_certified(seed)
+    off = [assert_certified(seed) for seed in range(first, first + 100)]
+    assert np.mean(np.array(off) < 1e-5) >= 0.95
 
 
 def assert_within_rounding(ranker, expected, floor=1e-13):
@@ -104,11 +108,11 @@ def test_features_of_one_query_alone(scale):
 def test_data_sets_in_a_row_may_have_the_same_query_ids(copies):
     """Every query is held out alone; with more features than documents, every query is dominant."""
     rng = np.random.default_rng(3)
-    X, y, qid = labelled_queries(rng, 3, 4, 40)
-    other = (X, y) if copies else labelled_queries(rng, 3, 4, 40)[:2]
-    parts = [from_arrays(*part, qid=qid, max_documents=4) for part in ((X, y), other)]
+    X, y, qid = labelled_queries(rng, 3, 3, 20)
+    other = (X, y) if copies else labelled_queries(rng, 3, 3, 20)[:2]
+    parts = [from_arrays(*part, qid=qid, max_documents=3) for part in ((X, y), other)]
     rows, labels = np.concatenate((X, other[0])), np.concatenate((y, other[1]))
-    expected = exact_lqo_errors(rows, labels, np.arange(0, 25, 4), GRID)
+    expected = exact_lqo_errors(rows, labels, np.arange(0, 19, 3), GRID)
     assert_within_rounding(fitted(ConcatenatedDataset(parts)), expected)
 
 
@@ -119,7 +123,7 @@ def test_a_feature_that_nearly_depends_on_others_is_named():
     X[:, 2] = X[:, 0]
     X[5, 2] = np.nextafter(X[5, 0], np.float32(9.0))
     y, qid = rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)
-    with pytest.warns(AccuracyWarning, match=r"f[13] nearly depends on other features"):
+    with pytest.warns(AccuracyWarning, match=r"nearly depend on other features: f[13]\."):
         dr.RankRLSCV(GRID).fit(X, y, qid=qid)
 
 
