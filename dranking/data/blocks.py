@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -18,6 +19,10 @@ MAX_BLOCK_DOCUMENTS = 8_192
 
 Blocks are the unit of reduction: the data set fixes them, never the number of workers.
 """
+
+SEGMENT_BLOCKS = 8
+SEGMENT_DOCUMENTS = 65_536
+"""A segment has at most so many blocks and documents, unless a single block is larger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +150,21 @@ class QueryBlock:
 
         Document ids, comments and the memory layout of the features do not matter.
         """
+        return self.digest_with(self.features_digest())
+
+    def features_digest(self) -> str:
+        """BLAKE2b digest, 32 hex digits, of the features alone."""
         digest = hashlib.blake2b(digest_size=16)
         if self.is_sparse:
             for part in (self.features.indptr, self.features.indices, self.features.data):
                 digest.update(np.ascontiguousarray(part).data)
         else:
             digest.update(np.ascontiguousarray(self.features.T).data)
+        return digest.hexdigest()
+
+    def digest_with(self, features_digest: str) -> str:
+        """`digest` of a block whose features were digested before, and need not be here."""
+        digest = hashlib.blake2b(bytes.fromhex(features_digest), digest_size=16)
         digest.update(self.relevance.tobytes())
         digest.update(self.query_ptr.tobytes())
         digest.update(self.weights.tobytes())
@@ -243,3 +257,31 @@ def block_boundaries(
         filled += size
     boundaries.append(len(query_sizes))
     return np.array(boundaries if len(query_sizes) else [0], dtype=np.int64)
+
+
+def segment_borders(
+    block_sizes: Sequence[int], max_documents: int = SEGMENT_DOCUMENTS
+) -> list[int]:
+    """Cut a sequence of blocks into segments.
+
+    Parameters
+    ----------
+    block_sizes
+        Documents of each block.
+    max_documents
+        Largest number of documents in a segment, unless a single block is larger.
+
+    Returns
+    -------
+    (n_segments + 1,) numbers of the first block of each segment, then the number of blocks.
+    Segments have at most `SEGMENT_BLOCKS` blocks and `max_documents` documents, unless a single
+    block is larger.
+    """
+    borders, n_documents = [0], 0
+    for block, size in enumerate(block_sizes):
+        full = block - borders[-1] == SEGMENT_BLOCKS or n_documents + size > max_documents
+        if full and block > borders[-1]:
+            borders.append(block)
+            n_documents = 0
+        n_documents += size
+    return [*borders, len(block_sizes)]

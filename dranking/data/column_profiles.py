@@ -121,7 +121,7 @@ def profile_columns(dataset: Dataset, *, all_blocks: bool = False) -> Profile:
             low=float(moments.low[i]),
             high=float(moments.high[i]),
             zeros=float(zeros[i] / n),
-            distinct=counts[i],
+            distinct=min(counts[i], n),  # an estimate may exceed the documents
             suggestion=_suggestion(moments, sizes[i] / n, i),
         )
         for i, name in enumerate(dataset.feature_names)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from upath import UPath
 
 from dranking.data.dataset import Dataset
-from dranking.data.letor.text_source import NullPolicy
-from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
+from dranking.data.letor.text_source import TextNullPolicy
+from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import MANIFEST_NAME, restore_interrupted
@@ -28,22 +28,18 @@ _SEGMENT = re.compile(r"zarr\.json|[0-9a-f]{16}-\d{6}.*")
 class TextOptions(TypedDict, total=False):
     """Options for reading text; see `open_dataset`."""
 
-    null: NullPolicy
+    null: TextNullPolicy
     regroup: bool
     n_features: int | None
     sparse: bool
 
 
-def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have options
+def open_dataset(
     source: Any,
     *,
-    qid: str = QID,
-    relevance: str | None = RELEVANCE,
-    docid: str | None = DOC_ID,
-    weight: str | None = WEIGHT,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    null: NullPolicy = "error",
+    columns: Columns = DEFAULT_COLUMNS,
+    where: str | None = None,
+    null: TextNullPolicy = "error",
     regroup: bool = False,
     n_features: int | None = None,
     sparse: bool = False,
@@ -59,18 +55,13 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     source
         A path or a URL, such as ``s3://bucket/train.zarr``; several text or parquet files that
         together are one data set; or a table in memory or as an Arrow stream, as `from_table` takes
-        it. Of a folder of parquet files, the files in folders below it are read too; values of
-        folders ``key=value`` are passed over.
-    qid, relevance, docid, weight
-        Names of the columns of query ids, grades, document ids, and weights of queries. None
-        stands for no such column; ``docid`` and ``weight`` may be absent under these names. A
+        it. Of a folder of parquet files, the files in folders below it are read too.
+    columns
+        Which column of a table is what, such as ``Columns(qid="query_id", relevance="label")``. A
         dataset directory has the names that it was ingested with.
-    features
-        Tables only: names of the feature columns in order, or of the single column of
-        fixed-size lists. None stands for the column of lists named ``features``; without it, for
-        all other columns, which must then be numbers.
-    exclude
-        Tables only: columns to leave out.
+    where
+        Parquet only: read the folders ``key=value`` that fulfil a condition, such as
+        ``date >= '2026-11-01'``; see `dranking.data.parquet.where`.
     null
         Text only: meaning of the value `NULL`: an error, zero, or the minimum of the feature.
     regroup
@@ -91,24 +82,20 @@ def open_dataset(  # noqa: PLR0913 - one call with keywords, as commands have op
     """
     if storage_options:
         source = as_paths(source, storage_options)
-    columns = Columns(qid, relevance, docid, weight, features, exclude)
-    return open_columns(
-        source, columns, null=null, regroup=regroup, n_features=n_features, sparse=sparse
-    )
-
-
-def open_columns(source: Any, columns: Columns, **text: Unpack[TextOptions]) -> Dataset:
-    """Open data as `open_dataset` does, with the roles of a table's columns as one object.
-
-    Forms without columns have all features, whichever are needed, and keep their labels.
-    """
+    text: TextOptions = {
+        "null": null,
+        "regroup": regroup,
+        "n_features": n_features,
+        "sparse": sparse,
+    }
     given = [name for name, value in text.items() if value not in (None, False, "error")]
     if is_table(source):
         if given:
             raise UsageError(f"{', '.join(given)}: only for text, not for a table.")
-        from dranking.data.tables.in_memory import table_dataset
+        _check_no_folders(columns, where, "the source is a table")
+        from dranking.data.tables.in_memory import from_table
 
-        return table_dataset(source, columns)
+        return from_table(source, columns)
     paths = as_paths(source)
     form = data_form(paths)
     if given and form != "text":
@@ -116,10 +103,17 @@ def open_columns(source: Any, columns: Columns, **text: Unpack[TextOptions]) -> 
     if form == "parquet":
         from dranking.data.parquet.dataset import ParquetDataset
 
-        return ParquetDataset(paths, columns=columns)
+        return ParquetDataset(paths, columns=columns, where=where)
+    _check_no_folders(columns, where, f"{paths[0]} is {form}")
     dataset = _open_directory(paths[0]) if form == "directory" else _read_text(paths, text)
     _check_same_roles(dataset, columns, paths[0])
     return dataset
+
+
+def _check_no_folders(columns: Columns, where: str | None, data: str) -> None:
+    """Raise UsageError if options of folders ``key=value`` are given with other data."""
+    if where is not None or columns.folder_features:
+        raise UsageError(f"where, folder_features: only for parquet in folders, but {data}.")
 
 
 def _open_directory(path: Place) -> Dataset:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dranking.errors import UsageError
+
 QID, DOC_ID, RELEVANCE, WEIGHT, FEATURES = "qid", "docid", "relevance", "weight", "features"
 RESERVED = (QID, DOC_ID, RELEVANCE, WEIGHT)
 """Default names of the columns that are not features."""
@@ -28,7 +30,9 @@ class Roles:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a caller says about the columns of a table.
+    """Which column of a table is what.
+
+    Every function that reads tables takes it as `columns`; a data set remembers its names.
 
     Attributes
     ----------
@@ -46,6 +50,8 @@ class Columns:
         without another role, which must then be numbers.
     exclude
         Columns to leave out.
+    folder_features
+        Parquet in folders ``key=value`` only: keys whose values, which are numbers, are features.
     needed
         Names of the features that the caller will read, such as the features of a model; other
         columns without a role are passed over, whatever their type. None stands for all.
@@ -57,7 +63,14 @@ class Columns:
     weight: str | None = WEIGHT
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
+    folder_features: Sequence[str] = ()
     needed: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError if names come as a single text."""
+        for name in ("features", "exclude", "folder_features"):
+            if isinstance(getattr(self, name), str):
+                raise UsageError(f"{name} is a list of names; write [{getattr(self, name)!r}].")
 
     @property
     def chosen(self) -> list[str]:

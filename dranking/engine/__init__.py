@@ -11,16 +11,18 @@ From a task to a sum
    tile (`tile_tasks.map_values`) and keeps the list of results where the task ran. The driver holds
    futures only, and passes them to later maps as arguments: data and states never travel.
 3. `Tiles.sum` submits one task for each tile, which applies the function to the results of the tile
-   and adds up the values, then tasks that add 16 neighbouring partial sums each, until 16 are left.
-   The driver waits for these (`Executor.gather`) and adds them up. `Tiles.traffic` counts what was
-   sent.
+   and adds up the values, then tasks that join 16 neighbouring partial sums each, until 16 are
+   left. The driver waits for these (`Executor.gather`) and adds them up. `Tiles.sum_map` maps and
+   adds in one task, where nothing else needs the results of blocks. `Tiles.traffic` counts what
+   was sent.
 
 Why results do not depend on workers
 ------------------------------------
 Ingest fixes the borders of blocks. A sum adds neighbours in one binary tree whose leaves are the
-blocks (`tree_sum`), and a tile is 2^j blocks that make a whole subtree. The additions and their
-order are therefore the same in every bit for any tile size, number of workers, placement, and order
-of completion. Functions that call BLAS in a task hold it at one thread (`blas_threads`).
+blocks (`tree_sum`). A task adds up the subtrees that lie in its tile, and further tasks join the
+sums of 16 tiles each (`tile_sums`). The additions and their order are therefore the same in every
+bit for any tiles, number of workers, placement, and order of completion. Functions that call BLAS
+in a task hold it at one thread (`blas_threads`).
 
 What is computed again
 ----------------------

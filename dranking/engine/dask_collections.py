@@ -21,7 +21,7 @@ from dranking.data.tables.in_memory import (
     MemoryDataset,
     checked_query_weights,
     from_arrays,
-    table_dataset,
+    from_table,
 )
 from dranking.engine.collections.assembly import Recipe, submit_blocks
 from dranking.engine.collections.compute import as_current, computed, persisted
@@ -82,7 +82,7 @@ def as_dataset(
     if (is_table(X) or is_dask_frame(X)) and _names_column(y) and _names_column(qid):
         y, qid = y or RELEVANCE, qid or QID
         if is_table(X) and query_weights is None:
-            return table_dataset(X, Columns(qid=qid, relevance=y))
+            return from_table(X, Columns(qid=qid, relevance=y))
     if is_dask(X):
         if qid is None:
             raise UsageError("qid is missing; pass the query id of each row as qid=.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def map_blocks(
     *args: Any,
     columns: NDArray[np.intp] | None = None,
     combine: Callable[[list[Any]], Any] | None = None,
+    large: bool = False,
     name: str,
 ) -> Iterator[Any]:
     """Run `function(block, *args)` on every block and yield the results in block order.
@@ -51,6 +53,9 @@ def map_blocks(
         If given, a task goes through several neighbouring blocks, one after the other, and yields
         `combine(results)` of their results. The driver then receives a message for some ten blocks
         instead of one message for each block.
+    large
+        Whether results are so large that the driver takes the results of one task at a time.
+        Otherwise the driver waits for many tasks together, since every wait takes milliseconds.
     name
         Name of the tasks on dashboards.
     """
@@ -59,15 +64,24 @@ def map_blocks(
     try:
         for start, end in _runs(dataset, executor, combine is not None):
             if len(running) >= 2 * executor.n_slots:
-                yield from executor.gather([running.popleft()])[0]
+                yield from chain.from_iterable(gather_oldest(executor, running, large))
             blocks = range(start, end)
             running.append(
                 submit_with_blocks(executor, run, dataset, blocks, columns, *args, name=name)
             )
         while running:
-            yield from executor.gather([running.popleft()])[0]
+            yield from chain.from_iterable(gather_oldest(executor, running, large))
     finally:  # also after an error, and when the caller closes the iterator
         executor.cancel(running)
+
+
+def gather_oldest(executor: Executor, running: deque[Task], large: bool = False) -> list[Any]:
+    """Wait for the tasks that were submitted first: one, or one for every second slot.
+
+    The other tasks keep all slots busy meanwhile.
+    """
+    n_tasks = 1 if large else max(1, executor.n_slots // 2)
+    return executor.gather([running.popleft() for _ in range(min(n_tasks, len(running)))])
 
 
 def blocks_on(executor: Executor) -> MapBlocks:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +23,8 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task
-from dranking.engine.tree_sum import tree_sum
+from dranking.engine.tile_sums import combine_by_tasks
+from dranking.engine.tree_sum import Subtree, joined_runs, run_sum, total_of, tree_sum
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -163,6 +166,55 @@ class Shards:
         n_rounds
             Visits to each block; None means that the number follows from the size of the data.
         """
+        tasks = self._submit(function, n_steps, key, args, n_sources, n_rounds, name)
+        return self._executor.gather(tasks)
+
+    def mix(
+        self,
+        function: Callable[..., Any],
+        split: Callable[[Any, float], tuple[Any, Any]],
+        n_steps: int,
+        key: tuple[int, ...],
+        *args: Any,
+        n_sources: int | None = None,
+        n_rounds: int | None = None,
+        name: str,
+    ) -> tuple[Any, list[Any]]:
+        """Run one epoch like `run`, and sum its arrays over the shards where the shards ran.
+
+        The arrays of 16 shards are added in a task, in the fixed tree of `tree_sum`, and so on; the
+        driver receives the sums of at most 16 tasks.
+
+        Parameters
+        ----------
+        split
+            Takes the result of a shard and the shard's share in the mass. Returns the arrays to
+            sum, which are an array, a number or a tuple of them, and a few facts about the shard.
+
+        Returns
+        -------
+        The sum, and the facts of each shard in order.
+        """
+        leaves = [
+            partial(_leaf, function, split, shard, share)
+            for shard, share in enumerate(self.shares.tolist())
+        ]
+        tasks = self._submit(leaves, n_steps, key, args, n_sources, n_rounds, name)
+        left = combine_by_tasks(self._executor, _join, tasks, 1, f"mix-{name}")
+        run, facts = _join(*self._executor.gather(left))
+        return total_of(run), facts
+
+    def _submit(
+        self,
+        functions: Callable[..., Any] | Sequence[Callable[..., Any]],
+        n_steps: int,
+        key: tuple[int, ...],
+        args: Sequence[Any],
+        n_sources: int | None,
+        n_rounds: int | None,
+        name: str,
+    ) -> list[Task]:
+        """Start a task for every shard, which calls one function, or the function of the shard."""
         used = range(len(self._sources) if n_sources is None else n_sources)
         rounds = [n_rounds or self._n_rounds(self._sources[i], n_steps) for i in used]
         tasks = []
@@ -172,10 +224,11 @@ class Shards:
             for i, place, visited in zip(used, data, visits, strict=True):
                 if isinstance(place, Stream):
                     self.bytes_read += self._sources[i].bytes_of(block for block, _ in visited)
+            function = functions if callable(functions) else functions[shard]
             tasks.append(
                 self._executor.submit(_run_shard, function, visits, *data, *args, name=name)
             )
-        return self._executor.gather(tasks)
+        return tasks
 
     def _n_rounds(self, source: Source, n_steps: int) -> int:
         """How often an epoch visits each block of a source."""
@@ -253,6 +306,25 @@ def _run_shard(function: Callable[..., Any], visits: list[Visits], *data_and_arg
         for source, v in zip(data, visits, strict=True)
     ]
     return function(_segments(feeds), *args)
+
+
+def _leaf(
+    function: Callable[..., Any],
+    split: Callable[[Any, float], tuple[Any, Any]],
+    shard: int,
+    share: float,
+    segments: Iterator[Segment],
+    *args: Any,
+) -> tuple[list[Subtree], list[Any]]:
+    """Run a function on a shard; the arrays to sum as a run of one leaf, and the facts."""
+    arrays, facts = split(function(segments, *args), share)
+    return run_sum([arrays], shard), [facts]
+
+
+def _join(*parts: tuple[list[Subtree], list[Any]]) -> tuple[list[Subtree], list[Any]]:
+    """Add the arrays of neighbouring shards as far as the tree adds them, and list the facts."""
+    runs, facts = zip(*parts, strict=True)
+    return joined_runs(runs), list(chain.from_iterable(facts))
 
 
 def _look_up(held: dict[int, Any], visits: Visits) -> Iterator[tuple[int, Any, int]]:

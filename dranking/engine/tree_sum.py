@@ -1,21 +1,25 @@
-"""Sums in one binary tree over blocks: the same additions wherever the parts are summed."""
+"""Sums in one binary tree over blocks: the same additions wherever the parts are summed.
+
+A part of the blocks is any run of neighbours. The sum of a run is a list of sums: of the largest
+subtrees of the one tree that lie in the run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-FAN_IN = 16
-"""Partial sums that one task adds up: four levels of the tree."""
 
-WIDE = 2**14
-"""From this number of features on, sums are so large (megabytes for some rows) that tasks do all
-additions, and the driver receives a single sum. With fewer features, a task takes longer than the
-additions."""
+class Subtree(NamedTuple):
+    """The sum of a whole subtree: of the leaves place * 2^height to (place + 1) * 2^height - 1."""
+
+    height: int
+    place: int
+    value: Any
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
@@ -24,17 +28,49 @@ def tree_sum(values: Iterable[Any]) -> Any:
     Two neighbours are added as soon as both are there, so at most one partial sum of each height is
     in memory.
     """
-    waiting: list[tuple[int, Any]] = []  # (height, sum) of complete subtrees, largest first
-    for value in values:
-        height = 0
-        while waiting and waiting[-1][0] == height:
-            value = _add(waiting.pop()[1], value)
-            height += 1
-        waiting.append((height, value))
-    total = waiting.pop()[1]
-    while waiting:
-        total = _add(waiting.pop()[1], total)
+    return total_of(run_sum(values, 0))
+
+
+def run_sum(values: Iterable[Any], first: int) -> list[Subtree]:
+    """Sum the leaves `first`, `first` + 1, ... as far as the tree adds them among themselves.
+
+    Returns
+    -------
+    Sums of the largest whole subtrees, in order; at most two of each height.
+    """
+    return _joined(Subtree(0, first + offset, value) for offset, value in enumerate(values))
+
+
+def joined_runs(runs: Iterable[Iterable[Subtree]]) -> list[Subtree]:
+    """The sums of neighbouring runs of leaves as those of one run."""
+    return _joined(chain.from_iterable(runs))
+
+
+def total_of(run: Sequence[Subtree]) -> Any:
+    """The sum of all leaves, if the run has all of them; a sum without a neighbour waits."""
+    *waiting, (_, _, total) = run
+    for subtree in reversed(waiting):
+        total = _add(subtree.value, total)
     return total
+
+
+def n_subtrees(start: int, end: int) -> int:
+    """Number of sums in the run of the leaves start to end (exclusive): at most two a height."""
+    n = 0
+    while start < end:
+        n += start % 2 + end % 2
+        start, end = (start + 1) // 2, end // 2
+    return n
+
+
+def _joined(subtrees: Iterable[Subtree]) -> list[Subtree]:
+    run: list[Subtree] = []
+    for right in subtrees:
+        while run and run[-1][:2] == (right.height, right.place - 1) and right.place % 2:
+            value = _add(run.pop().value, right.value)
+            right = Subtree(right.height + 1, right.place // 2, value)
+        run.append(right)
+    return run
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -56,12 +92,3 @@ def join_features(parts: Sequence[Any]) -> Any:
     if isinstance(first, tuple):
         return tuple(join_features(column) for column in zip(*parts, strict=True))
     return np.concatenate(parts, axis=-1) if np.ndim(first) else first
-
-
-def sums_by_tasks(n_partials: int, n_features: int) -> list[int]:
-    """Number of tasks that add up partial sums, for each level; the driver adds up the rest."""
-    n_left, n_tasks = 1 if n_features >= WIDE else FAN_IN, []
-    while n_partials > n_left:
-        n_partials = ceil(n_partials / FAN_IN)
-        n_tasks.append(n_partials)
-    return n_tasks

@@ -322,7 +322,8 @@ class DirectoryCommit:
             at_once(self._mark, sorted(gone - named))
 
     def _mark(self, token: str) -> None:
-        atomic_write(self.place / f"{token}-replaced", b"", overwrite=True)
+        # Readers of folders of parquet files pass over names that begin with a period.
+        atomic_write(self.place / f".{token}-replaced", b"", overwrite=True)
 
     def _finish_in_store(self, place: UPath, manifest: bytes) -> None:
         replaces = self._overwrite or self._append
@@ -361,31 +362,6 @@ def part_file(part: Place) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder, part.name)
         object_store.put(part, Path(folder, part.name))
-
-
-@contextmanager
-def scratch_directory(path: AnyPlace) -> Iterator[Path]:
-    """Context manager that yields an empty local directory and removes it at the end.
-
-    Parameters
-    ----------
-    path
-        The output for which it is. If this is local, the directory lies beside it, and the next
-        write to the output removes it should the process be killed.
-
-    Raises
-    ------
-    UsageError
-        If the directory cannot be made, or the disk is full.
-    """
-    target = _target(path)
-    if not is_local(target):
-        with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder)
-        return
-    with temporary_path(target) as (temporary, _):
-        temporary.mkdir()
-        yield temporary
 
 
 def check_output_file(path: AnyPlace, overwrite: bool) -> None:

@@ -9,15 +9,16 @@ credentials, because URLs are shown in errors, reports and logs.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from upath import UPath
 
 from dranking.errors import UsageError
-from dranking.files.redaction import redacted, without_secrets
+from dranking.files.redaction import has_credentials, redacted, without_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -37,7 +38,7 @@ CLIENT_OPTIONS: dict[str, dict[str, Any]] = {
 """Options of clients unless the caller or fsspec's configuration says otherwise. Retries are those
 of `dranking.files.requests` alone: botocore's would multiply them."""
 
-_PASSWORD = re.compile(r"://.*:.*@|[?&][^=&]*(?:credential|sig)[^=&]*=", re.IGNORECASE)
+_defaults: ContextVar[Mapping[str, Any] | None] = ContextVar("storage_options", default=None)
 
 
 def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None) -> Place:
@@ -48,7 +49,8 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     source
         A local path, an fsspec URL, or a place, which is returned as it is.
     storage_options
-        Options of the URL's file system, as pandas and Dask take them.
+        Options of the URL's file system, as pandas and Dask take them. Without any, those of
+        `default_storage_options`.
 
     Raises
     ------
@@ -61,12 +63,12 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
     text = str(source)
     if "://" not in text or text.startswith("file://"):
         return Path(text.removeprefix("file://")).absolute()
-    if _PASSWORD.search(text):
+    if has_credentials(text):
         raise UsageError(
             f"{redacted(text)}: has credentials in it, and URLs are shown in errors and reports. "
             "Leave them out; give them as storage options or as the store's client reads them."
         )
-    given = dict(storage_options or {})
+    given = dict(storage_options or _defaults.get() or {})
     protocol = text.partition("://")[0]
     try:
         place = UPath(text, **_client_options(protocol, given))
@@ -78,6 +80,16 @@ def as_place(source: AnyPlace, storage_options: Mapping[str, Any] | None = None)
             without_secrets(f"{text}: cannot be opened ({error}).{remedy}", given)
         ) from None
     return cast(Place, place)
+
+
+@contextmanager
+def default_storage_options(options: Mapping[str, Any]) -> Iterator[None]:
+    """Give URLs that are named inside the context, in this thread, these storage options."""
+    before = _defaults.set(dict(options))
+    try:
+        yield
+    finally:
+        _defaults.reset(before)
 
 
 def _client_options(protocol: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,18 @@ from typing import Any
 
 HIDDEN = "***"
 
-_CREDENTIALS = re.compile(r"://[^@\s\"']+@")  # slashes included: secrets of S3 contain slashes
+# Slashes included: secrets of S3 contain slashes.
+_USER = re.compile(r"(?P<protocol>[\w+.-]*)://(?P<user>[^@\s\"']+)@")
+_HOST_AND_PATH = re.compile(r"[^:/]*(:\d{1,5})?/")
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos"}
+_CONTAINERS = {"abfs", "abfss", "wasb", "wasbs", "az"}  # abfs://container@account.dfs...
+_KEYS = re.compile(
+    r"\b(AccountKey|SharedAccessKey|SharedAccessSignature|Password|Pwd)=[^;\s\"']+", re.IGNORECASE
+)
 _SIGNATURES = re.compile(
     r"([?&][^=&\s\"']*(?:key|pass|secret|sig|token)[^=&\s\"']*=)[^&\s\"']+", re.IGNORECASE
 )
+_SIGNED = re.compile(r"[?&][^=&]*(?:credential|sig)[^=&]*=", re.IGNORECASE)
 _SECRET_NAME = re.compile(
     r"pass|secret|token|credential|auth|signature|connection_?string|(^|[_-])(key|dsn|sas|sig)$",
     re.IGNORECASE,
@@ -27,8 +35,31 @@ def redacted(text: str) -> str:
     's3://***@bucket/models'
     >>> redacted("https://host/models?sv=2026&sig=secret")
     'https://host/models?sv=2026&sig=***'
+    >>> redacted("AccountName=us;AccountKey=c2VjcmV0;EndpointSuffix=core")
+    'AccountName=us;AccountKey=***;EndpointSuffix=core'
     """
-    return _SIGNATURES.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"://{HIDDEN}@", text))
+    return _KEYS.sub(rf"\1={HIDDEN}", _SIGNATURES.sub(rf"\1{HIDDEN}", _USER.sub(_hidden, text)))
+
+
+def has_credentials(url: str) -> bool:
+    """Whether a URL holds a password, a key or a signature.
+
+    Examples
+    --------
+    >>> has_credentials("s3://key:se/cret@bucket"), has_credentials("hdfs://host:8020/a@b")
+    (True, False)
+    """
+    found = _USER.search(url)
+    has_password = found is not None and ":" in found["user"] and _hidden(found) != found[0]
+    return has_password or _SIGNED.search(url) is not None
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """What comes before an @, without a password; a container or a path is no password."""
+    protocol, user = found["protocol"].lower(), found["user"]
+    is_path = protocol not in _BUCKETS and _HOST_AND_PATH.match(user) is not None
+    is_container = protocol in _CONTAINERS and ":" not in user
+    return found[0] if is_path or is_container else f"{protocol}://{HIDDEN}@"
 
 
 def without_secrets(text: str, options: Mapping[str, Any]) -> str:

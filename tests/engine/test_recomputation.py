@@ -43,7 +43,7 @@ N_SEEDS = {"forward": 6, "floating": 2}
 def test_selections_that_run_ahead_of_wrong_guesses(dataset, search, n_rows, monkeypatch):
     rules = SelectionRules(9, search=search, prefetch=1)
     [expected] = select_paths(dataset, [0.5], rules, executor="threads").paths
-    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
     for seed in range(N_SEEDS[search]):
         rules = SelectionRules(9, search=search, prefetch=n_rows)
         [found] = select_paths(dataset, [0.5], rules, executor=Forgetful(seed)).paths
@@ -61,7 +61,7 @@ def test_selections_with_room_for_one_state(dataset, search, lambdas, keep_rows,
         return plan_memory(*arguments, **options)._replace(n_states=1, keep_rows=keep_rows)
 
     monkeypatch.setattr("dranking.rankers.greedy.selection.plan_memory", with_one_state)
-    monkeypatch.setattr("dranking.rankers.greedy.search.PickPredictor", WrongPredictor)
+    monkeypatch.setattr("dranking.rankers.greedy.forward.PickPredictor", WrongPredictor)
     for seed in range(N_SEEDS[search] // 2):
         found = select_paths(dataset, lambdas, rules, executor=Forgetful(seed)).paths
         for path, wanted in zip(found, expected, strict=True):
@@ -87,6 +87,6 @@ def test_a_row_that_one_path_counts_on_and_another_drops(dataset, lost):
     candidates, queries = np.array([0, 1, 2]), centred_queries(*PROBLEM.labelled())
     for state, selected, regularization in ((other, [9], 30.0), (one, [7, 4], 0.5)):
         state.ask(candidates)
-        scores, _ = state.scores()
+        scores = state.scores().errors
         wanted = naive_scores(queries, selected, regularization)
         np.testing.assert_allclose(scores, [wanted[i] for i in candidates], rtol=1e-9)

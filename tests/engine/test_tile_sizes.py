@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from dranking.engine.tile_sizes import feature_borders
+from dranking.engine.tile_sizes import feature_borders, tile_ranges
+from dranking.engine.tree_sum import n_subtrees
+from pipelines.forecast import Sketch
+
+BILLION = Sketch(10**9, 1000, 10**7)
 
 
 @pytest.mark.parametrize(
@@ -17,3 +21,23 @@ def test_feature_blocks_cover_all_features_evenly(n_features, parts):
     assert widths.min() > 0
     assert widths.max() - widths.min() <= (64 if stored else 1)
     assert not stored or (borders[:-1] % 32 == 0).all()
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 7, 100, 300, 512, 700, 1000, 4000, 10**6])
+def test_tiles_of_much_data_are_few_even_and_equally_many_for_every_worker(n_workers):
+    tiles = tile_ranges(BILLION, n_workers)
+    assert [start for start, _ in tiles] == [0, *(end for _, end in tiles[:-1])]
+    assert tiles[-1][1] == BILLION.n_blocks
+    assert len(tiles) == BILLION.n_blocks or len(tiles) % n_workers == 0
+    assert len(tiles) <= max(512, n_workers)
+    sizes = np.array([end - start for start, end in tiles])
+    assert sizes.max() <= max(1.1 * sizes.mean(), np.ceil(sizes.mean()))
+    assert sum(n_subtrees(*tile) for tile in tiles) <= 4 * len(tiles)
+
+
+@pytest.mark.parametrize(("n_workers", "per_worker"), [(1, 8), (2, 4), (4, 2), (100, 2), (400, 1)])
+def test_a_worker_has_two_tiles_or_as_many_as_hold_512_mib(n_workers, per_worker):
+    """Data of 4 GB, as long as there are so many blocks."""
+    data = Sketch(10**6, 1000, 10**5)
+    tiles = tile_ranges(data, n_workers)
+    assert len(tiles) == min(data.n_blocks, per_worker * n_workers)

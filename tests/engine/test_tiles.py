@@ -37,7 +37,7 @@ def test_the_driver_takes_one_sum_where_they_are_large(
 ):
     """40 tiles of 3 features; the bits are the same."""
     monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
+    monkeypatch.setattr("dranking.engine.tile_sums.WIDE", wide)
     executor, taken = ThreadExecutor(2), []
     executor.in_process = False
     gather = executor.gather
@@ -50,6 +50,26 @@ def test_the_driver_takes_one_sum_where_they_are_large(
     np.testing.assert_array_equal(total, expected)
     assert count == sum(p.n_documents for p in parts)
     assert taken == [n_taken * n_feature_blocks]
+
+
+@pytest.mark.parametrize("n_blocks", [1, 17, 40])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_mapped_sums_and_least_numbers_are_those_of_all_blocks(n_blocks, parts, monkeypatch):
+    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 200)
+    dataset, executor = dataset_of(n_blocks), ThreadExecutor(3)
+    executor.in_process = False
+    spread = Tiles(dataset, executor, n_feature_blocks=parts)
+    ids = spread.map_blocks(lambda block: float(block.query_ids[0].as_py()), name="ids")
+    total, count, of_ids = spread.sum_map(column_sums, ids, name="s")
+    blocks = [dataset.block(b).labelled() for b in range(n_blocks)]
+    sums = [block.features.sum(axis=0, dtype=np.float64) for block in blocks]
+    np.testing.assert_array_equal(total, reference_tree(sums))
+    assert count == sum(block.n_documents for block in blocks)
+    assert of_ids == sum(range(n_blocks))
+    found = spread.least(
+        lambda block, q: np.array([block.n_documents, -q]), spread.data, ids, name="l"
+    )
+    assert found.tolist() == [min(b.n_documents for b in blocks), 1 - n_blocks]
 
 
 @pytest.mark.parametrize("resident", [True, False])

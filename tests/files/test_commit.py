@@ -382,14 +382,6 @@ def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
     assert names_in(tmp_path) == ["file"]
 
 
-def test_scratch_directory_lives_beside_a_write_to_its_output(tmp_path):
-    with atomic.scratch_directory(tmp_path / "out") as scratch:
-        (scratch / "raw").write_text("raw")
-        make_directory(tmp_path / "out", "new")
-        assert (scratch / "raw").read_text() == "raw"
-    assert names_in(tmp_path) == ["out"]
-
-
 @pytest.mark.parametrize(
     "recover",
     [

@@ -2,7 +2,11 @@
 
 import json
 
-from dranking.files.redaction import redacted, without_secrets
+import pytest
+
+from dranking.errors import DrankingError
+from dranking.files.places import as_place
+from dranking.files.redaction import has_credentials, redacted, without_secrets
 
 SECRET = "pl4nted-s3cret"
 
@@ -17,3 +21,26 @@ def test_what_is_hidden():
         assert without_secrets(f"no {SECRET}", {name: SECRET}) == "no ***"
     text = json.dumps(options)
     assert without_secrets(text, options) == text.replace(SECRET, "***").replace("k3y", "***")
+
+
+def test_errors_hide_credentials_wherever_their_text_came_from():
+    told = str(DrankingError(f"AccountName=us;AccountKey={SECRET}==;x and s3://me:{SECRET}@b/c"))
+    assert told == "AccountName=us;AccountKey=***;x and s3://***@b/c"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hdfs://host:8020/a@b",
+        "sftp://host/home/a@b:c",
+        "abfs://container@account.dfs.core.windows.net/lake",
+        "s3://bucket/2026-11-23T11:00/part",
+    ],
+)
+def test_an_at_sign_in_a_path_or_before_an_account_is_no_password(url):
+    assert not has_credentials(url)
+    assert redacted(url) == url
+
+
+def test_a_path_with_an_at_sign_is_a_place():
+    assert str(as_place("memory://host:8020/a@b")).endswith("a@b")

@@ -15,7 +15,7 @@ from dranking.data.ingest.row_source import IdBatch
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.letor.row_buffer import BlockForm
 from dranking.data.letor.text_ranges import ReadRange, TextRange, read_range
-from dranking.data.letor.text_source import NullPolicy
+from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.letor.token_rows import LINE, QID, RELEVANCE, SCHEMA, token_block
 
 
@@ -50,7 +50,7 @@ class SpilledRange(NamedTuple):
 
 
 def spill_range(
-    scratch: Scratch, name: str, part: TextRange, n_features: int | None, null: NullPolicy
+    scratch: Scratch, name: str, part: TextRange, n_features: int | None, null: TextNullPolicy
 ) -> SpilledRange:
     """Read a range of text into an Arrow file of a scratch place: a task; see `read_range`."""
     ptr, n_bytes = [0], 0

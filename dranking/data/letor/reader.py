@@ -25,7 +25,7 @@ from dranking.data.letor.regroup import Regrouper
 from dranking.data.letor.row_buffer import BlockForm, RowBuffer, make_block
 from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
 from dranking.data.letor.seen_queries import SeenQueries
-from dranking.data.letor.text_source import CHUNK_BYTES, NullPolicy, check_readable, line_chunks
+from dranking.data.letor.text_source import CHUNK_BYTES, TextNullPolicy, check_readable, line_chunks
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.text.tokenizer import TokenTable
@@ -56,7 +56,7 @@ class LetorReader:
         paths: Sequence[str],
         *,
         n_features: int | None,
-        null: NullPolicy,
+        null: TextNullPolicy,
         regroup: bool,
         sparse: bool,
         max_documents: int,
@@ -64,7 +64,7 @@ class LetorReader:
     ) -> None:
         self._paths = paths
         self._announced = n_features
-        self._null: NullPolicy = null
+        self._null: TextNullPolicy = null
         self._regroup = regroup
         self._sparse = sparse
         self._max_documents = max_documents
@@ -192,7 +192,7 @@ def read_letor(
     paths: AnyPlace | Sequence[AnyPlace],
     *,
     n_features: int | None = None,
-    null: NullPolicy = "error",
+    null: TextNullPolicy = "error",
     regroup: bool = False,
     sparse: bool = False,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
@@ -241,8 +241,10 @@ def read_letor(
     names = [str(path) for path in given]
     if not names:
         raise UsageError("no file is named; give at least one.")
-    if null not in get_args(NullPolicy):
-        raise UsageError(f"null is {null!r}; it must be one of {', '.join(get_args(NullPolicy))}.")
+    if null not in get_args(TextNullPolicy):
+        raise UsageError(
+            f"null is {null!r}; it must be one of {', '.join(get_args(TextNullPolicy))}."
+        )
     for name, number in (
         ("n_features", n_features),
         ("max_documents", max_documents),

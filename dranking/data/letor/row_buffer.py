@@ -15,7 +15,7 @@ from dranking.data.letor.invalid_lines import (
     invalid_index,
     invalid_syntax,
 )
-from dranking.data.letor.text_source import NullPolicy
+from dranking.data.letor.text_source import TextNullPolicy
 from dranking.errors import DataError
 from dranking.kernels.text import tokenizer
 from dranking.kernels.text.tokenizer import TokenTable, scatter_rows, tokenize
@@ -75,7 +75,7 @@ class RowBuffer:
         The arrays; `append` may replace them by larger ones.
     """
 
-    def __init__(self, null: NullPolicy) -> None:
+    def __init__(self, null: TextNullPolicy) -> None:
         self._null = _NULL_CODES[null]
         self._counts = np.zeros(tokenizer.N_COUNTS, dtype=np.int64)
         self.table = empty_table()

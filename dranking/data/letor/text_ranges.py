@@ -13,7 +13,7 @@ from dranking.data.letor.row_buffer import RowBuffer
 from dranking.data.letor.row_widths import WidestRow, check_widths, widest_row
 from dranking.data.letor.text_source import (
     CHUNK_BYTES,
-    NullPolicy,
+    TextNullPolicy,
     is_compressed,
     line_chunks,
     line_start,
@@ -88,7 +88,7 @@ def read_range(
     write: Callable[[pa.Table], None],
     *,
     n_features: int | None,
-    null: NullPolicy,
+    null: TextNullPolicy,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> ReadRange:
     """Read the rows of a range up to the first invalid line.

@@ -17,7 +17,7 @@ from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import check_regular, open_input
 
-NullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
+TextNullPolicy: TypeAlias = Literal["error", "zero", "minimum"]
 """Meaning of the value NULL: an error, zero, or the minimum of the feature."""
 
 CHUNK_BYTES = 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from upath import UPath
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
 from dranking.data.parquet.common_layout import common_layout
 from dranking.data.parquet.files import ParquetFiles
+from dranking.data.parquet.hive_folders import find_files, read_footers
 from dranking.data.roles import DEFAULT_COLUMNS, DOC_ID, QID, RELEVANCE, RESERVED, WEIGHT, Columns
 from dranking.data.tables.ids import as_ids, check_no_null
 from dranking.data.tables.numeric_values import arrow_numbers
@@ -47,6 +50,8 @@ class ParquetDataset(Dataset):
         ``*.parquet`` are read, sorted by name with numbers in numerical order.
     columns
         Roles of the columns.
+    where
+        A condition on folders ``key=value``, see `dranking.data.parquet.where`; None for all files.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -65,10 +70,18 @@ class ParquetDataset(Dataset):
         source: AnyPlace | Sequence[AnyPlace],
         *,
         columns: Columns = DEFAULT_COLUMNS,
+        where: str | None = None,
         max_documents: int = MAX_BLOCK_DOCUMENTS,
     ) -> None:
-        self._files = ParquetFiles.at(source)
-        schemas = self._files.schemas()
+        given = [source] if isinstance(source, str | os.PathLike | UPath) else source
+        footers = read_footers(find_files(given, where), columns.folder_features)
+        if not footers:
+            raise DataError("no parquet file is named; give a file or a directory.")
+        self._files = ParquetFiles([footer.part for footer in footers])
+        schemas = [
+            (footer.part.path, pa.ipc.read_schema(pa.py_buffer(footer.schema)))
+            for footer in footers
+        ]
         self._layout = common_layout(schemas, columns)
         self.feature_names = self._layout.feature_names
         self.roles = self._layout.roles

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 from bisect import bisect_right
@@ -16,10 +15,9 @@ from pathlib import PurePosixPath
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from upath import UPath
 
 from dranking.errors import DataError
-from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.places import Place, is_local
 from dranking.files.reading import list_files, open_input, read_bytes
 from dranking.files.requests import request
 
@@ -83,21 +81,6 @@ class ParquetFiles:
         sizes = [part.n_rows for part in self.parts]
         self._starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
 
-    @classmethod
-    def at(cls, source: AnyPlace | Sequence[AnyPlace]) -> ParquetFiles:
-        """Find the files at a place, or at several places in order; see `list_parquet`.
-
-        Raises
-        ------
-        DataError
-            If a file does not exist or is not parquet.
-        """
-        given = [source] if isinstance(source, str | os.PathLike | UPath) else source
-        places = [file for each in given for file in list_parquet(as_place(each))]
-        if not places:
-            raise DataError("no parquet file is named; give a file or a directory.")
-        return cls([read_part(place) for place in places])
-
     @property
     def n_rows(self) -> int:
         """Number of rows of all files."""
@@ -107,10 +90,6 @@ class ParquetFiles:
         """A row's file and position in that file, for an error."""
         index = self._index(row)
         return f"{self.parts[index].path}: row {row - self._starts[index]}"
-
-    def schemas(self) -> list[tuple[str, pa.Schema]]:
-        """Path and Arrow schema of each file, with its metadata."""
-        return [(part.path, read_schema(part.place)) for part in self.parts]
 
     @property
     def group_borders(self) -> tuple[int, ...]:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, block_boundaries
-
-SEGMENT_DOCUMENTS = 65_536
-"""Largest number of documents of a segment, unless a single block is larger."""
+from dranking.data.blocks import (
+    MAX_BLOCK_DOCUMENTS,
+    SEGMENT_DOCUMENTS,
+    block_boundaries,
+    segment_borders,
+)
 
 
 class QueryOrder(NamedTuple):
@@ -106,10 +108,10 @@ def plan_segments(
     max_documents: int = MAX_BLOCK_DOCUMENTS,
     segment_documents: int = SEGMENT_DOCUMENTS,
 ) -> list[Segment]:
-    """Cut the queries into blocks (`block_boundaries`), and the blocks into segments, in order."""
+    """Cut queries into blocks, and blocks into segments, as `dranking.data.blocks` does."""
     cuts = block_boundaries(queries.rows, max_documents)
     row_ptr = np.concatenate(([0], np.cumsum(queries.rows)))[cuts]
-    groups = block_boundaries(np.diff(row_ptr), segment_documents)
+    groups = segment_borders(np.diff(row_ptr).tolist(), segment_documents)
     borders, n_queries = row_ptr.tolist(), np.diff(cuts).tolist()
     return [
         Segment(
@@ -118,7 +120,7 @@ def plan_segments(
             tuple(n_queries[start:stop]),
             int(queries.first[cuts[start]]),
         )
-        for number, (start, stop) in enumerate(pairwise(groups.tolist()))
+        for number, (start, stop) in enumerate(pairwise(groups))
     ]
 
 

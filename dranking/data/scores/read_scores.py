@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,6 +16,7 @@ from dranking.data.scores.score_table import SCORE, ScoreTable
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import open_input, read_bytes
+from dranking.files.requests import request
 
 ScoreForm: TypeAlias = Literal["directory", "parquet", "csv", "trec"]
 
@@ -22,7 +24,13 @@ RUN_FIELDS = 6
 """Fields of a line of a TREC run: query, Q0, document, rank, score, tag."""
 
 
-def read_scores(path: AnyPlace, qid: str = "qid", docid: str = "docid") -> ScoreTable:
+def read_scores(
+    path: AnyPlace,
+    qid: str = "qid",
+    docid: str = "docid",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ScoreTable:
     """Read scores of documents.
 
     Parameters
@@ -33,13 +41,15 @@ def read_scores(path: AnyPlace, qid: str = "qid", docid: str = "docid") -> Score
         or a TREC run, also ``.gz``.
     qid, docid
         Names of the columns of ids in parquet and CSV.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
 
     Raises
     ------
     DataError
         If the file is not there, is of no such form, or has a flaw; the message names the line.
     """
-    place = as_place(path)
+    place = as_place(path, storage_options)
     try:
         form = score_form(place)
         if form == "trec":
@@ -71,7 +81,7 @@ def score_form(place: Place) -> ScoreForm:
     names = place.name.removesuffix(".gz")
     if names.endswith((".csv", ".tsv")):
         return "csv"
-    if place.is_dir():
+    if request(place, place.is_dir):
         raise DataError(f"{place}: is no directory of scores, as dranking predict writes them.")
     with open_input(place) as file:
         return "parquet" if file.read(4) == b"PAR1" else "trec"

@@ -3,7 +3,8 @@
 For every query a store holds A_q = X_q' X_q, b_q = X_q' y_q, y_q' y_q and the number of labelled
 documents, with features and labels centred within the query (`dranking.rankers.greedy` explains
 their use). The blocks of a store correspond to the blocks of the data. The statistics of queries
-add up, so queries are appended and expire without the data. Sums always run over the blocks in
+add up, so queries are appended and expire without the data; where labels change, only blocks with
+such queries are built anew. Sums always run over the blocks in
 order, so a changed store gives, bit for bit, the results of a store that is built from the same
 blocks.
 

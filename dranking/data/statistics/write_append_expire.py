@@ -8,7 +8,7 @@ count; a later change deletes them after a week, since a reader may have opened 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -29,7 +29,7 @@ from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.places import AnyPlace
+from dranking.files.places import AnyPlace, as_place
 
 
 def write_statistics(
@@ -98,14 +98,43 @@ def append_statistics(
     TryAgainError
         If another process is changing the store.
     """
+    return change_statistics(path, lambda store: chain(store.manifest.blocks, blocks(store)))
+
+
+def change_statistics(
+    path: AnyPlace,
+    blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics | StatisticsEntry]],
+) -> StatisticsDataset:
+    """Replace the blocks of a statistics store, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The store.
+    blocks
+        Returns all blocks in order: entries of the manifest for blocks that stay, which are not
+        read, and statistics for new ones; called with the store once the store is locked.
+
+    Raises
+    ------
+    DataError
+        If the store cannot be read, or if the blocks differ from the store's blocks in their
+        features or in the type of times.
+    TryAgainError
+        If another process is changing the store.
+    """
     StatisticsDataset(path)  # says what is wrong with the path
     with begin_directory(path, append=True) as commit:
         store = StatisticsDataset(commit.place)
-        return _changed(commit, store, chain(store.manifest.blocks, blocks(store)))
+        return _changed(commit, store, blocks(store))
 
 
 def expire_statistics(
-    path: AnyPlace, *, blocks: Collection[int] = (), before: str | int | None = None
+    path: AnyPlace,
+    *,
+    blocks: Collection[int] = (),
+    before: str | int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> StatisticsDataset:
     """Remove queries from a statistics store, whole or not at all.
 
@@ -118,6 +147,8 @@ def expire_statistics(
     before
         Remove the queries with an earlier time than this whole number, date or timestamp, which
         must be of the store's type of times. Blocks that become empty are removed.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
 
     Raises
     ------
@@ -129,9 +160,10 @@ def expire_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    StatisticsDataset(path)  # says what is wrong with the path
-    with begin_directory(path, append=True) as commit:
-        store = StatisticsDataset(path)
+    place = as_place(path, storage_options)
+    StatisticsDataset(place)  # says what is wrong with the path
+    with begin_directory(place, append=True) as commit:
+        store = StatisticsDataset(place)
         wrong = [index for index in blocks if not 0 <= index < store.n_blocks]
         if wrong:
             raise UsageError(

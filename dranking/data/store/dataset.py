@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, cached_property, partial
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.blocks import BlockInfo, QueryBlock, segment_borders
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.manifest import (
@@ -23,6 +23,8 @@ from dranking.data.store.manifest import (
     DatasetManifest,
     IdType,
     IndexFile,
+    LabelOrigin,
+    NullFill,
     SegmentIndex,
     WrittenSegment,
     digest_array,
@@ -48,12 +50,8 @@ from dranking.errors import DataError
 from dranking.files.checksums import DamagedFileError
 from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.object_store import put
-from dranking.files.places import AnyPlace, is_local
+from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import read_bytes
-
-SEGMENT_BLOCKS = 8
-SEGMENT_DOCUMENTS = 65_536
-"""A segment has at most so many blocks and documents, unless a single block is larger."""
 
 SEGMENTS_KEPT_OPEN = 8
 """Open segments that a data set keeps: their tables of chunks, documents and queries."""
@@ -199,9 +197,9 @@ def write_dataset(
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
     roles: Roles = DEFAULT_ROLES,
-    fill: Callable[[], ArrayLike] | None = None,
     overwrite: bool = False,
     append: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> StoredDataset:
     """Write a data set directory, whole or not at all.
 
@@ -221,13 +219,12 @@ def write_dataset(
         Scalings already applied to the values.
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
-    fill
-        Called after the last block; returns (n_features,) finite values that replace missing
-        values (NaN in the blocks) when blocks are read. Without `fill`, NaN is an error.
     overwrite
         Replace a data set that exists.
     append
         Add the blocks to a data set that exists; see `commit_dataset`.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
 
     Raises
     ------
@@ -239,19 +236,17 @@ def write_dataset(
         there are names, some blocks are sparse and others dense, or a value is not finite.
     TryAgainError
         If another process changed the data set meanwhile.
-    ValueError
-        If `fill` returns another number of values, or values that are not finite.
     """
     names = None if feature_names is None else check_feature_names(feature_names)
-    with begin_directory(path, overwrite=overwrite, append=append) as commit:
-        segments = list(_write_segments(blocks, commit, names, fill is not None))
+    place = as_place(path, storage_options)
+    with begin_directory(place, overwrite=overwrite, append=append) as commit:
+        segments = list(_write_segments(blocks, commit, names))
         return commit_dataset(
             commit,
             segments,
             feature_names=names,
             transforms=transforms,
             roles=roles,
-            null_fill=None if fill is None else fill(),
             append=append,
         )
 
@@ -263,7 +258,8 @@ def commit_dataset(
     feature_names: Sequence[str] | None = None,
     transforms: Sequence[Scaling] = (),
     roles: Roles = DEFAULT_ROLES,
-    null_fill: ArrayLike | None = None,
+    null_fill: NullFill | None = None,
+    labels: LabelOrigin | None = None,
     append: bool = False,
 ) -> StoredDataset:
     """Make the segments that tasks wrote a data set, all at once.
@@ -282,7 +278,9 @@ def commit_dataset(
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
     null_fill
-        (n_features,) finite values that replace missing values when blocks are read.
+        What the segments hold for missing values, if that was the minimum or mean.
+    labels
+        Where the labels come from if the segments are those of another data set with other labels.
     append
         Put the segments behind those of the data set that is there. The first new segment begins a
         new block, so that the borders of blocks, and with them the last bits of results, are not
@@ -294,12 +292,10 @@ def commit_dataset(
         If something appeared at the place meanwhile, or the disk is full.
     DataError
         If there are no segments, a segment has more features than there are names, some segments
-        are sparse and others dense, or, to append, names, scalings or replacements of missing
-        values are other than those of the data set.
+        are sparse and others dense, or, to append, names or scalings are other than those of the
+        data set.
     TryAgainError
         If another process changed the data set meanwhile; nothing was changed then.
-    ValueError
-        If `null_fill` has another number of values, or values that are not finite.
     """
     if not segments:
         raise DataError("there are no documents to write: the input is empty.")
@@ -316,7 +312,8 @@ def commit_dataset(
         "feature_names": names,
         "sparse": segments[0].sparse,
         "transforms": tuple(transforms),
-        "null_fill": None if null_fill is None else _checked_fill(null_fill, len(names)),
+        "null_fill": null_fill if before is None else before.manifest.null_fill,
+        "labels": labels,
     }
     id_types = {
         "query_id_type": _common_type(segment.query_id_type for segment in segments) or "string",
@@ -325,7 +322,8 @@ def commit_dataset(
     index = index_of(entries)
     writers: tuple[str, ...] = (commit.token,)
     manifest = _manifest(index, commit, writers, roles=roles, **facts, **id_types)
-    index = _with_digests_as_read(commit, manifest, index)
+    if labels is None:  # other labels are given to blocks as they are read
+        index = _with_digests_as_read(commit, manifest, index)
     if before is not None:
         _check_same_facts(before, manifest)
         index = before.index.joined(index)
@@ -352,35 +350,10 @@ def segments_of(blocks: Iterable[QueryBlock]) -> Iterator[list[QueryBlock]]:
         yield found
 
 
-def segment_borders(block_sizes: Sequence[int]) -> list[int]:
-    """Cut a sequence of blocks into segments.
-
-    Parameters
-    ----------
-    block_sizes
-        Documents of each block.
-
-    Returns
-    -------
-    (n_segments + 1,) numbers of the first block of each segment, then the number of blocks.
-    Segments have at most `SEGMENT_BLOCKS` blocks and `SEGMENT_DOCUMENTS` documents, unless a single
-    block is larger.
-    """
-    borders, n_documents = [0], 0
-    for block, size in enumerate(block_sizes):
-        full = block - borders[-1] == SEGMENT_BLOCKS or n_documents + size > SEGMENT_DOCUMENTS
-        if full and block > borders[-1]:
-            borders.append(block)
-            n_documents = 0
-        n_documents += size
-    return [*borders, len(block_sizes)]
-
-
 def _write_segments(
     blocks: Iterable[QueryBlock],
     commit: DirectoryCommit,
     names: tuple[str, ...] | None,
-    allow_null: bool,
 ) -> Iterator[WrittenSegment]:
     """Write the blocks that have documents, a segment while the next one is made."""
     checked = _checked_blocks(blocks, names)
@@ -390,8 +363,7 @@ def _write_segments(
             if pending is not None:
                 yield pending.result()
             name = commit.name(f"segments/{number:06d}")
-            write = partial(write_segment, commit.root, name, segment, allow_null=allow_null)
-            pending = pool.submit(write)
+            pending = pool.submit(write_segment, commit.root, name, segment)
         if pending is not None:
             yield pending.result()
 
@@ -442,26 +414,26 @@ def _with_digests_as_read(
 ) -> SegmentIndex:
     """The index with the digests of blocks as they are read.
 
-    Columns of zeros for narrow segments and replacements of missing values are known only after the
-    last block. With new digests for such blocks, equal data has equal digests however it was
-    streamed.
+    Columns of zeros for narrow segments are known only after the last block. With new digests for
+    such blocks, equal data has equal digests however it was streamed.
     """
     narrow = (index.n_features < len(manifest.feature_names)) & (not manifest.sparse)
-    has_null = np.add.reduceat(index.n_null, index.first_block[:-1]) > 0
-    changed = np.flatnonzero(narrow | has_null).tolist()
+    changed = np.flatnonzero(narrow).tolist()
     if not changed:
         return index
-    digests = hex_digests(index.digests)
+    digests, of_features = hex_digests(index.digests), hex_digests(index.features_digests)
     for number in changed:
         entry = index.entry(number)
         blocks = SegmentReader(commit.root, manifest, entry).blocks(0, len(entry.blocks))
-        digests[index.blocks_of(number)] = [block.digest() for block in blocks]
-    return replace(index, digests=digest_array(digests))
+        new = [(block.features_digest(), block) for block in blocks]
+        of_features[index.blocks_of(number)] = [digest for digest, _ in new]
+        digests[index.blocks_of(number)] = [block.digest_with(digest) for digest, block in new]
+    return replace(index, digests=digest_array(digests), features_digests=digest_array(of_features))
 
 
 def _check_same_facts(before: StoredDataset, manifest: DatasetManifest) -> None:
     """Raise DataError unless new segments are like those to which they are appended."""
-    for name in ("feature_names", "sparse", "transforms", "null_fill"):
+    for name in ("feature_names", "sparse", "transforms", "labels"):
         if getattr(manifest, name) != getattr(before.manifest, name):
             raise DataError(
                 f"{before.path}: cannot be appended to, its {name} differ from those of the new "
@@ -483,16 +455,6 @@ def _write_beside(commit: DirectoryCommit, manifest: DatasetManifest, index: Seg
             put(place, content)
         elif not place.exists():  # the groups are there if segments are appended
             place.write_bytes(content)
-
-
-def _checked_fill(values: ArrayLike, n_features: int) -> tuple[float, ...]:
-    fill = np.asarray(values, np.float64)
-    if fill.shape != (n_features,) or not np.isfinite(fill).all():
-        raise ValueError(
-            f"fill must give {n_features} finite values; it has shape {fill.shape} and "
-            f"{np.isfinite(fill).sum()} finite ones."
-        )
-    return tuple(fill.tolist())
 
 
 def _common_type(types: Iterable[IdType | None]) -> IdType | None:

@@ -60,18 +60,16 @@ class BlockEntry:
         Documents, queries, documents without relevance.
     n_values
         Number of stored feature values.
-    n_null
-        Number of stored values that are NaN and read as the data set's `null_fill`.
-    digest
-        `QueryBlock.digest()` of the block as it is read.
+    digest, features_digest
+        `QueryBlock.digest()` and `features_digest()` of the block as it is read.
     """
 
     n_documents: int
     n_queries: int
     n_unlabelled: int
     n_values: int
-    n_null: int
     digest: str
+    features_digest: str
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,39 @@ class IndexFile(BaseModel):
     digest: str = Field(pattern=r"^[0-9a-f]{32}$")
 
 
+class NullFill(BaseModel):
+    """What stands for missing values.
+
+    Attributes
+    ----------
+    policy
+        How the values were found.
+    values
+        One value per feature, before any scaling.
+    """
+
+    model_config = _STRICT
+    policy: Literal["minimum", "mean"]
+    values: tuple[FiniteFloat, ...]
+
+
+class LabelOrigin(BaseModel):
+    """Where labels come from that are no judgements.
+
+    Attributes
+    ----------
+    estimator, query_weights
+        How labels and query weights were made of clicks.
+    propensities
+        Version of the propensities: labels of two versions do not compare.
+    """
+
+    model_config = _STRICT
+    estimator: str
+    query_weights: str
+    propensities: str
+
+
 class DatasetManifest(BaseModel):
     """Content of ``manifest.json``.
 
@@ -132,11 +163,13 @@ class DatasetManifest(BaseModel):
     roles
         Names of the columns of ids, grades and weights in the table that the data comes from.
     null_fill
-        Values, one per feature, that replace missing (NULL) values when blocks are read; None if
-        no value is missing.
+        What was stored for missing values, if that is the minimum or mean of each feature; data
+        that is appended gets the same values.
     query_id_type, doc_id_type
         Type of the ids when they are read; integers of one segment read as strings if another
         segment has strings. None if no document has an id.
+    labels
+        Where the labels come from; None for those that came with the data.
     n_documents, n_queries, n_unlabelled, n_blocks, n_segments
         Totals.
     writers
@@ -152,9 +185,10 @@ class DatasetManifest(BaseModel):
     sparse: bool
     transforms: tuple[Transform, ...] = ()
     roles: Roles = DEFAULT_ROLES
-    null_fill: tuple[FiniteFloat, ...] | None = None
+    null_fill: NullFill | None = None
     query_id_type: IdType
     doc_id_type: IdType | None
+    labels: LabelOrigin | None = None
     n_documents: PositiveInt
     n_queries: PositiveInt
     n_unlabelled: NonNegativeInt
@@ -167,8 +201,8 @@ class DatasetManifest(BaseModel):
     def _check(self) -> DatasetManifest:
         check_feature_names(self.feature_names)
         n_features = len(self.feature_names)
-        if self.null_fill is not None and len(self.null_fill) != n_features:
-            raise ValueError(f"null_fill has {len(self.null_fill)} values, not {n_features}")
+        if self.null_fill is not None and len(self.null_fill.values) != n_features:
+            raise ValueError(f"null_fill has {len(self.null_fill.values)} values, not {n_features}")
         for transform in self.transforms:
             if transform.n_features not in (None, n_features):
                 raise ValueError(
@@ -193,9 +227,9 @@ class SegmentIndex:
         (n_segments,) of each segment.
     first_block
         (n_segments + 1,) number of the first block of each segment, then the number of blocks.
-    n_documents, n_queries, n_unlabelled, n_values, n_null
+    n_documents, n_queries, n_unlabelled, n_values
         (n_blocks,) of each block.
-    digests
+    digests, features_digests
         (n_blocks,) digests of 16 bytes.
     """
 
@@ -208,8 +242,8 @@ class SegmentIndex:
     n_queries: Numbers
     n_unlabelled: Numbers
     n_values: Numbers
-    n_null: Numbers
     digests: pa.Array
+    features_digests: pa.Array
 
     @property
     def n_segments(self) -> int:
@@ -252,12 +286,13 @@ class SegmentIndex:
         """The entry of one segment."""
         blocks = self.blocks_of(segment)
         columns = [getattr(self, name)[blocks].tolist() for name in _OF_BLOCKS]
+        digests = [hex_digests(each[blocks]) for each in (self.digests, self.features_digests)]
         return SegmentEntry(
             name=self.names[segment].as_py(),
             n_features=int(self.n_features[segment]),
             chunks_bytes=int(self.chunks_bytes[segment]),
             chunks_digest=self.chunks_digests[segment].as_py().hex(),
-            blocks=tuple(map(BlockEntry, *columns, hex_digests(self.digests[blocks]))),
+            blocks=tuple(map(BlockEntry, *columns, *digests)),
         )
 
     def infos(self, manifest: DatasetManifest) -> tuple[BlockInfo, ...]:
@@ -283,7 +318,7 @@ class SegmentIndex:
 
 
 _DIGEST = pa.binary(16)
-_OF_BLOCKS = ("n_documents", "n_queries", "n_unlabelled", "n_values", "n_null")
+_OF_BLOCKS = ("n_documents", "n_queries", "n_unlabelled", "n_values")
 
 
 def digest_array(digests: Iterable[str]) -> pa.Array:
@@ -307,6 +342,7 @@ def index_of(entries: Sequence[SegmentEntry]) -> SegmentIndex:
         chunks_digests=digest_array(entry.chunks_digest for entry in entries),
         first_block=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         digests=digest_array(block.digest for block in blocks),
+        features_digests=digest_array(block.features_digest for block in blocks),
         **{
             name: np.array([getattr(block, name) for block in blocks], np.int64)
             for name in _OF_BLOCKS
@@ -318,7 +354,7 @@ def index_parquet(index: SegmentIndex) -> bytes:
     """The content of the file of an index: a row per segment, with lists over its blocks."""
     borders = pa.array(index.first_block, pa.int32())
     of_blocks = {name: pa.array(getattr(index, name)) for name in _OF_BLOCKS}
-    of_blocks["digest"] = index.digests
+    of_blocks |= {"digest": index.digests, "features_digest": index.features_digests}
     table = pa.table(
         {
             "name": index.names,
@@ -355,7 +391,8 @@ def read_index(content: bytes, manifest: DatasetManifest) -> SegmentIndex:
 
 
 def _index_in(table: pa.Table) -> SegmentIndex:
-    lists = {name: table[name].combine_chunks() for name in (*_OF_BLOCKS, "digest")}
+    names = (*_OF_BLOCKS, "digest", "features_digest")
+    lists = {name: table[name].combine_chunks() for name in names}
     first = lists["n_documents"].offsets
     if any(not column.offsets.equals(first) or column.null_count for column in lists.values()):
         raise ValueError("lists of other lengths")
@@ -366,6 +403,7 @@ def _index_in(table: pa.Table) -> SegmentIndex:
         chunks_bytes=_integers(table["chunks_bytes"].combine_chunks()),
         first_block=_integers(first),
         digests=lists["digest"].values.cast(_DIGEST),
+        features_digests=lists["features_digest"].values.cast(_DIGEST),
         **{name: _integers(lists[name].values) for name in _OF_BLOCKS},
     )
 
@@ -399,8 +437,9 @@ def _flaws(index: SegmentIndex, manifest: DatasetManifest) -> dict[str, bool]:
         or (index.n_features > len(manifest.feature_names)).any(),
         "values that are not documents times features": not manifest.sparse
         and (index.n_values != index.n_documents * n_features).any(),
-        "missing values, but no null_fill": manifest.null_fill is None and index.n_null.any(),
-        "digests": index.digests.null_count or index.chunks_digests.null_count,
+        "digests": index.digests.null_count
+        or index.features_digests.null_count
+        or index.chunks_digests.null_count,
         "totals": any(getattr(manifest, name) != total for name, total in totals.items()),
     }
     return {flaw: bool(is_wrong) for flaw, is_wrong in wrong.items()}

@@ -72,6 +72,11 @@ class SegmentFiles:
             why = "needs more memory than there is, if its entry in the index is right"
             raise self.damaged(file, why) from error
 
+    @property
+    def table(self) -> Chunks:
+        """The chunks of each file."""
+        return self._chunks
+
     def chunks(self, file: str, numbers: Sequence[int]) -> list[Bytes]:
         """Contents of some chunks of an array, without their checksums."""
         place = self._root / self._name / file

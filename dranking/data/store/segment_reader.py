@@ -92,6 +92,11 @@ class SegmentReader:
         features = read(first, last, columns, pool)
         return map(self._block, range(first, last), features)
 
+    def blocks_without_features(self) -> Iterator[QueryBlock]:
+        """All blocks of the segment with no columns of features, of which nothing is read."""
+        for number, entry in enumerate(self._entry.blocks):
+            yield self._block(number, np.empty((entry.n_documents, 0), np.float32))
+
     def _block(self, number: int, features: Any) -> QueryBlock:
         documents = self._document_table.read(number, relevance=pa.float64())
         queries = self._query_table.read(number, n_documents=pa.int64())
@@ -129,22 +134,15 @@ class SegmentReader:
         self, first: int, last: int, columns: Columns | None, pool: Executor | None
     ) -> Iterator[Any]:
         """For each block (n_documents, n_columns) float32, F-ordered."""
-        manifest, borders = self._manifest, self._documents
-        n_features = len(manifest.feature_names)
+        borders, n_features = self._documents, len(self._manifest.feature_names)
         rows = None
         if columns is not None or self._entry.n_features < n_features:
             rows = checked_columns(columns, n_features)
-        fill = None
-        if manifest.null_fill is not None:
-            fill = np.asarray(manifest.null_fill, np.float32)
-            fill = (fill if columns is None else fill[columns])[:, None]
         reader = self._reader("features", rows, borders[first], borders[last], pool)
 
         def read(number: int) -> Any:
             with self._files.explained(object_name("features", self._specs["features"])):
                 values = reader.read(borders[number], borders[number + 1])
-            if self._entry.blocks[number].n_null and fill is not None:
-                np.copyto(values, fill, where=np.isnan(values))
             values.flags.writeable = False
             return values.T
 
@@ -175,11 +173,8 @@ class SegmentReader:
     def _csr_array(
         self, number: int, indptr: Any, indices: Any, data: Any, wanted: Columns | None
     ) -> sparse.csr_array:
-        manifest, entry = self._manifest, self._entry.blocks[number]
-        if entry.n_null and manifest.null_fill is not None:
-            null = np.isnan(data)
-            data[null] = np.asarray(manifest.null_fill, np.float32)[indices[null]]
-        shape = (entry.n_documents, len(manifest.feature_names))
+        n_documents = self._entry.blocks[number].n_documents
+        shape = (n_documents, len(self._manifest.feature_names))
         features = canonical_csr(data, indices, indptr, shape)
         if wanted is not None:
             features = features[:, wanted]

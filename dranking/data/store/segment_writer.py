@@ -41,9 +41,7 @@ MAX_SPARSE_FEATURES = 2**31 - 1
 _EXISTS = {errno.EEXIST, errno.ENOTEMPTY}
 
 
-def write_segment(
-    root: Place, name: str, blocks: Sequence[QueryBlock], *, allow_null: bool = False
-) -> WrittenSegment:
+def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> WrittenSegment:
     """Write one segment of a data set, in any process that sees the place.
 
     A segment may be written twice, also side by side, because the worker that wrote it seemed to be
@@ -58,8 +56,6 @@ def write_segment(
     blocks
         At least one block, each of at least one query; all dense or all sparse. Integer ids may
         have any width. Blocks that are narrower than the widest end in zeros.
-    allow_null
-        Whether NaN stands for a missing value; otherwise NaN is an error.
 
     Returns
     -------
@@ -72,21 +68,22 @@ def write_segment(
         blocks are sparse and others dense.
     """
     check_alike(block.is_sparse for block in blocks)
-    n_null = [_count_null(block, allow_null) for block in blocks]
+    for block in blocks:
+        _check_values(block)
     width = max(block.n_features for block in blocks)
     blocks = _with_common_ids([_canonical(block, width) for block in blocks])
     n_documents = sum(block.n_documents for block in blocks)
     n_values = sum(block.info.n_values for block in blocks)
     specs = array_specs(blocks[0].is_sparse, width, n_documents, n_values)
     files: dict[str, bytes] = zarr_metadata(specs)
-    files[DOCUMENTS_FILE] = _parquet([_documents(block) for block in blocks])
-    files[QUERIES_FILE] = _parquet([_queries(block) for block in blocks])
-    chunks = {name: [_whole(files[name])] for name in (DOCUMENTS_FILE, QUERIES_FILE)}
-    with _new_folder(root, name) as folder:
+    files[DOCUMENTS_FILE] = parquet_of([document_columns(block) for block in blocks])
+    files[QUERIES_FILE] = parquet_of([query_columns(block) for block in blocks])
+    chunks = {name: [whole_file(files[name])] for name in (DOCUMENTS_FILE, QUERIES_FILE)}
+    with new_folder(root, name) as folder:
         for array, columns in _columns(blocks).items():
             file = object_name(array, specs[array])
             chunks[file] = write_shard(folder / file, *specs[array][:2], columns)
-        files[CHUNKS_FILE] = _parquet([chunk_columns(chunks)])
+        files[CHUNKS_FILE] = parquet_of([chunk_columns(chunks)])
         for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
@@ -95,7 +92,7 @@ def write_segment(
         n_features=width,
         chunks_bytes=len(files[CHUNKS_FILE]),
         chunks_digest=hashlib.blake2b(files[CHUNKS_FILE], digest_size=16).hexdigest(),
-        blocks=tuple(map(_entry, blocks, n_null)),
+        blocks=tuple(map(_entry, blocks)),
     )
     query_id_type = id_type(blocks[0].query_ids)
     return WrittenSegment(entry, blocks[0].is_sparse, query_id_type, _doc_id_type(blocks))
@@ -110,7 +107,7 @@ def check_alike(sparse: Iterable[bool]) -> None:
 
 
 @contextmanager
-def _new_folder(root: Place, name: str) -> Iterator[Path]:
+def new_folder(root: Place, name: str) -> Iterator[Path]:
     """Yield a local folder to fill, which becomes the folder `name` of a place, whole."""
     if not is_local(root):
         with tempfile.TemporaryDirectory() as scratch:
@@ -132,15 +129,15 @@ def _new_folder(root: Place, name: str) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _entry(block: QueryBlock, n_null: int) -> BlockEntry:
-    info = block.info
+def _entry(block: QueryBlock) -> BlockEntry:
+    info, features_digest = block.info, block.features_digest()
     return BlockEntry(
         n_documents=info.n_documents,
         n_queries=info.n_queries,
         n_unlabelled=info.n_unlabelled,
         n_values=info.n_values,
-        n_null=n_null,
-        digest=block.digest(),
+        digest=block.digest_with(features_digest),
+        features_digest=features_digest,
     )
 
 
@@ -215,20 +212,16 @@ def _doc_id_type(blocks: Sequence[QueryBlock]) -> IdType | None:
     return id_type(given[0]) if given else None
 
 
-def _count_null(block: QueryBlock, allow_null: bool) -> int:
-    """Number of NaN values; infinite values are an error, and NaN too unless allowed."""
+def _check_values(block: QueryBlock) -> None:
+    """Raise DataError if a value is not finite, or a query has no id."""
     values = block.features.data if block.is_sparse else block.features.T
     finite = np.isfinite(values)
     if block.query_ids.null_count:
         raise DataError(
             f"{block.query_ids.null_count} queries have no id (null); give each query an id."
         )
-    if finite.all():
-        return 0
-    null = np.isnan(values)
-    wrong = ~finite if not allow_null else ~finite & ~null
-    if wrong.any():
-        first = np.unravel_index(np.argmax(wrong), wrong.shape)
+    if not finite.all():
+        first = np.unravel_index(np.argmin(finite), finite.shape)
         if block.is_sparse:
             row = np.searchsorted(block.features.indptr, first[0], side="right") - 1
             feature = block.features.indices[first[0]]
@@ -240,7 +233,6 @@ def _count_null(block: QueryBlock, allow_null: bool) -> int:
             f"{row - block.query_ptr[query]} of the query (counted from 0) is {values[first]}. "
             "Feature values must be finite float32 numbers."
         )
-    return int(null.sum())
 
 
 def _columns(blocks: Sequence[QueryBlock]) -> dict[str, Callable[[int, int], NDArray[Any]]]:
@@ -277,11 +269,13 @@ class _Joined:
         return values
 
 
-def _documents(block: QueryBlock) -> dict[str, Any]:
+def document_columns(block: QueryBlock) -> dict[str, Any]:
+    """Columns of the table of documents of a block; None for one that it lacks."""
     return {"relevance": block.relevance, "doc_id": block.doc_ids, "comment": block.comments}
 
 
-def _queries(block: QueryBlock) -> dict[str, Any]:
+def query_columns(block: QueryBlock) -> dict[str, Any]:
+    """Columns of the table of queries of a block; None for one that it lacks."""
     return {
         "query_id": block.query_ids,
         "n_documents": np.diff(block.query_ptr),
@@ -289,7 +283,7 @@ def _queries(block: QueryBlock) -> dict[str, Any]:
     }
 
 
-def _parquet(parts: Sequence[Mapping[str, Any]]) -> bytes:
+def parquet_of(parts: Sequence[Mapping[str, Any]]) -> bytes:
     """A file with one row group for each part; a column that a part lacks is null there."""
     tables = [
         pa.table({name: values for name, values in part.items() if values is not None})
@@ -312,6 +306,6 @@ def _parquet(parts: Sequence[Mapping[str, Any]]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _whole(content: bytes) -> StoredChunk:
+def whole_file(content: bytes) -> StoredChunk:
     """A file as a single chunk."""
     return StoredChunk(0, len(content), google_crc32c.value(content))

@@ -136,7 +136,7 @@ def _check_there(schema: pa.Schema, names: Sequence[str], where: str) -> None:
     if not absent:
         return
     hints = [
-        f" Name the column of {what} with {option}-column ({option.lstrip('-')}=)."
+        f" Name the column of {what} with {option}-column (Columns({option.lstrip('-')}=...))."
         for name, what, option in (
             (QID, "query ids", "--qid"),
             (RELEVANCE, "grades", "--relevance"),
@@ -144,7 +144,7 @@ def _check_there(schema: pa.Schema, names: Sequence[str], where: str) -> None:
         if name in absent
     ]
     if RELEVANCE in absent:
-        hints.append(" If there are no labels, say --no-relevance (relevance=None).")
+        hints.append(" If there are no labels, say --no-relevance (Columns(relevance=None)).")
     raise DataError(
         f"{where}: there is no column {_listed(absent)}. The columns are {_listed(schema.names)}."
         + "".join(hints)
@@ -185,7 +185,8 @@ def _guess_features(
             raise DataError(
                 f"{where}: has the list column {FEATURES!r} and columns of numbers "
                 f"({_listed([f.name for f in rest])}). Name the features with --features "
-                "(features=), or leave columns out with --exclude (exclude=)."
+                "(Columns(features=[...])), or leave columns out with --exclude "
+                "(Columns(exclude=[...]))."
             )
         _check_feature_type(schema, FEATURES, where)
         return (FEATURES,)
@@ -219,8 +220,8 @@ def _not_features(refused: Sequence[pa.Field], where: str) -> DataError:
     return DataError(
         f"{where}: {len(names)} column(s) cannot be features: {listed}{more}. Features are "
         "integers, floats, decimals or booleans. Leave these columns out with "
-        f"--exclude {','.join(names[:50])} (exclude=[...]), or name the features with --features "
-        "(features=[...])."
+        f"--exclude {','.join(names[:50])} (Columns(exclude=[...])), or name the features with "
+        "--features (Columns(features=[...]))."
     )
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
 from dranking.data.dataset import Dataset
-from dranking.data.roles import DEFAULT_ROLES, DOC_ID, QID, RELEVANCE, WEIGHT, Columns, Roles
+from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.tables.columns import find_layout
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
@@ -163,13 +163,8 @@ def from_arrays(
 
 def from_table(
     table: Any,
+    columns: Columns = DEFAULT_COLUMNS,
     *,
-    qid: str = QID,
-    relevance: str | None = RELEVANCE,
-    docid: str | None = DOC_ID,
-    weight: str | None = WEIGHT,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
     max_documents: int = MAX_BLOCK_DOCUMENTS,
 ) -> MemoryDataset:
     """Make a data set from a flat table in memory, one row per document.
@@ -181,16 +176,8 @@ def from_table(
         Polars frame or lazy frame; DuckDB relation; or another object with ``__arrow_c_stream__``.
         It is read into memory. Scalings recorded in the table's metadata, as `write_parquet` does,
         count as applied.
-    qid, relevance, docid, weight
-        Names of the columns of query ids, grades, document ids, and weights of queries (repeated
-        for the documents of a query). None stands for no such column; ``docid`` and ``weight`` may
-        be absent under these names.
-    features
-        Names of the feature columns in order, or the name of the single column of fixed-size
-        lists. None stands for the column of lists named ``features``; without it, for all other
-        columns, which must then be numbers.
-    exclude
-        Columns to leave out.
+    columns
+        Which column is what.
     max_documents
         Largest number of documents in a block, unless a single query is larger.
 
@@ -220,18 +207,11 @@ def from_table(
     >>> pads.write_dataset(rows, folder, format="parquet", partitioning=dates)
     >>> lake = pads.dataset(folder, partitioning=dates)
     >>> newest = lake.scanner(filter=pads.field("date") >= "2026-11-01")
-    >>> ds = dr.from_table(newest, qid="query_id", relevance="label", exclude=["date"])
+    >>> columns = dr.Columns(qid="query_id", relevance="label", exclude=["date"])
+    >>> ds = dr.from_table(newest, columns)
     >>> ds.n_queries, ds.n_documents, ds.feature_names
     (1, 2, ('bm25',))
     """
-    columns = Columns(qid, relevance, docid, weight, features, exclude)
-    return table_dataset(table, columns, max_documents)
-
-
-def table_dataset(
-    table: Any, columns: Columns, max_documents: int = MAX_BLOCK_DOCUMENTS
-) -> MemoryDataset:
-    """Make a data set from a flat table in memory, as `from_table` does."""
     table = as_table(table)
     layout = find_layout(table.schema, columns, "the table")
     ids = concat_ids([table], layout.roles.qid, layout.qid_is_text)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
-from dranking.data.ingest.finish_blocks import fill_values, filled_moments
+from dranking.data.ingest.finish_blocks import NullPolicy, fill_values, filled_moments
 from dranking.data.ingest.segments import measure_segments
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
 from dranking.data.scaling import (
@@ -23,11 +23,12 @@ from dranking.data.scaling import (
     standard_of,
 )
 from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.manifest import NullFill
 from dranking.data.transforms import Scaling, missing_transforms
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.plan import Plan, Request
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 
 Fill: TypeAlias = NDArray[np.float32] | None
 
@@ -49,7 +50,8 @@ def fit(
     Returns
     -------
     fill
-        (n_features,) values, or None if no value may be missing.
+        (n_features,) values, or None if no value may be missing. To append, the values of the data
+        set.
     added
         Scalings, in order.
 
@@ -58,6 +60,8 @@ def fit(
     DataError
         If the scaling would fill in the zeros of sparse data.
     """
+    if before is not None:
+        return fill_as(before, request.null), missing_transforms(before.transforms, plan.transforms)
     moments, fill = None, None
     if request.null in ("minimum", "mean") or request.normalize == "standard":
         parts = _measured(request.executor, plan, shared, feature_moments, merged_moments)
@@ -67,8 +71,6 @@ def fit(
         known = moments or FeatureMoments(none, none, none, none, none)
         fill = fill_values(known, request.null)
         moments = moments and filled_moments(moments, fill, plan.n_documents)
-    if before is not None:
-        return fill, missing_transforms(before.transforms, plan.transforms)
     if request.normalize == "none":
         return fill, ()
     if request.normalize == "standard" and moments is not None:
@@ -79,6 +81,35 @@ def fit(
     if plan.is_sparse:
         scaling.check_sparse()
     return fill, (scaling,)
+
+
+def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
+    """The values that stand for missing ones in a data set that is there.
+
+    Raises
+    ------
+    UsageError
+        If its missing values stand for something else.
+    """
+    recorded = before.manifest.null_fill
+    if null == "error":
+        return None
+    if null != ("zero" if recorded is None else recorded.policy):
+        theirs = "not the minimum or mean" if recorded is None else f"the {recorded.policy}"
+        raise UsageError(
+            f"null: {null!r} is not what stands for missing values in {before.path}: that is "
+            f"{theirs} of the feature. Append with the same, or ingest everything anew."
+        )
+    if recorded is None:
+        return np.zeros(before.n_features, np.float32)
+    return np.asarray(recorded.values, np.float32)
+
+
+def null_fill(request: Request, fill: Fill) -> NullFill | None:
+    """What the manifest records of the values that stand for missing ones."""
+    if fill is None or request.null not in ("minimum", "mean"):
+        return None
+    return NullFill(policy=request.null, values=tuple(fill.tolist()))
 
 
 def _fit_quantile(executor: Executor, plan: Plan, shared: Task, fill: Fill) -> Scaling:

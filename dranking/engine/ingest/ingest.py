@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,20 +11,22 @@ from dranking.data.dataset import Dataset
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import Written, write_segments
+from dranking.data.open import as_paths
 from dranking.data.regrouping.layout import HashCollisionError
-from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT, Columns
+from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.scaling import Normalize
 from dranking.data.store.dataset import StoredDataset, commit_dataset
+from dranking.data.tables.any_table import is_table
 from dranking.engine.executor import Executor, get_executor
-from dranking.engine.ingest.fit import fit
+from dranking.engine.ingest.fit import fill_as, fit, null_fill
 from dranking.engine.ingest.gathering import results_of
-from dranking.engine.ingest.open_rows import OpenedRows
+from dranking.engine.ingest.open_rows import OpenedRows, is_collection
 from dranking.engine.ingest.plan import IngestFacts, Request, make_plan, open_source
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.debris import new_token
-from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.places import AnyPlace, Place, as_place, is_local
 
 MAX_KEYS = 4
 """Keys of hashes to try; two ids of 10^9 queries have one 64-bit hash in 3 of 100 data sets."""
@@ -34,14 +36,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     source: Any,
     output: AnyPlace,
     *,
-    qid: str = QID,
-    relevance: str | None = RELEVANCE,
-    docid: str | None = DOC_ID,
-    weight: str | None = WEIGHT,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
+    columns: Columns = DEFAULT_COLUMNS,
     where: str | None = None,
-    folder_features: Sequence[str] = (),
     null: NullPolicy = "error",
     normalize: Normalize = "none",
     regroup: bool = True,
@@ -50,6 +46,7 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     overwrite: bool = False,
     append: bool = False,
     scratch: AnyPlace | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> tuple[StoredDataset, IngestFacts]:
     """Store ranking data as a dataset directory, whole or not at all.
@@ -62,22 +59,22 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     ----------
     source
         Text files, parquet files or folders of parquet files that together are one data set; a
-        dataset directory; or a table (see `dranking.data.tables.any_table`). Paths or URLs; a
-        folder is read with the folders below it, in natural order.
+        dataset directory; a table (see `dranking.data.tables.any_table`); a dask DataFrame; or the
+        dask arrays ``(X, y, qid)``, as `to_dask_array` returns them. Paths or URLs; a folder is
+        read with the folders below it, in natural order. Partitions of Dask collections are stored
+        by the workers that compute them.
     output
         Path or URL of the directory to write.
-    qid, relevance, docid, weight, features, exclude
-        Tables only: roles of the columns, as `open_dataset` takes them. The data set remembers the
-        names, and they are the defaults when data is appended.
+    columns
+        Tables only: which column is what. The data set remembers the names, and they are the
+        defaults when data is appended.
     where
         Parquet only: a condition on folders named ``key=value``, such as ``date >= '2026-11-01'``;
-        see `dranking.data.ingest.where`.
-    folder_features
-        Parquet only: keys of folders whose values, which are numbers, are features.
+        see `dranking.data.parquet.where`.
     null
         What a missing feature value (``NULL`` in text, null or NaN in tables) stands for: an error,
-        zero, or the minimum or mean of the feature, which data that is appended cannot have. A
-        parquet file may then lack features.
+        zero, or the minimum or mean of the feature. A parquet file may then lack features. Data
+        that is appended gets the values of the data set, which records them.
     normalize
         Scaling to apply and to record in the manifest.
     regroup
@@ -89,12 +86,13 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     append
         Add to a data set that exists. The first new query begins a new block, so that results
         differ in their last bits from those of data that was ingested at once. The scaling of the
-        data set is applied, and not fitted again. What stands for missing values is the minimum or
-        mean of the new data alone.
+        data set, and its values for missing ones, are applied and not fitted again.
     scratch
         Path or URL of a folder that all workers see, for temporary files: text that was read, and
         rows that are brought together. By default it lies inside the output; threads that write to
         a URL use a local temporary folder.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
     executor
         An executor, a `distributed.Client`, or "threads"; None means the current Dask client, or
         threads.
@@ -118,17 +116,15 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     """
     if append and normalize != "none":
         raise UsageError("normalize: appended data is scaled as the data set that is there.")
-    if append and null in ("minimum", "mean"):
-        raise UsageError(
-            f"null: the {null} would be that of the appended data, not of the data set. Append "
-            "with 'zero', or ingest everything anew."
-        )
+    if not (is_table(source) or is_collection(source)):
+        source = as_paths(source, storage_options)
+    output = as_place(output, storage_options)
+    place = None if scratch is None else as_place(scratch, storage_options)
     request = Request(
         source,
         get_executor(executor),
-        Columns(qid, relevance, docid, weight, features, exclude),
+        columns,
         where,
-        tuple(folder_features),
         null,
         normalize,
         regroup,
@@ -137,13 +133,15 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     )
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,
-        _scratch_place(commit, scratch, request.executor) as place,
+        job_scratch(commit, place, request.executor) as scratch_place,
     ):
         before = StoredDataset(output) if append else None
-        opened = open_source(request, place, before)
+        if before is not None:
+            fill_as(before, null)  # raises before any work
+        opened = open_source(request, scratch_place, before)
         for key in range(MAX_KEYS):
             try:
-                return _store(request, opened, commit, place, key, before)
+                return _store(request, opened, commit, scratch_place, key, before)
             except HashCollisionError:
                 commit.begin_again()
     raise DataError(
@@ -152,13 +150,13 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
 
 
 @contextmanager
-def _scratch_place(
-    commit: DirectoryCommit, place: AnyPlace | None, executor: Executor
+def job_scratch(
+    commit: DirectoryCommit, place: Place | None, executor: Executor
 ) -> Iterator[Scratch]:
-    """The scratch place of a job, which is empty at the end."""
+    """The scratch place of a job that writes a directory; the place is empty at the end."""
     with tempfile.TemporaryDirectory() as here:
         if place is not None:
-            folder = as_place(place)
+            folder = place
         elif executor.in_process and not is_local(commit.root):
             folder = as_place(here)
         else:
@@ -205,6 +203,7 @@ def _store(
         feature_names=plan.feature_names,
         transforms=(*plan.transforms, *added),
         roles=plan.roles,
+        null_fill=null_fill(request, filled),
         append=before is not None,
     )
     n_without = sum(each.n_queries_without_pairs for each in written)

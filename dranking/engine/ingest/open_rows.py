@@ -1,9 +1,10 @@
-"""Sources of rows, opened with tasks: parquet files, ranges of text, a table."""
+"""Sources of rows, opened with tasks: parquet files, ranges of text, a table, a Dask collection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +14,8 @@ import pyarrow.parquet as pq
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.parquet_rows import ParquetRows
 from dranking.data.ingest.plan_parquet import (
-    FoundFile,
-    ReadFooter,
     beyond_int64,
     distinct_schemas,
-    find_files,
-    read_footers,
     united_layout,
     unsigned_ids,
 )
@@ -29,15 +26,19 @@ from dranking.data.letor.row_buffer import BlockForm
 from dranking.data.letor.text_ranges import check_ranges, text_ranges
 from dranking.data.letor.text_source import check_readable
 from dranking.data.parquet.files import ParquetFiles
-from dranking.data.roles import DEFAULT_ROLES, Columns, Roles
+from dranking.data.parquet.hive_folders import FoundFile, ReadFooter, find_files, read_footers
+from dranking.data.roles import DEFAULT_ROLES, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import as_table
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.data.transforms import Scaling
+from dranking.engine.collections.compute import as_current, computed
+from dranking.engine.collections.one_expression import is_dask, is_dask_frame, partitions_of
+from dranking.engine.collections.parts import Part
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.gathering import results_of
-from dranking.errors import DataError
+from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place
 from dranking.files.reading import file_size
 
@@ -67,7 +68,6 @@ def open_parquet(
     columns: Columns,
     null: NullPolicy,
     where: str | None = None,
-    folder_features: Sequence[str] = (),
 ) -> OpenedRows:
     """Open parquet files; the footers are read by tasks.
 
@@ -82,7 +82,7 @@ def open_parquet(
     starts = range(0, len(files), FOOTERS_AT_ONCE)
     groups: list[list[FoundFile]] = [files[start : start + FOOTERS_AT_ONCE] for start in starts]
     tasks = [
-        executor.submit(read_footers, group, tuple(folder_features), name="plan")
+        executor.submit(read_footers, group, tuple(columns.folder_features), name="plan")
         for group in groups
     ]
     footers: list[ReadFooter] = [
@@ -202,3 +202,58 @@ def open_table(
     if batches or not names:
         flush()
     return open_parquet(executor, [scratch.place(name) for name in names], columns, null)
+
+
+def is_collection(source: Any) -> bool:
+    """Whether a source is a dask DataFrame, or the dask arrays (X, y, qid)."""
+    return is_dask_frame(source) or (
+        isinstance(source, tuple) and len(source) == 3 and is_dask(source[0])
+    )
+
+
+def open_collection(
+    executor: Executor, source: Any, columns: Columns, null: NullPolicy, scratch: Scratch
+) -> OpenedRows:
+    """Write each partition of a Dask collection as a parquet file where it lies; open the files.
+
+    Every row is computed once, with all of its columns.
+
+    Raises
+    ------
+    UsageError
+        If arrays may hold different rows, their chunks are sparse, or columns are named for arrays.
+    DataError
+        If there are no rows; and as `open_parquet`.
+    """
+    from dask import delayed
+
+    X, y, qid = (source, columns.relevance, columns.qid)
+    if isinstance(source, tuple):
+        if columns.chosen:
+            raise UsageError(f"{', '.join(columns.chosen)}: arrays have no columns with names.")
+        X, y, qid = source
+        columns = Columns(relevance=None if y is None else RELEVANCE, docid=None, weight=None)
+    with as_current(executor):  # the way in which Dask shuffles depends on the client
+        given = partitions_of(X, y, qid, partial(computed, executor))
+    if given.is_sparse:
+        raise UsageError(
+            "the chunks are sparse, and only text is stored sparse; write the rows as LETOR text "
+            "and ingest that with sparse=True, or fit on the dask arrays themselves."
+        )
+    names = [f"table-{number:06d}.parquet" for number in range(len(given.parts))]
+    write = delayed(_write_part, pure=False, traverse=False)
+    tasks = [write(part, scratch, name) for part, name in zip(given.parts, names, strict=True)]
+    sizes = computed(executor, tasks)
+    files = [scratch.place(name) for name, size in zip(names, sizes, strict=True) if size]
+    if not files:
+        raise DataError("the dask collection has no rows.")
+    return open_parquet(executor, files, columns, null)
+
+
+def _write_part(part: Part, scratch: Scratch, name: str) -> int:
+    """Write the rows of a partition, if it has any; return their number."""
+    n_rows: int = part.table.num_rows
+    if n_rows:
+        with scratch.writing(name) as path, path.open("wb") as file:
+            pq.write_table(part.table, file, compression="lz4")
+    return n_rows

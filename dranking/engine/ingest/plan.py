@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,22 +11,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dranking.data.blocks import segment_borders
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.repeated_query import repeated_query
 from dranking.data.ingest.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import StoredBlocks, Work
-from dranking.data.open import as_paths, data_form, open_dataset
+from dranking.data.open import data_form, open_dataset
 from dranking.data.regrouping.layout import plan_segments
 from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
-from dranking.data.store.dataset import StoredDataset, segment_borders
+from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import Scaling
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
-from dranking.engine.ingest.open_rows import OpenedRows, open_parquet, open_table, open_text
+from dranking.engine.ingest.open_rows import (
+    OpenedRows,
+    is_collection,
+    open_collection,
+    open_parquet,
+    open_table,
+    open_text,
+)
 from dranking.engine.ingest.order_rows import (
     ScannedRows,
     adjacent_work,
@@ -61,7 +69,6 @@ class Request:
     executor: Executor
     columns: Columns
     where: str | None
-    folder_features: tuple[str, ...]
     null: NullPolicy
     normalize: Normalize
     regroup: bool
@@ -106,19 +113,18 @@ def open_source(
     """
     columns = request.columns
     if before is not None and not columns.chosen:
-        columns = _same_columns(before)
-    if is_table(request.source):
+        columns = replace(_same_columns(before), folder_features=columns.folder_features)
+    if is_table(request.source) or is_collection(request.source):
         _check_options(request, "table", "the source")
-        return open_table(request.executor, request.source, columns, request.null, scratch)
-    paths = as_paths(request.source)
+        opened = open_collection if is_collection(request.source) else open_table
+        return opened(request.executor, request.source, columns, request.null, scratch)
+    paths = request.source
     form = data_form(paths)
     _check_options(request, form, str(paths[0]))
     if form == "directory":
         return open_dataset(paths)
     if form == "parquet":
-        return open_parquet(
-            request.executor, paths, columns, request.null, request.where, request.folder_features
-        )
+        return open_parquet(request.executor, paths, columns, request.null, request.where)
     return open_text(
         request.executor,
         paths,
@@ -168,7 +174,7 @@ def make_plan(
 def _check_options(request: Request, form: str, name: str) -> None:
     """Raise UsageError if an option is given that data of this form does not have."""
     text = {"n_features": request.n_features is not None, "sparse": request.sparse}
-    parquet = {"where": request.where, "folder_features": request.folder_features}
+    parquet = {"where": request.where, "folder_features": request.columns.folder_features}
     tables = dict.fromkeys(request.columns.chosen, True)
     rules = (
         ("text", ("text",), text),
@@ -186,8 +192,7 @@ def _check_options(request: Request, form: str, name: str) -> None:
 def _same_columns(before: StoredDataset) -> Columns:
     """The columns that a data set was ingested with."""
     roles = before.roles
-    lists = before.feature_names
-    return Columns(roles.qid, roles.relevance, roles.docid, roles.weight, lists)
+    return Columns(roles.qid, roles.relevance, roles.docid, roles.weight, before.feature_names)
 
 
 def _plan_blocks(dataset: Dataset, before: StoredDataset | None) -> Plan:

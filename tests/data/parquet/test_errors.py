@@ -75,7 +75,7 @@ def test_a_query_id_that_is_missing(tmp_path):
         (lambda f: f.drop(columns="qid"), "there is no column 'qid'"),
         (
             lambda f: f.drop(columns="relevance"),
-            r"--relevance-column \(relevance=\).*relevance=None",
+            r"--relevance-column \(Columns\(relevance=\.\.\.\)\).*Columns\(relevance=None\)",
         ),
         (lambda f: f[["qid", "relevance"]], "there is no feature column"),
         (lambda f: f.iloc[:0], "there are no rows"),

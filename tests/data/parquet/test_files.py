@@ -14,6 +14,10 @@ from dranking.files.places import as_place
 from tests.data.tables.flat_tables import frame_of, written
 
 
+def files_at(place):
+    return ParquetFiles([read_part(file) for file in list_parquet(as_place(place))])
+
+
 def test_what_is_not_there(tmp_path):
     with pytest.raises(DataError, match="there is no such file"):
         ParquetDataset(tmp_path / "a.parquet")
@@ -81,14 +85,14 @@ def test_files_behind_a_url_hold_what_local_files_hold(tmp_path):
     path = written(tmp_path / "a.parquet", frame_of())
     place = as_place("memory://ingest-test/lake/a.parquet")
     place.write_bytes(path.read_bytes())
-    local, remote = ParquetFiles.at(tmp_path), ParquetFiles.at("memory://ingest-test/lake")
+    local, remote = files_at(tmp_path), files_at("memory://ingest-test/lake")
     assert remote.parts[0].digest == local.parts[0].digest
     for start, stop in ((0, local.n_rows), (1, 3)):
         found = pa.concat_tables(remote.read(start, stop, ["qid", "relevance"]))
         assert found.equals(pa.concat_tables(local.read(start, stop, ["qid", "relevance"])))
     place.write_bytes(b"PAR1")
     with pytest.raises(DataError, match="cannot be read as parquet"):
-        ParquetFiles.at(str(place))
+        files_at(str(place))
 
 
 def test_a_column_that_a_file_lacks_is_null_or_constant(tmp_path):

@@ -63,6 +63,8 @@ def test_rows_come_together_in_order(problem, key, n_groups, data):
     assert sizes == [sum(map(len, block)) for block in packed]
     assert [n for s in segments for n in s.n_queries] == [len(block) for block in packed]
     assert all(s.n_rows <= 12 or len(s.n_queries) == 1 for s in segments)
+    eight = [s for s in plan_segments(order, max_documents=1) if s.n_rows]
+    assert all(len(s.n_queries) == 8 for s in eight[:-1])
 
     inner = [s.first for s in segments[1:] if data.draw(st.booleans())]
     borders = np.array([0, *inner])

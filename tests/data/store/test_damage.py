@@ -145,8 +145,6 @@ def test_chunks_that_changed_places_are_found(tmp_path):
         lambda rows: rows[0].update(n_documents=[4, 2, 3, 3, 3, 3, 3, 3]),
         lambda rows: rows[0].update(name=rows[1]["name"]),
         lambda rows: rows[0].update(n_unlabelled=[4] + [0] * 7),
-        lambda rows: rows[0].update(n_null=[1] + [0] * 7),
-        lambda rows: rows[0].update(n_null=[-1] + [0] * 7),
         lambda rows: rows[0].update(name="../../etc/passwd"),
         lambda rows: rows[0].update(chunks_digest=None),
         lambda rows: rows[0].update(n_documents=rows[0]["n_documents"][1:]),

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 
 from dranking.data import directory_dataset
 from dranking.data.store.dataset import StoredDataset, write_dataset
@@ -102,40 +101,6 @@ def test_narrow_blocks_end_in_zeros(scratch, blocks):
         np.testing.assert_array_equal(as_dense(backwards), expected[:, ::-1])
         assert dataset.block(index).info == dataset.blocks[index]
     assert dataset.fingerprint == replayed_fingerprint(dataset)
-
-
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_missing_values_read_as_the_fill(tmp_path, is_sparse):
-    features = np.array([[np.nan, 2, 0], [3, np.nan, 4], [5, 6, np.nan]], np.float32)
-    wrapped = sparse.csr_array(features) if is_sparse else features
-    block = simple_block(features=wrapped)
-    calls = []
-
-    def blocks():
-        yield simple_block(is_sparse=is_sparse, first_id=1)
-        yield block
-        calls.append("last block")
-
-    def minima():
-        calls.append("fill")
-        return np.array([-1.5, 0.1, 7.0])
-
-    dataset = write_dataset(blocks(), tmp_path / "data", fill=minima)
-    assert calls == ["last block", "fill"]
-    expected = [[-1.5, 2, 0], [3, np.float32(0.1), 4], [5, 6, 7]]
-    np.testing.assert_array_equal(as_dense(dataset.block(1)), np.float32(expected))
-    columns = np.array([2, 1])
-    got = as_dense(dataset.block(1, columns))
-    np.testing.assert_array_equal(got, np.float32(expected)[:, [2, 1]])
-    assert dataset.fingerprint == replayed_fingerprint(dataset)
-    assert dataset.block(0).features.sum() == np.arange(1, 10).sum()
-
-
-def test_fill_must_fit(tmp_path):
-    for fill in ([1.0, 2.0], [1.0, 2.0, np.nan]):
-        with pytest.raises(ValueError, match="fill must give 3 finite values"):
-            write_dataset([simple_block()], tmp_path / "data", fill=lambda f=fill: f)
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

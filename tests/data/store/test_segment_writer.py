@@ -58,11 +58,6 @@ def test_values_that_are_not_finite(tmp_path, is_sparse, value):
     assert os.listdir(tmp_path) == []
 
 
-def test_infinite_values_are_no_missing_values(tmp_path):
-    with pytest.raises(DataError, match=r"query 11: feature 1 .* is inf"):
-        write_dataset([not_finite(False, np.inf)], tmp_path / "data", fill=lambda: np.zeros(3))
-
-
 def test_late_runs_of_a_task_leave_the_segment_alone(tmp_path):
     blocks = [simple_block()]
     with ThreadPoolExecutor(4) as pool:

@@ -142,7 +142,7 @@ def test_a_pyarrow_data_set_is_the_way_to_hive_folders_and_filters(tmp_path):
         pq.write_table(pa.Table.from_pandas(rows), tmp_path / f"date={date}" / "0.parquet")
     files = pyarrow.dataset.dataset(tmp_path, partitioning="hive")
     newest = files.scanner(filter=pyarrow.dataset.field("date") == "2026-11-02")
-    dataset = dr.from_table(newest, exclude=["date"])
+    dataset = dr.from_table(newest, dr.Columns(exclude=["date"]))
     assert dataset.n_documents == len(FRAME) - 10
     np.testing.assert_array_equal(dataset.block(0).features, FRAME[["a", "b", "c"]][10:])
 

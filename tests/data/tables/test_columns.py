@@ -21,7 +21,8 @@ def rows_of(dataset):
 def opened(table, tmp_path, **columns):
     """The table opened in memory and as a parquet file, which must agree."""
     path = written(tmp_path / "table.parquet", table)
-    here, there = dr.from_table(table, **columns), dr.open_dataset(path, **columns)
+    given = dr.Columns(**columns)
+    here, there = dr.from_table(table, given), dr.open_dataset(path, columns=given)
     assert here.feature_names == there.feature_names
     assert here.roles == there.roles
     np.testing.assert_array_equal(rows_of(here), rows_of(there))
@@ -68,11 +69,11 @@ def test_columns_are_chosen_by_exclude_and_features(tmp_path):
     assert kept.feature_names == named.feature_names == ("x0", "x2")
     np.testing.assert_array_equal(rows_of(kept), frame_of()[["x0", "x2"]])
     with pytest.raises(DataError, match="no column 'titel'"):
-        dr.from_table(table, exclude=["titel"])
+        dr.from_table(table, dr.Columns(exclude=["titel"]))
     with pytest.raises(DataError, match=r"2 column\(s\) cannot be features: 'title' .*'seen'"):
-        dr.from_table(table, features=["x0", "title", "seen"])
+        dr.from_table(table, dr.Columns(features=["x0", "title", "seen"]))
     with pytest.raises(UsageError, match="not both"):
-        dr.from_table(table, features=["x0"], exclude=["x1"])
+        dr.from_table(table, dr.Columns(features=["x0"], exclude=["x1"]))
 
 
 def test_columns_of_any_name(tmp_path):
@@ -90,17 +91,17 @@ def test_columns_of_any_name(tmp_path):
     assert ours.doc_ids.equals(theirs.doc_ids)
     np.testing.assert_array_equal(ours.relevance, theirs.relevance)
     np.testing.assert_array_equal(ours.query_weights, theirs.query_weights)
-    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(qid=\)"):
+    with pytest.raises(DataError, match=r"no column 'qid'.*--qid-column \(Columns\(qid=\.\.\.\)\)"):
         dr.from_table(renamed)
     with pytest.raises(UsageError, match=r"two roles.*'query_id'"):
-        dr.from_table(renamed, **{**roles, "docid": "query_id"})
+        dr.from_table(renamed, dr.Columns(**{**roles, "docid": "query_id"}))
 
 
 def test_a_role_moved_to_another_column_leaves_no_doubt(tmp_path):
     """A column under the name of a role that another column has is neither used nor dropped."""
     frame = frame_of().assign(query=np.repeat([1, 2], 5))
     with pytest.raises(DataError, match=r"'qid' \(the name of ids, grades or weights\)"):
-        dr.from_table(frame, qid="query")
+        dr.from_table(frame, dr.Columns(qid="query"))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     assert opened(table, tmp_path, qid="query", exclude=["qid"]).feature_names == ("x0", "x1", "x2")
     named = opened(table, tmp_path, qid="query", features=["qid", "x0"])
@@ -110,14 +111,15 @@ def test_a_role_moved_to_another_column_leaves_no_doubt(tmp_path):
 def test_names_are_remembered_in_the_data_set(tmp_path):
     frame = frame_of().rename(columns={"qid": "query_id", "relevance": "label"})
     path = written(tmp_path / "a.parquet", frame)
-    dr.ingest(path, tmp_path / "d", qid="query_id", relevance="label")
+    columns = dr.Columns(qid="query_id", relevance="label")
+    dr.ingest(path, tmp_path / "d", columns=columns)
     found = Roles("query_id", "docid", "label", None)
     assert dr.open_dataset(tmp_path / "d").roles == found
-    assert dr.open_dataset(tmp_path / "d", qid="query_id", relevance="label").roles == found
+    assert dr.open_dataset(tmp_path / "d", columns=columns).roles == found
     with pytest.raises(UsageError, match="its column of qid is 'query_id', not 'session'"):
-        dr.open_dataset(tmp_path / "d", qid="session")
+        dr.open_dataset(tmp_path / "d", columns=dr.Columns(qid="session"))
     with pytest.raises(UsageError, match="exclude: only for tables"):
-        dr.open_dataset(tmp_path / "d", exclude=["x0"])
+        dr.open_dataset(tmp_path / "d", columns=dr.Columns(exclude=["x0"]))
 
 
 def test_columns_without_labels(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from dask.sizeof import sizeof
 from scipy import sparse
 
+from dranking.data.roles import Columns
 from dranking.data.tables.in_memory import MemoryDataset, from_arrays, from_table
 from dranking.errors import DataError, UsageError
 
@@ -213,7 +214,7 @@ def test_a_flat_table():
         joined = np.concatenate([dataset.block(b).features for b in range(3)])
         np.testing.assert_array_equal(joined, X)
         np.testing.assert_array_equal(dataset.block(0).weights, [1, 12 / 11])
-    assert from_table(frame, features=["d", "a"]).feature_names == ("d", "a")
+    assert from_table(frame, Columns(features=["d", "a"])).feature_names == ("d", "a")
     frame.loc[10, "b"] = np.nan
     with pytest.raises(DataError, match=r"row 10, column 'b' \(query 14\): the value is missing"):
         from_table(frame, max_documents=6)

@@ -1,6 +1,8 @@
 """Ingest on worker processes: the bits of threads, whichever workers are lost."""
 
 import signal
+import subprocess
+import sys
 from functools import partial
 
 import dask
@@ -12,6 +14,9 @@ import pytest
 import dranking as dr
 from dranking.engine.cluster import supervisor
 from dranking.engine.ingest import open_rows, order_rows, plan
+from dranking.files.places import as_place
+from dranking.files.reading import exists
+from dranking.rankers import write_scores
 from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, signal_worker
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -84,15 +89,22 @@ def test_workers_are_lost_amid_exchange_and_write(lake, expected, tmp_path, clus
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["text", "parquet"])
+@pytest.mark.parametrize(
+    ("form", "where"), [("text", "disk"), ("parquet", "disk"), ("parquet", "store")]
+)
 def test_ten_workers_are_killed_and_two_stopped(
-    lake, expected, tmp_path, monkeypatch, cluster_and_client, form
+    lake, expected, tmp_path, monkeypatch, cluster_and_client, form, where, bucket, s3_server
 ):
-    """Workers are lost before tasks of every stage; two more stop, and are given up."""
+    """Workers are lost before tasks of every stage; two more stop, and are given up.
+
+    With the output in a store, what is exchanged lies there as well.
+    """
     monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
     cluster, client = cluster_and_client
     counted = FaultInjector(client, {})
-    assert stored(lake, tmp_path / "undisturbed", form, counted) == expected
+    options = {"endpoint_url": s3_server, "key": "test", "secret": "test-secret"}
+    folder = tmp_path if where == "disk" else as_place(f"{bucket}/kills", options)
+    assert stored(lake, folder / "undisturbed", form, counted) == expected
     n_tasks = counted.submitted[None]
     rng = np.random.default_rng(1)
     at = np.sort(rng.choice(np.arange(2, n_tasks), 12, replace=False))
@@ -103,6 +115,97 @@ def test_ten_workers_are_killed_and_two_stopped(
         )
     executor = FaultInjector(client, faults)
     with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
-        assert stored(lake, tmp_path / "d", form, executor) == expected
+        assert stored(lake, folder / "d", form, executor) == expected
     assert not executor.faults
     assert len(killed) == 10
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+def test_ten_workers_are_killed_and_two_stopped_amid_scores(
+    lake, threads, tmp_path, monkeypatch, cluster_and_client
+):
+    """The folder of scores is that of threads, in every bit."""
+    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    monkeypatch.setattr(write_scores, "BLOCKS_PER_PART", 1)
+    cluster, client = cluster_and_client
+    data, _ = dr.ingest(lake / "rows.txt", tmp_path / "data", null="mean", executor=threads)
+    model = dr.RankRLS().fit(data).to_model()
+    dr.write_scores(model, data, tmp_path / "expected", executor=threads)
+    rng = np.random.default_rng(2)
+    at = np.sort(rng.choice(np.arange(1, data.n_blocks), 12, replace=False)).tolist()
+    faults, killed = random_kills(cluster, client, rng, at[:10])
+    for task in at[10:]:
+        faults[None, task] = partial(signal_worker, cluster, client, 0, signal.SIGSTOP)
+    executor = FaultInjector(client, faults)
+    with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
+        dr.write_scores(model, data, tmp_path / "scores", executor=executor)
+    assert not executor.faults
+    assert len(killed) == 10
+    assert contents(tmp_path / "scores") == contents(tmp_path / "expected")
+
+
+def contents(folder):
+    """Bytes of all files, by name."""
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+DRIVER = """
+import os, signal, sys
+import dranking as dr
+from dranking.data.ingest import segments
+from dranking.rankers import write_scores as scores
+
+source, output, job = sys.argv[1:]
+write, part, done = segments.write_segment, scores.write_part, []
+
+def then_dies(function, *arguments):
+    done.append(function(*arguments))
+    if len(done) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done[-1]
+
+if job == "scores":
+    scores.BLOCKS_PER_PART = 1
+    scores.write_part = lambda *arguments: then_dies(part, *arguments)
+    data = dr.open_dataset(source)
+    dr.write_scores(dr.RankRLS().fit(data).to_model(), data, output, executor="threads")
+else:
+    segments.write_segment = lambda *arguments: then_dies(write, *arguments)
+    dr.ingest(source, output, executor="threads")
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("where", ["disk", "store"])
+def test_the_driver_is_killed_and_run_again(tmp_path, threads, bucket, where):
+    """Nothing is there for readers after the kill, and the next run is not hindered."""
+    rng = np.random.default_rng(0)
+    n = 40_000
+    rows = {"qid": np.arange(n) // 20, "relevance": rng.integers(0, 3, n), "x": rng.random(n)}
+    source, folder = tmp_path / "rows.parquet", tmp_path if where == "disk" else as_place(bucket)
+    pq.write_table(pa.table(rows), source, row_group_size=n // 8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "plan_segments", WHOLE)
+        expected, _ = dr.ingest(source, tmp_path / "expected", executor=threads)
+        model = dr.RankRLS().fit(expected).to_model()
+        code = DRIVER.replace("import dranking as dr\n", "import dranking as dr\n" + SMALL, 1)
+        for job, given in (("ingest", source), ("scores", tmp_path / "expected")):
+            output = folder / job
+            killed = subprocess.run([sys.executable, "-c", code, str(given), str(output), job])
+            assert killed.returncode == -signal.SIGKILL
+            assert not exists(output / ("manifest.json" if job == "ingest" else "_SUCCESS"))
+            if job == "ingest":
+                again, _ = dr.ingest(source, output, executor=threads)
+                assert again.fingerprint == expected.fingerprint
+            else:
+                assert dr.write_scores(model, expected, output, executor=threads) == n
+                assert dr.read_scores(output)
+
+
+SMALL = """
+from functools import partial
+from dranking.engine.ingest import plan
+plan.plan_segments = partial(plan.plan_segments, max_documents=8_192, segment_documents=8_192)
+"""
+WHOLE = partial(plan.plan_segments, max_documents=8_192, segment_documents=8_192)

@@ -37,17 +37,24 @@ def test_folders_are_ignored_a_filter_or_a_feature(hive, tmp_path):
     assert plain.query_ids().to_pylist() == [1, 2, 3]
     one, _ = dr.ingest(hive, tmp_path / "b", where="day >= '2026-11-01' and day != 'a b'")
     assert one.query_ids().to_pylist() == [2]
-    hours, _ = dr.ingest(hive, tmp_path / "c", folder_features=["hour"])
+    hours, _ = dr.ingest(hive, tmp_path / "c", columns=dr.Columns(folder_features=["hour"]))
     assert hours.feature_names == ("x", "hour")
     assert values_of(hours)[:, 1].tolist() == [1, 1, 2, 2, 3, 3]
+    read = dr.open_dataset(
+        hive, where="day < '2026-11-02'", columns=dr.Columns(folder_features=["hour"])
+    )
+    assert read.feature_names == ("x", "hour")
+    assert values_of(read).tolist() == [[1, 1], [2, 1], [1, 2], [2, 2]]
+    with pytest.raises(UsageError, match="where, folder_features: only for parquet"):
+        dr.open_dataset(tmp_path / "a", where="day < '2026-11-02'")
     with pytest.raises(DataError, match="none of 3 files lies in such folders"):
         dr.ingest(hive, tmp_path / "d", where="day == '1999'")
     with pytest.raises(DataError, match=r"day=.* is not a number"):
-        dr.ingest(hive, tmp_path / "d", folder_features=["day"])
+        dr.ingest(hive, tmp_path / "d", columns=dr.Columns(folder_features=["day"]))
     with pytest.raises(DataError, match=r"lies in no folder month="):
-        dr.ingest(hive, tmp_path / "d", folder_features=["month"])
+        dr.ingest(hive, tmp_path / "d", columns=dr.Columns(folder_features=["month"]))
     with pytest.raises(DataError, match="has a column 'x'"):
-        dr.ingest(hive, tmp_path / "d", folder_features=["x"])
+        dr.ingest(hive, tmp_path / "d", columns=dr.Columns(folder_features=["x"]))
 
 
 MISSING = {
@@ -139,7 +146,9 @@ def test_appended_queries(tmp_path):
     first = frame([1, 1, 2], x=[1.0, 2.0, 3.0]).rename(columns={"qid": "query"})
     write(tmp_path / "a", first)
     write(tmp_path / "b", first.assign(query=[7, 8, 7], x=[9.0, 8.0, 7.0]))
-    before, _ = dr.ingest(tmp_path / "a", tmp_path / "d", qid="query", normalize="standard")
+    before, _ = dr.ingest(
+        tmp_path / "a", tmp_path / "d", columns=dr.Columns(qid="query"), normalize="standard"
+    )
     both, _ = dr.ingest(tmp_path / "b", tmp_path / "d", append=True)
     assert both.query_ids().to_pylist() == [1, 2, 7, 8]
     assert both.transforms == before.transforms
@@ -151,8 +160,24 @@ def test_appended_queries(tmp_path):
     with pytest.raises(UsageError, match="is scaled as the data set"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, normalize="log")
     assert dr.open_dataset(tmp_path / "d").query_ids().to_pylist() == [1, 2, 7, 8]
-    with pytest.raises(UsageError, match="null: the mean would be that of the appended data"):
+    with pytest.raises(UsageError, match="null: 'mean' is not what stands for missing values"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, null="mean")
+
+
+@pytest.mark.parametrize(("null", "fill"), [("minimum", 2.0), ("mean", 3.0)])
+def test_appended_missing_values_are_those_of_the_first_part(tmp_path, null, fill):
+    write(tmp_path / "a", frame([1, 1, 1], x=[2.0, 4.0, np.nan]))
+    write(tmp_path / "b", frame([2, 2, 2], x=[-9.0, np.nan, 100.0]))
+    dr.ingest(tmp_path / "a", tmp_path / "d", null=null, normalize="standard")
+    both, _ = dr.ingest(tmp_path / "b", tmp_path / "d", null=null, append=True)
+    first = np.array([2.0, 4.0, fill])
+    expected = (np.array([*first, -9.0, fill, 100.0]) - first.mean()) / first.std()
+    np.testing.assert_allclose(values_of(both)[:, 0], expected, rtol=1e-6)
+    write(tmp_path / "c", frame([3], x=[np.nan]))
+    with pytest.raises(UsageError, match=f"that is the {null} of the feature"):
+        dr.ingest(tmp_path / "c", tmp_path / "d", null="zero", append=True)
+    with pytest.raises(DataError, match="missing"):
+        dr.ingest(tmp_path / "c", tmp_path / "d", append=True)
 
 
 LARGEST = 2**63 - 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranking.data.ingest.where import matching
+from dranking.data.parquet.where import matching
 from dranking.errors import UsageError
 
 FOLDERS = [

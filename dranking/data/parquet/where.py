@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dranking.errors import UsageError
 
@@ -45,24 +47,46 @@ def matching(where: str, folders: Sequence[Mapping[str, str]]) -> list[bool]:
         is not a number with a number.
     """
     names = sorted({name for values in folders for name in values})
+    columns: dict[str, pa.Array] = {
+        name: pa.array([values.get(name) for values in folders], pa.string()) for name in names
+    }
+    return list(rows_matching(where, columns, len(folders)))
+
+
+def names_in_condition(where: str, option: str = "--where") -> list[str]:
+    """The names in a condition, sorted; raises as `matching`."""
+    with _explained(where, option):
+        tree = ast.parse(where.strip(), mode="eval")
+    return sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)})
+
+
+def rows_matching(
+    where: str, columns: Mapping[str, pa.Array], n_rows: int, option: str = "--where"
+) -> NDArray[np.bool_]:
+    """(n_rows,) which rows fulfil a condition on columns of texts; see `matching`."""
+    with _explained(where, option):
+        tree = ast.parse(where.strip(), mode="eval").body
+        condition = _expression(tree, sorted(columns))
+        number = "number of the row"
+        table = pa.table({**columns, number: np.arange(n_rows)})
+        kept = np.zeros(n_rows, bool)
+        kept[table.filter(condition).column(number).to_numpy()] = True
+        return kept
+
+
+@contextmanager
+def _explained(where: str, option: str) -> Iterator[None]:
     try:
-        condition = _expression(ast.parse(where.strip(), mode="eval").body, names)
-        columns: dict[str, pa.Array] = {
-            name: pa.array([values.get(name) for values in folders], pa.string()) for name in names
-        }
-        number = "number of the file"
-        table = pa.table({**columns, number: np.arange(len(folders))})
-        kept = set(table.filter(condition).column(number).to_pylist())
+        yield
     except SyntaxError as error:
         raise UsageError(
-            f"--where {where!r} cannot be read ({error.msg}); write, for example, "
-            "--where \"date >= '2026-11-01' and country == 'fi'\"."
+            f"{option} {where!r} cannot be read ({error.msg}); write, for example, "
+            f"{option} \"date >= '2026-11-01' and country == 'fi'\"."
         ) from error
     except pa.ArrowException as error:
         raise UsageError(
-            f"--where {where!r} cannot be applied ({error}); put texts in quotes."
+            f"{option} {where!r} cannot be applied ({error}); put texts in quotes."
         ) from error
-    return [file in kept for file in range(len(folders))]
 
 
 def _expression(node: ast.expr, names: Sequence[str]) -> pc.Expression:
