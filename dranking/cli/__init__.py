@@ -23,7 +23,13 @@ def main() -> None:
     # By default SIGTERM ends Python at once, and leaves clusters, workers and jobs behind.
     signal.signal(signal.SIGTERM, _terminate)
     from dranking.cli.app import run
+    from dranking.cli.output import note
+    from dranking.kernels.machine.first_use import tell_when_compiling
 
+    said = (
+        "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
+    )
+    tell_when_compiling(lambda: note(said))
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,15 +10,15 @@ import typer
 from dranking import __version__
 from dranking.cli import Terminated, commands
 from dranking.cli.output import note
+from dranking.cli.topics import Commands
 from dranking.errors import DrankingError
 
 INTERRUPTED, TERMINATED = 130, 143
 
-app = typer.Typer(
+app = Commands(
     name="dranking",
     help="Select the features and train the ranker, exactly, for a corpus of any size.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -54,10 +54,13 @@ app.command()(commands.export)
 app.command()(commands.info)
 app.command()(commands.clean)
 app.command()(commands.quickstart)
+app.command()(commands.warm)
 app.add_typer(commands.stats, name="stats")
+app.add_typer(commands.clicks, name="clicks")
 app.command()(commands.report)
 app.command()(commands.retrain)
 app.add_typer(commands.registry, name="registry")
+app.add_typer(commands.interleave, name="interleave")
 
 
 def run(arguments: Sequence[str]) -> int:

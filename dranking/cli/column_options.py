@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from dranking.cli.options import names_in
+from dranking.cli.topics import COLUMNS
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
     """Names of the columns of tables."""
+
+    TOPIC: ClassVar[str] = COLUMNS
 
     qid_column: Annotated[
         str, typer.Option(metavar="NAME", help="Tables only: the column of query ids.")
@@ -44,6 +47,21 @@ class ColumnOptions:
         str,
         typer.Option(metavar="NAMES", help="Tables only: columns to leave out, comma-separated."),
     ] = ""
+    folder_features: Annotated[
+        str,
+        typer.Option(
+            metavar="KEYS",
+            help="Parquet only: keys of folders key=value whose numbers are features.",
+        ),
+    ] = ""
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Parquet only: read only the folders key=value that fulfil a condition, such as "
+            "\"date >= '2026-11-01'\".",
+        ),
+    ] = None
 
     @property
     def columns(self) -> Columns:
@@ -57,13 +75,12 @@ class ColumnOptions:
             weight=self.weight_column,
             features=tuple(names_in(self.features)) or None,
             exclude=tuple(names_in(self.exclude)),
+            folder_features=tuple(names_in(self.folder_features)),
         )
 
     def open(self, path: Place) -> Dataset:
         """Open data for training."""
-        from dranking.data.open import open_columns
-
-        return open_columns(path, self.columns)
+        return self._open(path, self.columns)
 
     def open_if_given(self, path: Place | None) -> Dataset | None:
         """Open data for training, if a path is given."""
@@ -71,12 +88,13 @@ class ColumnOptions:
 
     def open_judged(self, path: Place, features: Collection[str]) -> Dataset:
         """Open judged data for a model with these features; other columns are passed over."""
-        from dranking.data.open import open_columns
-
-        return open_columns(path, replace(self.columns, needed=features))
+        return self._open(path, replace(self.columns, needed=features))
 
     def open_unlabelled(self, path: Place, features: Collection[str]) -> Dataset:
         """Open data whose documents need no labels, as `open_judged` does."""
-        from dranking.data.open import open_columns
+        return self._open(path, replace(self.columns, needed=features, relevance=None))
 
-        return open_columns(path, replace(self.columns, needed=features, relevance=None))
+    def _open(self, path: Place, columns: Columns) -> Dataset:
+        from dranking.data.open import open_dataset
+
+        return open_dataset(path, columns=columns, where=self.where)

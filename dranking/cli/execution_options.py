@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from dranking.cli.output import note, progress_shown
+from dranking.cli.topics import EXECUTION
 from dranking.files.key_values import put_setting
 from dranking.files.places import Place
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
     """A scheduler, options of its cluster, and Dask's performance report."""
+
+    TOPIC: ClassVar[str] = EXECUTION
 
     scheduler: Annotated[
         str,

@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, get_annotations, signature
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from upath import UPath
@@ -58,17 +58,33 @@ def given(group: Any = None, **options: Any) -> dict[str, Any]:
 
 
 def _options(kind: Any) -> list[Parameter]:
-    """The parameters that the fields of a dataclass become."""
+    """The parameters that the fields of a dataclass become, each under the topic of its class."""
     hints = get_type_hints(kind, include_extras=True)
     return [
         Parameter(
             field.name,
             Parameter.KEYWORD_ONLY,
             default=getattr(kind, field.name, Parameter.empty),
-            annotation=hints[field.name],
+            annotation=_under(_topic(kind, field.name), hints[field.name]),
         )
         for field in fields(kind)
     ]
+
+
+def _topic(kind: type, name: str) -> str | None:
+    """The topic of the class, of a dataclass and its bases, that declares a field."""
+    of = next(base for base in kind.__mro__ if name in get_annotations(base))
+    return vars(of).get("TOPIC")
+
+
+def _under(topic: str | None, annotation: Any) -> Any:
+    """The annotation of an option, with the topic under which the help shows the option."""
+    if topic is None:
+        return annotation
+    kind, declared = get_args(annotation)
+    declared = copy.copy(declared)
+    declared.rich_help_panel = declared.rich_help_panel or topic
+    return Annotated[kind, declared]
 
 
 def _is_place(annotation: Any) -> bool:

@@ -82,11 +82,26 @@ Convention: TypeAlias = Annotated[
     str,
     typer.Option(help="Convention of the metrics: standard, letor4, letor3, mslr or trec."),
 ]
+
+
+def _listed_metrics(names: str) -> str:
+    """The names as they are; for ``help``, a table of all metrics, and the end of the command."""
+    if names.strip().lower() != "help":
+        return names
+    from dranking.cli.output import print_table
+    from dranking.metrics.measures import MEASURES
+
+    rows = [(", ".join(family.spellings), family.meaning) for family in MEASURES.values()]
+    print_table("metrics", ["name", "value of a query"], rows)
+    raise typer.Exit
+
+
 Metrics: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Comma-separated metrics: map, mrr, auc, pairwise_error, mean_ndcg, ndcg@K, p@K, "
-        "recall@K."
+        help="Comma-separated metrics, such as map,ndcg@10. --metrics help lists them all.",
+        callback=_listed_metrics,
+        is_eager=True,
     ),
 ]
 DEFAULT_METRICS = "map,p@10,mean_ndcg,ndcg@10"

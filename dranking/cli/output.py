@@ -20,6 +20,7 @@ from rich.text import Text
 from dranking.engine.progress import reporting
 from dranking.errors import (
     AccuracyWarning,
+    ClickWarning,
     ComparisonWarning,
     RetrainWarning,
     SelectionWarning,
@@ -35,6 +36,7 @@ WIDE = 120
 
 SHOWN_WARNINGS = (
     AccuracyWarning,
+    ClickWarning,
     ComparisonWarning,
     RetrainWarning,
     SelectionWarning,

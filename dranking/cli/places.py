@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from dranking.cli.topics import EXECUTION
 from dranking.files.key_values import put_setting
-from dranking.files.places import Place, as_place
+from dranking.files.places import Place, as_place, default_storage_options
 
 StorageOptions: TypeAlias = Annotated[
     list[str] | None,
@@ -21,11 +21,10 @@ StorageOptions: TypeAlias = Annotated[
         help="An option of the client that reads and writes URLs, such as anon=true or "
         "endpoint_url=http://host:9000. Repeat the option for more. Clients also read fsspec's "
         "configuration and their own, which suit secrets better.",
+        rich_help_panel=EXECUTION,
     ),
 ]
 """Added by `dranking.cli.option_groups.grouped` to every command that takes places."""
-
-_of_command: ContextVar[Mapping[str, Any] | None] = ContextVar("storage_options", default=None)
 
 
 def place_of(text: str) -> Place:
@@ -36,7 +35,7 @@ def place_of(text: str) -> Place:
     UsageError
         If it is a URL that cannot be opened, or that holds a password.
     """
-    return as_place(text, _of_command.get()) if "://" in text else Path(text)
+    return as_place(text) if "://" in text else Path(text)
 
 
 @contextmanager
@@ -45,8 +44,5 @@ def storage_options(settings: Sequence[str] | None) -> Iterator[None]:
     options: dict[str, Any] = {}
     for setting in settings or ():
         put_setting(options, setting, "--storage-option", "endpoint_url=http://host:9000")
-    before = _of_command.set(options)
-    try:
+    with default_storage_options(options):
         yield
-    finally:
-        _of_command.reset(before)

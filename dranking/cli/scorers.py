@@ -48,10 +48,19 @@ def open_scorer(path: Place, columns: ColumnOptions) -> Any:
 
 def open_judged(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
     """Judged data with what some scorers need, and nothing else of a table."""
+    return columns.open_judged(data, _needed(scorers))
+
+
+def open_documents(data: Place, scorers: list[Any], columns: ColumnOptions) -> Dataset:
+    """Data with what some scorers need, without labels."""
+    return columns.open_unlabelled(data, _needed(scorers))
+
+
+def _needed(scorers: list[Any]) -> set[str]:
+    """Names of the features that some scorers read."""
     from dranking.rankers.scorers import needed_features
 
-    needed = {name for scorer in scorers for name in needed_features(scorer) or ()}
-    return columns.open_judged(data, needed)
+    return {name for scorer in scorers for name in needed_features(scorer) or ()}
 
 
 def data_or_first(first: Place, data: Place | None, score_column: str | None) -> Place:

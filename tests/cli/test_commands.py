@@ -118,7 +118,7 @@ def test_the_whole_flow(dranking: Call, letor: Write, tmp_path: Path) -> None:
     tuned = json.loads(out)
     assert code == 0
     assert set(tuned) >= {"best", "selected", "grid"}
-    assert set(tuned["best"]) == {"regularization", "n_features", "score"}
+    assert set(tuned["chosen"]) == {"regularization", "n_features", "score"}
     assert len(tuned["grid"]) == 9
     assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
 

@@ -4,11 +4,15 @@ import inspect
 import re
 from typing import get_args, get_type_hints
 
+import pytest
+from typer.testing import CliRunner
+
+from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
 from dranking.cli.commands.tune import TuneModel
-from dranking.cli.options import Forms, Metrics
+from dranking.cli.options import Forms
 from dranking.data.forms import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
@@ -21,9 +25,13 @@ def names_in_help(option):
     return set(re.findall(r"\w+", option.help))
 
 
-def test_the_help_of_metrics_names_every_measure():
-    _, option = get_args(Metrics)
-    assert set(MEASURES) <= names_in_help(option)
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_metrics_help_lists_every_measure(command):
+    shown = CliRunner().invoke(app, [command, "--metrics", "help"])
+    assert shown.exit_code == 0, shown.output
+    for family in MEASURES.values():
+        assert ", ".join(family.spellings) in shown.output
+        assert family.meaning in shown.output
 
 
 def test_the_help_of_export_names_every_format():
@@ -48,3 +56,22 @@ def test_train_ranksvm_offers_every_loss():
     offered = inspect.signature(ranksvm, eval_str=True).parameters["loss"].annotation
     losses, _ = get_args(get_args(offered)[0])
     assert losses == get_type_hints(RankSVM.__init__)["loss"]
+
+
+def test_help_is_by_topic_required_options_first_and_the_cluster_last():
+    shown = CliRunner().invoke(app, ["select", "--help"]).output
+    places = [shown.index(text) for text in (
+        "Arguments:", "Options:", "--n-features", "--output", "--start", "--json",
+        "Columns of tables:", "--qid-column", "Cluster and object stores:", "--scheduler",
+        "--storage-option",
+    )]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_bash_completes_commands_and_options(monkeypatch):
+    monkeypatch.setenv("_DRANKING_COMPLETE", "complete_bash")
+    for words, completed in (("dranking sel", "select"), ("dranking select --n-f", "--n-features")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        shown = CliRunner().invoke(app, [], prog_name="dranking")
+        assert shown.output.split() == [completed]

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
+from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes
+from dranking.rankers.gram import statistics_store as statistics
 
 
 @pytest.fixture
@@ -34,6 +36,39 @@ def done(dranking):
         return out
 
     return call
+
+
+def test_storage_options_reach_all(here, letor, dranking, done, s3_server, bucket):
+    """Nothing but the options names the store."""
+    given = {"endpoint_url": s3_server, "key": "k3y", "secret": "s3cret"}
+    options = [word for name in given for word in ("--storage-option", f"{name}={given[name]}")]
+    at = f"{bucket}/options"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.delenv(name, raising=False)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        stored, _ = dr.ingest(letor(), f"{at}/a.zarr", storage_options=given)
+        again, _ = dr.ingest(f"{at}/a.zarr", f"{at}/b.zarr", storage_options=given)
+        assert again.fingerprint == stored.fingerprint
+        blocks = [stored.block(0)]
+        one = dr.write_dataset(blocks, f"{at}/c.zarr", storage_options=given)
+        assert one.n_documents == blocks[0].n_documents
+        ranker = dr.RankRLS().fit(stored)
+        dr.write_scores(ranker.to_model(), stored, f"{at}/scores", storage_options=given)
+        assert dr.read_scores(f"{at}/scores", storage_options=given)
+        statistics.build_statistics(stored, f"{at}/s", storage_options=given)
+        statistics.append_queries(f"{at}/s", one, repeated=True, storage_options=given)
+        left = expire_statistics(f"{at}/s", blocks=[0], storage_options=given)
+        assert left.n_queries == one.n_queries
+        config = here.parent / "night.toml"
+        config.write_text(
+            f'[data]\ntrain = "{at}/[ab].zarr"\nholdout = "{at}/c.zarr"\n'
+            f'[model]\nkind = "rankrls"\n[registry]\nlocation = "{at}/models"\n'
+            f'[run]\nwork = "{here.parent}/work"\n'
+        )
+        done("retrain", config, "--dry-run", *options)
+        code, _, told = dranking("registry", "list", f"{at}/models", *options)
+        assert (code, "there is no registry" in told) == (3, True)
 
 
 @pytest.mark.slow

@@ -40,8 +40,15 @@ def data(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("scheduler", ["threads", "local"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("scheduler", "number", "code"),
+    [
+        ("threads", signal.SIGINT, 130),
+        ("local", signal.SIGTERM, 143),
+        pytest.param("threads", signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
+        pytest.param("local", signal.SIGINT, 130, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_signal_ends_a_selection_in_order(data, tmp_path, scheduler, number, code):
     model = tmp_path / "model.json"
     command = ["select", str(data), "--n-features", "50", "--output", str(model)]

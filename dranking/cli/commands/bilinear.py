@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from dranking.cli.options import names_in
 from dranking.cli.output import note, print_json, print_table, progress_shown
@@ -63,12 +63,13 @@ def predict_collection(
     top: int,
     tag: str,
     overwrite: bool,
+    form: Literal["parquet", "trec"] | None = None,
 ) -> dict[str, Any]:
     """Write the best documents of each query; return facts about the file."""
     from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.bilinear.evaluation import best_blocks
 
-    form = "parquet" if output.suffix == ".parquet" else "trec"
+    form = form or ("parquet" if output.suffix == ".parquet" else "trec")
     with progress_shown():
         model, documents, asked = _opened(path, docs, queries)
         scored = best_blocks(model, documents, top, queries=asked)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dranking.cli.click_options import ClickOptions, print_values
 from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
 from dranking.cli.execution_options import ExecutionOptions
@@ -28,6 +29,7 @@ from dranking.cli.scorers import (
     open_judged,
     open_scorer,
 )
+from dranking.errors import UsageError
 from dranking.files.commit import check_output_file
 from dranking.files.places import Place
 
@@ -47,16 +49,21 @@ def evaluate(
         Place | None,
         typer.Option(help="Bilinear models only: judgments. Default: the labels of the documents."),
     ] = None,
+    on_clicks: ClickOptions = ClickOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure how well a model, or scores from elsewhere, rank judged data."""
+    """Measure how well a model, or scores from elsewhere, rank judged data.
+
+    With --clicks, the data needs no labels: expected clicks and DCG are estimated from clicks.
+    """
     from dranking.metrics.per_query import write_per_query
     from dranking.rankers.models import is_bilinear
     from dranking.tuning.evaluation import evaluate as measure
 
+    on_clicks.check()
     if per_query is not None:
         check_output_file(per_query, overwrite)
     judged = data_or_first(model, data, score_column)
@@ -65,6 +72,14 @@ def evaluate(
         if per_query is not None:
             write_per_query(per_query, found.per_query, overwrite)
         print_evaluation(found, as_json)
+        return
+    if on_clicks.clicks is not None:
+        if per_query is not None:
+            raise UsageError("--per-query goes with judged data, not with --clicks.")
+        with execution.running(overwrite) as executor:
+            scorer = score_column or open_scorer(model, columns)
+            values = on_clicks.values(scorer, judged, metrics, columns, executor)
+        print_values(values, as_json)
         return
     with execution.running(overwrite) as executor:
         scorer = score_column or open_scorer(model, columns)

@@ -14,6 +14,7 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import print_facts, print_json, print_table
 from dranking.files.places import Place
+from dranking.files.requests import request
 
 if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
@@ -101,7 +102,7 @@ def _model_facts(path: Place) -> dict[str, Any] | None:
 
     if is_bilinear(path):
         return _bilinear_facts(path)
-    if not (path.is_file() and path.suffix == ".json"):
+    if path.suffix != ".json" or not request(path, path.is_file):
         return None
     model = load_model(path)
     return {
@@ -135,5 +136,6 @@ def _bilinear_facts(path: Place) -> dict[str, Any]:
 def _versions() -> dict[str, Any]:
     from importlib.metadata import version
 
-    names = ("dranking", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
+    tables = ("numpy", "pyarrow", "scipy", "zarr")
+    names = ("dranking", "dask", "distributed", "fsspec", "numba", *tables, "universal-pathlib")
     return {**{name: version(name) for name in names}, "python": platform.python_version()}

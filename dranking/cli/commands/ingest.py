@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.feature_profiles import feature_facts, print_features
+from dranking.cli.ingest_options import RowOptions
 from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite, names_in
+from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import print_facts, print_json
 from dranking.files.places import Place
 
@@ -27,53 +28,7 @@ def ingest(
         ),
     ],
     output: Output,
-    null: Annotated[
-        Literal["error", "zero", "minimum", "mean"],
-        typer.Option(
-            help="What a missing feature value stands for (NULL in text, null or NaN in tables): "
-            "an error, 0, or the minimum or mean of the feature (not with --append)."
-        ),
-    ] = "error",
-    normalize: Annotated[
-        Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
-        typer.Option(
-            help="Scaling of the features, which is recorded with the data. query-minmax and rank: "
-            "within the query; log: of 1 + |x|, with the sign; standard and quantile: over all "
-            "documents."
-        ),
-    ] = "none",
-    regroup: Annotated[
-        bool,
-        typer.Option(
-            "--regroup/--no-regroup",
-            help="Bring the rows of every query together. With --no-regroup, rows that lie apart "
-            "are an error.",
-        ),
-    ] = True,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Parquet only: read only the folders key=value that fulfil a condition, such as "
-            "\"date >= '2026-11-01'\".",
-        ),
-    ] = None,
-    folder_features: Annotated[
-        str,
-        typer.Option(
-            metavar="KEYS",
-            help="Parquet only: keys of folders key=value whose numbers are features.",
-        ),
-    ] = "",
-    n_features: Annotated[
-        int | None, typer.Option(min=1, help="Text only: number of features.")
-    ] = None,
-    sparse: Annotated[
-        bool, typer.Option("--sparse", help="Text only: store nonzero values only.")
-    ] = False,
-    no_relevance: Annotated[
-        bool, typer.Option("--no-relevance", help="Tables only: the documents have no labels.")
-    ] = False,
+    rows: RowOptions = RowOptions(),
     columns: ColumnOptions = ColumnOptions(),
     append: Annotated[
         bool, typer.Option("--append", help="Add new queries to the data set at the output.")
@@ -102,24 +57,18 @@ def ingest(
     """
     from dranking.engine.ingest.ingest import ingest as store
 
-    chosen = replace(columns.columns, relevance=None) if no_relevance else columns.columns
+    chosen = replace(columns.columns, relevance=None) if rows.no_relevance else columns.columns
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         dataset, found = store(
             files,
             output,
-            qid=chosen.qid,
-            relevance=chosen.relevance,
-            docid=chosen.docid,
-            weight=chosen.weight,
-            features=chosen.features,
-            exclude=chosen.exclude,
-            where=where,
-            folder_features=names_in(folder_features),
-            null=null,
-            normalize=normalize,
-            regroup=regroup,
-            n_features=n_features,
-            sparse=sparse,
+            columns=chosen,
+            where=columns.where,
+            null=rows.null,
+            normalize=rows.normalize,
+            regroup=rows.regroup,
+            n_features=rows.n_features,
+            sparse=rows.sparse,
             overwrite=overwrite,
             append=append,
             scratch=scratch,

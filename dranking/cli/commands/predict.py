@@ -12,6 +12,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, Model, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
+from dranking.errors import UsageError
 from dranking.files.commit import check_output_directory, check_output_file
 from dranking.files.places import Place
 
@@ -27,8 +28,8 @@ def predict(
             "--format",
             help="directory: a folder of parquet files, written by the workers; parquet: one file; "
             "trec: a TREC run file. Default: by the name of the output: parquet for .parquet, "
-            "directory for a name without an ending, otherwise trec. Bilinear models: by the name "
-            "alone, parquet or trec.",
+            "directory for a name without an ending, otherwise trec. Bilinear models: "
+            "parquet or trec, and trec for a name without an ending.",
         ),
     ] = None,
     tag: Annotated[str, typer.Option(help="Name of the run in a TREC run file.")] = "dranking",
@@ -55,13 +56,15 @@ def predict(
     from dranking.rankers.scorers import needed_features
     from dranking.rankers.write_scores import write_scores
 
-    form = form or _form_of(output)
     if is_bilinear(model):
+        if form == "directory":
+            raise UsageError("--format directory: not for bilinear models; say parquet or trec.")
         check_output_file(output, overwrite)
-        facts = predict_collection(model, data, queries, output, top, tag, overwrite)
+        facts = predict_collection(model, data, queries, output, top, tag, overwrite, form)
         if as_json:
             print_json(facts)
         return
+    form = form or _form_of(output)
     (check_output_directory if form == "directory" else check_output_file)(output, overwrite)
     with execution.running(overwrite) as executor:
         fitted = load_model(model)

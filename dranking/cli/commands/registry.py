@@ -6,14 +6,17 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table
+from dranking.cli.topics import Commands
 from dranking.errors import DataError
+from dranking.files.places import Place
 
-registry = typer.Typer(help="List and promote the versions of a model.", no_args_is_help=True)
+registry = Commands(help="List and promote the versions of a model.", no_args_is_help=True)
 
 Location: TypeAlias = Annotated[
-    str,
+    Place,
     typer.Argument(help="A directory, or a URL such as s3://bucket/models.", metavar="REGISTRY"),
 ]
 VersionName: TypeAlias = Annotated[
@@ -25,9 +28,13 @@ VersionName: TypeAlias = Annotated[
 
 
 @registry.command("list")
+@grouped
 def list_versions(location: Location, as_json: Json = False) -> None:
     """List all versions with metrics and aliases."""
+    from dranking.retrain.budget import statement_of
+
     opened = _open(location)
+    ledger = opened.ledger
     named = {version: alias for alias, version in opened.aliases.model_dump().items() if version}
     manifests = [opened.manifest(version) for version in opened.versions]
     if as_json:
@@ -41,7 +48,10 @@ def list_versions(location: Location, as_json: Json = False) -> None:
             }
             for m in manifests
         ]
-        tests = [entry.model_dump(mode="json") for entry in opened.ledger.entries]
+        tests = [
+            entry.model_dump(mode="json") | {"statement": statement_of(entry, ledger)}
+            for entry in ledger.entries
+        ]
         aliases = opened.aliases.model_dump()
         print_json({"versions": versions, "aliases": aliases, "tests": tests})
         return
@@ -56,16 +66,12 @@ def list_versions(location: Location, as_json: Json = False) -> None:
         for m in manifests
     ]
     print_table(str(opened), ["version", "alias", "created (UTC)", "run", "metrics"], rows)
-    year = opened.ledger.of_year()
-    if year:
-        spent = sum(entry.level for entry in year)
-        note(
-            f"{len(year)} tests in 365 days, {sum(entry.better for entry in year)} of them passed; "
-            f"expected number of passes by chance at most {spent:.2g}"
-        )
+    for entry in ledger.entries[-1:]:
+        note(f"version {entry.version}: {statement_of(entry, ledger)}")
 
 
 @registry.command()
+@grouped
 def show(location: Location, version: VersionName = "champion", as_json: Json = False) -> None:
     """Show everything that is recorded about a version."""
     opened = _open(location)
@@ -78,6 +84,7 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 
 
 @registry.command()
+@grouped
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
     """Verify a version and make it the champion."""
     opened = _open(location)
@@ -87,6 +94,7 @@ def promote(location: Location, version: VersionName, as_json: Json = False) -> 
 
 
 @registry.command()
+@grouped
 def rollback(location: Location, as_json: Json = False) -> None:
     """Make the previous champion the champion again."""
     opened = _open(location)
@@ -96,6 +104,7 @@ def rollback(location: Location, as_json: Json = False) -> None:
 
 
 @registry.command()
+@grouped
 def prune(
     location: Location,
     keep: Annotated[int, typer.Option(help="Number of the newest versions to keep.")],
@@ -111,7 +120,7 @@ def prune(
         note(f"deleted: {', '.join(deleted) or 'nothing'}")
 
 
-def _open(location: str) -> Any:
+def _open(location: Place) -> Any:
     from dranking.retrain.registry.registry import Registry
 
     opened = Registry(location)

@@ -10,6 +10,7 @@ import typer
 
 from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
+from dranking.cli.places import StorageOptions, storage_options
 from dranking.errors import RejectedError, UsageError
 
 
@@ -52,6 +53,7 @@ def retrain(
             help="An option of the cluster, such as n_workers=8. Repeat the option for more.",
         ),
     ] = None,
+    storage: StorageOptions = None,
     as_json: Json = False,
 ) -> None:
     """Train a challenger and promote it if it passes.
@@ -72,15 +74,15 @@ def retrain(
     where = [] if scheduler is None else [f"cluster={{scheduler = {json.dumps(scheduler)}}}"]
     where += [f"cluster.{option}" for option in cluster or ()]
     checked = load_config(config, [*(settings or ()), *where])
+    with storage_options(storage), progress_shown():
+        done = (plan_run if dry_run else run)(checked, **wanted)
+    outcome = done.as_json()
     if dry_run:
-        plan = plan_run(checked, **wanted).as_json()
         if as_json:
-            print_json(plan)
+            print_json(outcome)
         else:
-            _print_plan(plan)
+            _print_plan(outcome)
         return
-    with progress_shown():
-        outcome = run(checked, **wanted).as_json()
     if as_json:
         print_json(outcome)
     else:
@@ -115,6 +117,8 @@ def _print(outcome: dict[str, Any]) -> None:
     ] or [("none", "passed", "there is no champion to beat yet")]
     title = f"run {outcome['run_id']}: version {outcome['version']}, {verdict}"
     print_table(title, ["rule", "", "found"], reasons)
+    if outcome["gate"]:
+        note(f"gate: {outcome['gate']}")
     for text in outcome["notes"]:
         note(f"note: {text}")
     for name, metrics in outcome["metrics"].items():

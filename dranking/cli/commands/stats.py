@@ -11,6 +11,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
 from dranking.cli.output import note, print_facts, print_json
+from dranking.cli.topics import Commands
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.reading import arrow_input
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dranking.data.dataset import Dataset
     from dranking.data.statistics.dataset import StatisticsDataset
 
-stats = typer.Typer(
+stats = Commands(
     help="Build and update statistics stores.\n\nselect, tune and train rankrls use the statistics "
     "of queries in place of their documents.",
     no_args_is_help=True,
@@ -98,6 +99,28 @@ def append(
 
 @stats.command()
 @grouped
+def relabel(
+    store: Store,
+    data: Data,
+    columns: ColumnOptions = ColumnOptions(),
+    execution: ExecutionOptions = ExecutionOptions(),
+    as_json: Json = False,
+) -> None:
+    """Take over new labels and query weights of the data, such as those that clicks label wrote.
+
+    Only blocks of queries whose labels changed are read, and built anew.
+    """
+    from dranking.rankers.gram.relabel_statistics import relabel_statistics
+
+    with execution.running() as executor:
+        done = relabel_statistics(store, columns.open(data), executor=executor)
+    if not as_json:
+        note(f"{done.n_blocks_built:,} of {done.store.n_blocks:,} blocks were built anew.")
+    _show(done.store, as_json, n_blocks_built=done.n_blocks_built)
+
+
+@stats.command()
+@grouped
 def expire(
     store: Store,
     blocks: Annotated[
@@ -148,7 +171,7 @@ def _times(data: Dataset, time: str | None, file: Place | None) -> Any:
     return table["time"].take(rows)
 
 
-def _show(store: StatisticsDataset, as_json: bool) -> None:
+def _show(store: StatisticsDataset, as_json: bool, **more: int) -> None:
     """Print the content of a store, and its size beside the size of the features."""
     from dranking.engine.memory import format_bytes
 
@@ -161,6 +184,7 @@ def _show(store: StatisticsDataset, as_json: bool) -> None:
         "n_unlabelled": store.n_unlabelled,
         "n_bytes": n_bytes,
         "n_data_bytes": n_data_bytes,
+        **more,
     }
     if as_json:
         print_json(facts)

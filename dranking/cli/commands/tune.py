@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
@@ -37,8 +37,12 @@ from dranking.files.commit import check_output_file
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dranking.data.dataset import Dataset
     from dranking.engine.executor import Executor
+    from dranking.tuning.choice import GridPoint
+    from dranking.tuning.result import TuningResult
 
 TuneModel: TypeAlias = Literal[
     "greedy-rankrls",
@@ -55,6 +59,8 @@ TuneModel: TypeAlias = Literal[
 @dataclass(frozen=True)
 class Others:
     """Hyperparameters other than lambda."""
+
+    TOPIC: ClassVar[str] = "Models spd and lcra"
 
     mu: Annotated[
         Grid | None,
@@ -111,11 +117,12 @@ def tune(
     ] = None,
     convention: Convention = "standard",
     rule: Annotated[
-        Literal["best", "one-standard-error"],
+        Literal["best", "one-standard-error"] | None,
         typer.Option(
-            help="The best setting, or the fewest features within one standard error of the best."
+            help="The best setting, or the fewest features within one standard error of the best. "
+            "Default: one-standard-error from 20 held-out queries on, without --feature-penalty.",
         ),
-    ] = "best",
+    ] = None,
     feature_penalty: Annotated[
         float, typer.Option(help="Penalty on the score for every feature.")
     ] = 0.0,
@@ -230,31 +237,45 @@ def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
     return {**draws, "convention": convention} if model == "max-margin" else draws
 
 
-def _print_tuned(result: Any, metric: str, measured_by: str) -> None:
-    """Print the best setting of every lambda, and mark the chosen setting."""
+def _print_tuned(result: TuningResult, metric: str, measured_by: str) -> None:
+    """Print the best setting of every lambda, and mark the best and the chosen setting."""
+    from dranking.tuning.result import json_value
+
+    others = [name for name in ("mu", "eta0") if name in result.chosen]
+    scalings = ["normalize"] if "normalize" in result.chosen else []
+    by_line: dict[Any, list[GridPoint]] = {}
+    for point in result.grid:
+        by_line.setdefault((point.get("normalize"), point["regularization"]), []).append(point)
+    rows = []
+    for (scaling, value), points in by_line.items():
+        first = (*([scaling] if scalings else []), f"{value:g}")
+        shown = _shown_points(result, points)
+        if not shown:
+            rows.append((*first, *("" for _ in others), "", "diverged", "", ""))
+        for point, mark in shown:
+            tuned = ("auto" if point[name] is None else f"{point[name]:g}" for name in others)
+            error = json_value(point["standard_error"])
+            score = (point["score"], "" if error is None else error)
+            rows.append((*first, *tuned, point["n_features"], *score, mark))
+    headings = [*scalings, "lambda", *others, "features", "score", "std. error", ""]
+    print_table(f"{measured_by} {metric}", headings, rows)
+
+
+def _shown_points(result: TuningResult, points: Sequence[GridPoint]) -> list[tuple[GridPoint, str]]:
+    """The points of one lambda that are printed, each with its mark; none if all diverged."""
     from dranking.metrics.measures import higher_is_better
 
-    best = result.best
     sign = 1 if higher_is_better(result.measure) else -1
-    others = [name for name in ("mu", "eta0") if name in best]
-    scalings = ["normalize"] if "normalize" in best else []
-    rows = []
-    lines = [(p.get("normalize"), p["regularization"]) for p in result.grid]
-    for scaling, value in dict.fromkeys(lines):
-        of_lambda = [
-            point
-            for point, line in zip(result.grid, lines, strict=True)
-            if line == (scaling, value)
+    marked = []
+    for point in points:
+        marks = [
+            mark
+            for mark, of in (("best", result.best), ("chosen", result.chosen))
+            if point.items() >= of.items()
         ]
-        first = (*([scaling] if scalings else []), f"{value:g}")
-        chosen = [p for p in of_lambda if all(p[name] == best[name] for name in best)]
-        measured = [p for p in of_lambda if not math.isnan(p["score"])]
-        if not measured:
-            rows.append((*first, *("" for _ in others), "", "diverged", ""))
-            continue
-        [top, *_] = chosen or [max(measured, key=lambda p: sign * p["score"])]
-        shown = ("auto" if top[name] is None else f"{top[name]:g}" for name in others)
-        mark = "chosen" if chosen else ""
-        rows.append((*first, *shown, top["n_features"], top["score"], mark))
-    headings = [*scalings, "lambda", *others, "features", "score", ""]
-    print_table(f"{measured_by} {metric}", headings, rows)
+        if marks:
+            marked.append((point, ", ".join(marks)))
+    measured = [point for point in points if not math.isnan(point["score"])]
+    if marked or not measured:
+        return marked
+    return [(max(measured, key=lambda point: sign * point["score"]), "")]

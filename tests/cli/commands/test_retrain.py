@@ -191,3 +191,18 @@ def test_the_example_runs_from_a_bare_checkout(tmp_path):
         "elasticsearch.json",
         "python.py",
     }
+
+
+@pytest.mark.exhaustive
+def test_a_night_on_a_cluster_is_that_of_threads(dranking, stream, client, tmp_path):
+    """Parts are ingested and models trained by tasks of the cluster that --scheduler names."""
+    dranking("retrain", "retrain.toml")
+    settings = [f"run.work={tmp_path}/w", f"registry.location={tmp_path}/r"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    address = client.scheduler.address
+    code, _, err = dranking("retrain", "retrain.toml", "--scheduler", address, *options)
+    assert code == 0, err
+    ran = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    assert {"scan", "write", "statistics", "update"} <= ran
+    ours, theirs = (Registry(place).read("000001", "model.json") for place in ("registry", "r"))
+    assert ours == theirs

@@ -189,4 +189,4 @@ def test_tune_runs_on_a_store_by_squared_error(
     assert found[store]["selected"] == found[data]["selected"]
     scores = [[point["score"] for point in found[source]["grid"]] for source in (store, data)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-9)
-    assert found[store]["best"]["score"] == min(scores[0])
+    assert found[store]["chosen"]["score"] == min(scores[0])

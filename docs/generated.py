@@ -1,0 +1,107 @@
+"""Parts of the documentation that are made from the code when the site is built."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from pydantic import BaseModel
+
+import dranking
+from dranking.retrain.config import RetrainConfig
+
+MARK = re.compile(r"<!-- generated: (.+?) -->")
+KINDS = {
+    "Rankers": ("rankers", "tuning"),
+    "Data": ("data", "engine", "files"),
+    "Measures": ("metrics",),
+    "Clicks": ("clicks",),
+    "Export": ("export",),
+    "Errors": ("errors",),
+}
+"""Headings of the reference, and the packages whose public names stand under them."""
+
+
+def put_into(app: Any, page: str, source: list[str]) -> None:
+    """Put the generated parts in place of their marks; Sphinx calls this for every page."""
+    source[0] = MARK.sub(lambda mark: PARTS[mark.group(1)](), source[0])
+
+
+def reference() -> str:
+    """The signature and the docstring of every public name."""
+    parts = []
+    for heading, packages in KINDS.items():
+        names = [n for n, home in dranking._HOME.items() if home.split(".")[1] in packages]
+        if names:
+            parts.append(f"## {heading}\n\n{_directives(sorted(names, key=str.lower))}")
+    return "\n\n".join(parts)
+
+
+def _directives(names: list[str]) -> str:
+    lines = ["```{eval-rst}"]
+    for name in names:
+        if inspect.isclass(getattr(dranking, name)):
+            lines += [f".. autoclass:: dranking.{name}", "   :members:", ""]
+        else:
+            lines += [f".. autofunction:: dranking.{name}", ""]
+    return "\n".join([*lines, "```"])
+
+
+def retraining_configuration() -> str:
+    """Tables of the keys of a retraining configuration: default and meaning."""
+    parts = []
+    for name, field in RetrainConfig.model_fields.items():
+        table = _model_of(field.annotation)
+        if table is not None:
+            parts.append(f"## [{name}]\n\n{_summary(table)}\n\n{_keys(table)}")
+    return "\n\n".join(parts)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The table of a field, which may be optional."""
+    found = [annotation, *getattr(annotation, "__args__", ())]
+    tables = [each for each in found if inspect.isclass(each) and issubclass(each, BaseModel)]
+    return tables[0] if tables else None
+
+
+def _summary(table: type[BaseModel]) -> str:
+    return inspect.getdoc(table).split("\n\nAttributes\n")[0]  # type: ignore[union-attr]
+
+
+def _keys(table: type[BaseModel]) -> str:
+    """One line for each key. Keys of one paragraph of the docstring share their meaning."""
+    meanings = meanings_of(table)
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for name, field in table.model_fields.items():
+        value = field.get_default(call_default_factory=True)
+        default = "required" if field.is_required() else f"`{value!r}`"
+        lines.append(f"| `{name}` | {default} | {meanings[name]} |")
+    return "\n".join(lines)
+
+
+def meanings_of(table: type[BaseModel]) -> dict[str, str]:
+    """The text about each attribute in the docstring of a table.
+
+    Raises
+    ------
+    KeyError
+        If the docstring does not have a field of the table.
+    """
+    meanings: dict[str, str] = {}
+    names: list[str] = []
+    attributes = inspect.getdoc(table).split("----------\n", 1)[1]  # type: ignore[union-attr]
+    for line in attributes.split("\n"):
+        if line and not line.startswith(" "):
+            names = [name.strip() for name in line.split(",")]
+            meanings |= dict.fromkeys(names, "")
+        else:
+            for name in names:
+                meanings[name] = f"{meanings[name]} {line.strip()}".strip()
+    missing = set(table.model_fields) - set(meanings)
+    if missing:
+        raise KeyError(f"{table.__name__} documents no {', '.join(sorted(missing))}")
+    return {name: text.replace("|", "\\|").replace("``", "`") for name, text in meanings.items()}
+
+
+PARTS = {"reference": reference, "retraining configuration": retraining_configuration}
