@@ -8,6 +8,7 @@ layers below it:
 | `cli` | the command line |
 | `retrain`, `report`, `export` | nightly runs, registry, gate; HTML reports; export formats |
 | `rankers`, `bounds`, `tuning` | estimators and models; risk bounds; choice of hyperparameters |
+| `clicks` | counts of clicks, propensities, labels, values of rankers, interleaving |
 | `engine` | threads or Dask: tiles, passes, reductions |
 | `metrics`, `losses`, `sampling` | measures of queries; losses over pairs; draws of pairs |
 | `data` | data sets on disk, blocks in memory, readers, writers, scaling |
@@ -26,6 +27,20 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dranking.clicks.build import ClickLog as ClickLog
+    from dranking.clicks.build import build_clicks as build_clicks
+    from dranking.clicks.harvest import HarvestRules as HarvestRules
+    from dranking.clicks.harvest import harvest_propensities as harvest_propensities
+    from dranking.clicks.label_dataset import label_dataset as label_dataset
+    from dranking.clicks.labels import LabelRules as LabelRules
+    from dranking.clicks.labels import labels_of as labels_of
+    from dranking.clicks.logs.columns import LogColumns as LogColumns
+    from dranking.clicks.prior import fit_prior as fit_prior
+    from dranking.clicks.propensities import given_propensities as given_propensities
+    from dranking.clicks.propensities import load_propensities as load_propensities
+    from dranking.clicks.propensities import power_propensities as power_propensities
+    from dranking.clicks.store import open_click_store as open_click_store
+    from dranking.clicks.write_store import write_click_store as write_click_store
     from dranking.data.forms import with_forms as with_forms
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
@@ -77,13 +92,17 @@ if TYPE_CHECKING:
 _HOME = {
     "BilinearModel": "dranking.rankers.bilinear.model",
     "BilinearRanker": "dranking.rankers.bilinear.estimator",
+    "ClickLog": "dranking.clicks.build",
     "Columns": "dranking.data.roles",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
     "GreedyRankRLS": "dranking.rankers.greedy.estimator",
     "GreedyRankRLSCV": "dranking.rankers.greedy.cross_validation",
+    "HarvestRules": "dranking.clicks.harvest",
     "LCRA": "dranking.rankers.pairwise.lcra",
+    "LabelRules": "dranking.clicks.labels",
     "LinearModel": "dranking.rankers.linear.model",
+    "LogColumns": "dranking.clicks.logs.columns",
     "MaxMarginRanker": "dranking.rankers.max_margin.estimator",
     "RankLogistic": "dranking.rankers.pairwise.ranksvm",
     "RankRLS": "dranking.rankers.rankrls.estimator",
@@ -93,20 +112,29 @@ _HOME = {
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
     "as_place": "dranking.files.places",
+    "build_clicks": "dranking.clicks.build",
     "collection": "dranking.data.texts.collection",
     "compare": "dranking.metrics.compare",
-    "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
     "evaluate": "dranking.tuning.evaluation",
+    "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
     "export_model": "dranking.export.formats",
+    "fit_prior": "dranking.clicks.prior",
     "from_arrays": "dranking.data.tables.in_memory",
     "from_table": "dranking.data.tables.in_memory",
+    "given_propensities": "dranking.clicks.propensities",
+    "harvest_propensities": "dranking.clicks.harvest",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.engine.ingest.ingest",
+    "label_dataset": "dranking.clicks.label_dataset",
+    "labels_of": "dranking.clicks.labels",
     "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
+    "load_propensities": "dranking.clicks.propensities",
+    "open_click_store": "dranking.clicks.store",
     "open_collection": "dranking.data.texts.open_collection",
     "open_dataset": "dranking.data.open",
     "plot_learning_curve": "dranking.rankers.training.learning_curve",
+    "power_propensities": "dranking.clicks.propensities",
     "preferences_from_judgments": "dranking.data.texts.preferences",
     "preferences_from_table": "dranking.data.texts.preferences",
     "read_scores": "dranking.data.scores.read_scores",
@@ -116,6 +144,7 @@ _HOME = {
     "to_dask_dataframe": "dranking.engine.dask_collections",
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms",
+    "write_click_store": "dranking.clicks.write_store",
     "write_dataset": "dranking.data.store.dataset",
     "write_parquet": "dranking.data.parquet.dataset",
     "write_scores": "dranking.rankers.write_scores",

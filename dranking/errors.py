@@ -5,16 +5,25 @@ Every message says what is wrong, where (file and line, or query id), and what t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from dranking.files.redaction import redacted
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
 class DrankingError(Exception):
-    """Base of all errors for users; the command line exits with `exit_code`."""
+    """Base of all errors for users; the command line exits with `exit_code`.
+
+    Credentials in URLs and connection strings are hidden, wherever the text came from.
+    """
 
     exit_code = 1
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redacted(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class UsageError(DrankingError, ValueError):
@@ -49,8 +58,27 @@ class SelectionWarning(UserWarning):
     """A selection contains features that do not lower the error, or stopped early."""
 
 
+STATED_ACCURACY = 1e-6
+"""Relative error by rounding above which stated numbers are checked, and a warning is given."""
+
+MOST_NAMES = 10
+"""Names in a message."""
+
+
 class AccuracyWarning(UserWarning):
     """A stated number has fewer digits than the project promises, and which."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and the number of the others.
+
+    Examples
+    --------
+    >>> listed(["f1", "f2", "f3"])
+    'f1, f2, f3'
+    """
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class ComparisonWarning(UserWarning):
@@ -59,6 +87,10 @@ class ComparisonWarning(UserWarning):
 
 class TuningWarning(UserWarning):
     """Some settings of a search could not be trained and were not chosen."""
+
+
+class ClickWarning(UserWarning):
+    """What was learned from clicks holds under a condition that cannot be seen in the clicks."""
 
 
 class RetrainWarning(UserWarning):

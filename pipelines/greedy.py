@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
             tested = evaluate(tuned.model, test, convention=options.convention, executor=executor)
     result = {
-        "best": tuned.best,
+        "chosen": tuned.chosen,
         "selected": list(tuned.selected),
         "names": [train.feature_names[i] for i in tuned.selected],
         "test": tested.as_json(),

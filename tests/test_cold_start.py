@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import dranking as dr
 
 MOST_KERNELS, MOST_COMPILATIONS = 27, 42
 """Kernels that a first selection from dense features compiles at most, and compilations altogether:
@@ -72,6 +75,57 @@ def test_a_first_selection_compiles_few_functions(tmp_path):
     first = finish(start(tmp_path))
     assert len(first["compiled"]) <= MOST_KERNELS
     assert len(first["compiled"]) <= first["n_compilations"] <= MOST_COMPILATIONS
+
+
+COMMAND = """
+import sys
+from dranking.cli.app import run
+from dranking.kernels.machine.compile import compilations
+
+with compilations() as names:
+    code = run(sys.argv[1:])
+print(len(names))
+sys.exit(code)
+"""
+MOST_OF_COMMANDS = {
+    "ingest data.txt --output new.zarr": 30,
+    "select data.zarr --n-features 3 --output selected.json": 42,
+    "evaluate model.json data.zarr": 26,
+    "train ranksvm data.zarr --output svm.json": 82,
+    "quickstart": 93,
+}
+"""Compilations of each command in an empty cache."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """LETOR text, the same data as a dataset directory, and a model."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    with (folder / "data.txt").open("w") as file:
+        for number, x in enumerate(rng.normal(size=(120, 6)).round(3).tolist()):
+            values = " ".join(f"{i}:{v}" for i, v in enumerate(x, start=1))
+            file.write(f"{int(x[1] > x[2])} qid:{number // 10} {values}\n")
+    dataset, _ = dr.ingest([folder / "data.txt"], folder / "data.zarr")
+    dr.RankRLS().fit(dataset).to_model().save(folder / "model.json")
+    return folder
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+@pytest.mark.parametrize("command", MOST_OF_COMMANDS)
+def test_a_command_compiles_few_functions(command, folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *command.split()],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < int(done.stdout.split()[-1]) <= MOST_OF_COMMANDS[command]
 
 
 @pytest.mark.exhaustive

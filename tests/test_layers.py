@@ -18,6 +18,7 @@ LAYERS = [
     {"data"},
     {"metrics", "losses", "sampling"},
     {"engine"},
+    {"clicks"},
     {"rankers", "bounds", "tuning"},
     {"retrain", "report", "export"},
     {"cli"},
@@ -54,7 +55,7 @@ ROOMS = {
     "kernels": [
         {"machine"},
         {"gram", "text", "listwise", "metrics"},
-        {"lqo", "pairwise", "products"},
+        {"grouping", "lqo", "pairwise", "products"},
         {"bilinear"},
     ],
 }

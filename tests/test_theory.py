@@ -12,7 +12,7 @@ import dranking
 PACKAGE = Path(dranking.__file__).parent
 PAGES = sorted(PACKAGE.rglob("THEORY.md"))
 WINGS = ["rankers/greedy", "rankers/rankrls", "rankers/pairwise", "rankers/bilinear"]
-WINGS += ["rankers/max_margin", "bounds"]
+WINGS += ["rankers/max_margin", "bounds", "clicks"]
 CODE_NAME = re.compile(r"`(dranking(?:\.\w+)+)`")
 
 

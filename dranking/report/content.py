@@ -26,7 +26,7 @@ from dranking.rankers.linear.model import LinearModel, Transforms, locate_featur
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import FAMILIES
-from dranking.tuning.folds import QueryKFold
+from dranking.tuning.folds import QueryKFold, split_queries
 from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
 from dranking.tuning.settings import Setting
 
@@ -257,10 +257,9 @@ def _weights_of(path: ModelPath, features: NDArray[np.intp]) -> Array:
 def _stability(train: Dataset, value: float, size: int, executor: Executor) -> dict[str, float]:
     """Share of folds without which a feature is selected, for features selected at least once."""
     counts: dict[str, int] = {}
-    masks = QueryKFold(N_FOLDS, 0).split(train.n_queries)
-    for rest, _ in masks:
+    for rest, _ in split_queries(train, QueryKFold(N_FOLDS), executor):
         [path] = FAMILIES["greedy-rankrls"].paths(
-            train.select_queries(rest), [Setting(regularization=value)], size, executor
+            rest, [Setting(regularization=value)], size, executor
         )
         for feature in path.selected.tolist():
             name = train.feature_names[feature]

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from pipelines.benchmarks.clusters import kills, large, overhead, rates, sharing
+from pipelines.benchmarks.clusters import kills, large, overhead, rates, scheduler, sharing
 from pipelines.benchmarks.harness import Figure, add_topics, main, parser
 
 Topic: TypeAlias = Callable[[argparse.Namespace], Mapping[str, Figure]]
@@ -21,6 +21,7 @@ TOPICS: dict[str, Topic] = {
     "sharing": lambda run: sharing.figures(run.quick, run.rounds),
     "large": lambda run: large.figures(run.quick),
     "kills": lambda run: kills.figures(run.quick),
+    "scheduler": lambda run: scheduler.figures(run.quick, run.rounds),
     "rates": lambda run: rates.figures(run.quick, run.rounds),
 }
 

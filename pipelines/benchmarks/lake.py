@@ -17,10 +17,20 @@ objects
 collections
     The driver's peak memory, above the idle process, while workers select features on a dask
     DataFrame of 1 and 4 GB of raw features.
+predict
+    Writing of scores by two worker processes over one, and the driver's peak memory for a data set
+    and for one of four times the documents.
+growth
+    Seconds per document of ingest, selection and prediction, from 10^5 to 10^7 documents, on local
+    disks and in fsspec's memory store.
 ingest
     Adjacent parquet against pyarrow reading it and zarr writing the same arrays, each in one
     thread; two worker processes over one; and rows in any order, of four times the memory of two
     workers, against adjacent rows.
+
+Each topic runs by itself: ``--topics ingest``. Version 1 needs its last commit in the repository's
+history; in a copy without history, such as a shallow clone, these figures are skipped and say so:
+``git fetch --unshallow`` brings the history.
 """
 
 from __future__ import annotations
@@ -61,6 +71,7 @@ from pipelines.benchmarks.harness import (
     skipped,
 )
 from pipelines.benchmarks.lake_ingest import ingest
+from pipelines.benchmarks.lake_scale import growth, predict
 from pipelines.benchmarks.made import made_blocks
 
 VERSION_1 = "76247a1"
@@ -288,7 +299,7 @@ def made_index(path: Path, n_segments: int, n_features: int) -> None:
         for number in range(n_segments):
             digests = [rng.randbytes(16).hex() for _ in range(9)]
             blocks = tuple(
-                BlockEntry(n_documents, 60 + b, 0, n_documents * n_features, 0, digests[b])
+                BlockEntry(n_documents, 60 + b, 0, n_documents * n_features, digests[b], digests[b])
                 for b in range(8)
             )
             name = commit.name(f"segments/{number:06d}")
@@ -373,6 +384,8 @@ TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
     "index": index,
     "objects": objects,
     "collections": collections,
+    "predict": predict,
+    "growth": growth,
     "ingest": ingest,
 }
 

@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
     @property
     def choice(self) -> Choice:
         """The values that validation chose, in the form that the paper prints."""
-        best, first = self.tuned.best, self.tuned.selected[:10]
+        best, first = self.tuned.chosen, self.tuned.selected[:10]
         exponent = round(math.log2(best["regularization"]))
         return Choice(exponent, best["n_features"], tuple(i + 1 for i in first))
 
@@ -95,6 +95,7 @@ def run(ranker: ModelName, fold: Fold) -> Outcome:
         regularizations=LAMBDAS[ranker],
         measure="map",
         convention=CONVENTION,
+        rule="best",
     )
     return Outcome(tuned, evaluate(tuned.model, fold.test, MEASURES, CONVENTION).metrics)
 
@@ -110,6 +111,7 @@ def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
                 regularizations=FIGURE_LAMBDAS,
                 measure=measure,
                 convention=CONVENTION,
+                rule="best",
             )
             for fold in folds
         ]
@@ -158,8 +160,8 @@ def as_json(name: str, outcomes: Outcomes) -> dict[str, Any]:
         "chosen": {
             ranker: [
                 {
-                    "regularization": outcome.tuned.best["regularization"],
-                    "n_features": outcome.tuned.best["n_features"],
+                    "regularization": outcome.tuned.chosen["regularization"],
+                    "n_features": outcome.tuned.chosen["n_features"],
                     "features": [i + 1 for i in outcome.tuned.selected],
                 }
                 for outcome in of_folds

@@ -233,7 +233,7 @@ def run_method(
     }
     n_labelled = sum(np.isfinite(y).any() for y in relevance_of_queries(split.train))
     seed = parameters["random_state"]
-    best = tune(split.train, folds=min(N_FOLDS, n_labelled), seed=seed, **options).best
+    best = tune(split.train, folds=min(N_FOLDS, n_labelled), seed=seed, **options).chosen
     setting: dict[str, Any] = {k: v for k, v in best.items() if k not in ("n_features", "score")}
     tested = tune(split.train, validation=split.test, **options).grid
     [score] = [p["score"] for p in tested if setting.items() <= p.items()]

@@ -16,10 +16,13 @@ night is drawn anew, and truly differs from the champion by
 
 Gates: *naive* accepts a mean difference of at least 0 whose 95 % interval begins above -.01;
 *one test* accepts at a level of 2.5 % every night; *ledger* is the gate's default, with the levels
-of `dranking.retrain.ledger`, which are Bonferroni's if every night has a test; *weekly* is the same
-ledger with one test every seven nights; *decaying* spends the same budget with levels proportional
-to 1 / night. All use Student's t, than which the interval of the gate is never narrower. Promotions
-of equal models count as false.
+of `dranking.retrain.ledger`; *Bonferroni* spends 1/365 of the budget each night, which the ledger
+does too if every night has a test; *weekly* is the ledger with one test every seven nights;
+*decaying* spends the same budget with levels proportional to 1 / night; *rotate* is the ledger with
+``gate.rotate = 4``, each test on a quarter of the queries that no champion was chosen on, until
+none is left; *e-LOND* bounds the share of false promotions by .1 with bets on the differences. All
+others use Student's t, than which the interval of the gate is never narrower. Promotions of equal
+models count as false. The champion's true quality is that after each quarter of the year.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ from scipy import special
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.data.open import open_dataset
 from dranking.engine.progress import report
+from dranking.metrics.confidence_sequences import BETS
 from dranking.rankers.rankrls.estimator import RankRLS
+from dranking.retrain.false_discoveries import lond_level
 from dranking.retrain.ledger import next_level
 from dranking.tuning.evaluation import evaluate
 from pipelines.reproduce.letor import fold_files
@@ -46,12 +51,17 @@ from pipelines.script import run_script
 
 NIGHTS: Final = 365
 BUDGET: Final = 0.5
+RATE: Final = 0.1
+PARTS: Final = 4
 DEVIATION: Final = 0.3
 """Standard deviation of NDCG@10 over queries, about that of MQ2008."""
 
 CORRELATION: Final = 0.9
 
+QUARTERS: Final = (0.25, 0.5, 0.75, 1.0)
+
 Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 Levels: TypeAlias = Sequence[float]
 
 
@@ -64,7 +74,7 @@ class Gate:
     name
         Name in the table.
     accepts
-        Function of night, mean differences and standard errors of all years to decisions.
+        Function of night and (n_years, n_queries) measured differences to (n_years,) decisions.
     deviations
         (n_years, n_queries) the champions' deviations.
     quality
@@ -74,7 +84,7 @@ class Gate:
     """
 
     name: str
-    accepts: Callable[[int, Array, Array], NDArray[np.bool_]]
+    accepts: Callable[[int, Array], Mask]
     deviations: Array
     quality: Array = field(init=False)
     false: Array = field(init=False)
@@ -86,20 +96,77 @@ class Gate:
     def judge(self, night: int, deviations: Array, better_by: Array) -> None:
         """Measure the challengers of a night and promote those that are accepted."""
         differences = deviations - self.deviations
-        n_queries = differences.shape[1]
-        mean = differences.mean(axis=1) + better_by
-        error = differences.std(axis=1, ddof=1) / np.sqrt(n_queries)
-        accepted = self.accepts(night, mean, error)
+        accepted = self.accepts(night, differences + better_by[:, None])
         self.deviations = np.where(accepted[:, None], deviations, self.deviations)
         self.quality += np.where(accepted, better_by, 0.0)
         self.false += accepted & (better_by <= 0)
         self.true += accepted & (better_by > 0)
 
 
-def at_levels(levels: Levels, n_queries: int) -> Callable[[int, Array, Array], NDArray[np.bool_]]:
+def mean_and_error(differences: Array) -> tuple[Array, Array]:
+    """Means of differences over the last axis, and their standard errors."""
+    error = differences.std(axis=-1, ddof=1) / np.sqrt(differences.shape[-1])
+    return differences.mean(axis=-1), error
+
+
+def naive(night: int, differences: Array) -> Mask:
+    """No loss on average, and an interval above -.01."""
+    mean, error = mean_and_error(differences)
+    upper = float(special.stdtrit(differences.shape[-1] - 1, 0.975))
+    return (mean >= 0) & (mean - upper * error >= -0.01)
+
+
+def at_levels(levels: Levels) -> Callable[[int, Array], Mask]:
     """One-sided t-tests at the level of each night."""
-    quantiles = special.stdtrit(n_queries - 1, 1.0 - np.array(levels))
-    return lambda night, mean, error: mean > quantiles[night] * error
+
+    def accepts(night: int, differences: Array) -> Mask:
+        mean, error = mean_and_error(differences)
+        accepted: Mask = (
+            mean > special.stdtrit(differences.shape[-1] - 1, 1 - levels[night]) * error
+        )
+        return accepted
+
+    return accepts
+
+
+class Rotation:
+    """The ledger on parts of the queries: the next part when a champion was chosen on one."""
+
+    def __init__(self, n_years: int, levels: Levels) -> None:
+        self._part = np.zeros(n_years, dtype=np.intp)
+        self._test = at_levels(levels)
+
+    def __call__(self, night: int, differences: Array) -> Mask:
+        """Decisions of a night, as of `Gate.accepts`."""
+        n_years, n_queries = differences.shape
+        size = n_queries // PARTS
+        parts = differences[:, : size * PARTS].reshape(n_years, PARTS, size)
+        judged = parts[np.arange(n_years), np.minimum(self._part, PARTS - 1)]
+        accepted = self._test(night, judged) & (self._part < PARTS)
+        self._part += accepted
+        return accepted
+
+
+class Lond:
+    """e-LOND of `dranking.retrain.false_discoveries`, on all years at once."""
+
+    def __init__(self, n_years: int) -> None:
+        self._promoted = np.zeros(n_years, dtype=np.intp)
+
+    def __call__(self, night: int, differences: Array) -> Mask:
+        """Decisions of a night, as of `Gate.accepts`."""
+        levels = np.array([lond_level(RATE, night + 1, r) for r in range(night + 1)])
+        accepted = e_values(differences) >= 1.0 / levels[self._promoted]
+        self._promoted += accepted
+        return accepted
+
+
+def e_values(differences: Array) -> Array:
+    """(n_years,) e-values of `difference_e_value` for equal weights; -1 to 1 is kept to."""
+    bounded = differences.clip(-1.0, 1.0)
+    capitals = [np.exp(np.log1p(bet * bounded).sum(axis=1)) for bet in BETS]
+    means: Array = np.mean(capitals, axis=0)
+    return means
 
 
 def ledger_levels(every: int = 1) -> list[float]:
@@ -114,16 +181,19 @@ def ledger_levels(every: int = 1) -> list[float]:
     return levels
 
 
-def gates(n_queries: int, deviations: Array) -> list[Gate]:
+def gates(deviations: Array) -> list[Gate]:
     """The gates of the table."""
-    upper = float(special.stdtrit(n_queries - 1, 0.975))
+    n_years = len(deviations)
     decaying = 1.0 / np.arange(1, NIGHTS + 1)
-    rules = {
-        "naive": lambda night, mean, error: (mean >= 0) & (mean - upper * error >= -0.01),
-        "one test": at_levels([0.025] * NIGHTS, n_queries),
-        "ledger": at_levels(ledger_levels(), n_queries),
-        "weekly": at_levels(ledger_levels(every=7), n_queries),
-        "decaying": at_levels((BUDGET * decaying / decaying.sum()).tolist(), n_queries),
+    rules: dict[str, Callable[[int, Array], Mask]] = {
+        "naive": naive,
+        "one test": at_levels([0.025] * NIGHTS),
+        "ledger": at_levels(ledger_levels()),
+        "Bonferroni": at_levels([BUDGET / 365] * NIGHTS),
+        "weekly": at_levels(ledger_levels(every=7)),
+        "decaying": at_levels((BUDGET * decaying / decaying.sum()).tolist()),
+        "rotate": Rotation(n_years, ledger_levels()),
+        "e-LOND": Lond(n_years),
     }
     return [Gate(name, rule, deviations) for name, rule in rules.items()]
 
@@ -146,12 +216,16 @@ def simulate(
     def draw() -> Array:
         return rng.choice(pool, size=(n_years, n_queries))
 
-    compared = gates(n_queries, draw())
+    compared = gates(draw())
+    ends = [round(share * NIGHTS) - 1 for share in QUARTERS]
+    quality: dict[str, list[float]] = {gate.name: [] for gate in compared}
     for night in range(NIGHTS):
         report(f"case {case}", night + 1, NIGHTS)
         deviations, better = draw(), better_by(case, rng, n_years)
         for gate in compared:
             gate.judge(night, deviations, better)
+            if night in ends:
+                quality[gate.name].append(float(gate.quality.mean()))
     for gate in compared:
         margin = 1.96 * float(gate.false.std(ddof=1)) / float(np.sqrt(n_years))
         yield {
@@ -160,7 +234,7 @@ def simulate(
             "false promotions a year": float(gate.false.mean()),
             "+-": margin,
             "true promotions a year": float(gate.true.mean()),
-            "quality after a year": float(gate.quality.mean()),
+            "quality by quarter": quality[gate.name],
         }
 
 
@@ -197,8 +271,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_json({"years": given.years, "queries": given.queries, "rows": rows})
         return
     title = f"{given.years} years of {NIGHTS} nights on {given.queries} queries, budget {BUDGET}"
-    cells = [[v if isinstance(v, str) else f"{v:.4f}" for v in row.values()] for row in rows]
+    cells = [[_text(value) for value in row.values()] for row in rows]
     print_table(title, list(rows[0]), cells)
+
+
+def _text(value: str | float | list[float]) -> str:
+    """A cell of the table."""
+    if isinstance(value, list):
+        return " ".join(f"{each:.4f}" for each in value)
+    return value if isinstance(value, str) else f"{value:.4f}"
 
 
 if __name__ == "__main__":

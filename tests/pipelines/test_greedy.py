@@ -82,7 +82,7 @@ def test_dataset_directories_are_used_where_they_lie(run, parts, tmp_path):
 
 def test_folds_in_place_of_validation_data(run, tmp_path):
     result, _ = run(choose_on=("--folds", "4"))
-    assert set(result["best"]) == {"regularization", "n_features", "score"}
+    assert set(result["chosen"]) == {"regularization", "n_features", "score"}
     assert not (tmp_path / "run" / "validation.zarr").exists()
 
 

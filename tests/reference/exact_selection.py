@@ -4,6 +4,7 @@ Python's integers hold every digit of products; a division drops digits behind p
 from 1e-15 to 1e30 and lambdas from 2^-40 on keep several hundred digits.
 """
 
+from copy import copy
 from fractions import Fraction
 from itertools import pairwise
 
@@ -41,6 +42,12 @@ class ExactRefits:
             self._grams.append(times(centred.T, centred) * fixed(weight) >> PLACES)
         self._total = sum(self._grams)
         self._known = {}
+
+    def at(self, regularization):
+        """The same data with another lambda."""
+        other = copy(self)
+        other.regularization, other._known = fixed(regularization), {}
+        return other
 
     def error(self, subset):
         """The error of a set of features, as an exact fraction rounded to 640 places."""

@@ -66,6 +66,49 @@ def reciprocal_rank(grades, k, convention):
     return 0.0
 
 
+def expected_reciprocal_rank(grades, k):
+    """The user ends at grade r with probability (2^r - 1) / 16."""
+    arrives, total = 1.0, 0.0
+    for rank, grade in enumerate(grades[:k], start=1):
+        ends = (2.0**grade - 1.0) / 16.0
+        total += arrives * ends / rank
+        arrives *= 1.0 - ends
+    return total
+
+
+def hit_at(grades, k, convention):
+    return 1.0 if any(is_relevant(g, convention) for g in grades[:k]) else 0.0
+
+
+def rank_biased_precision(grades, k, convention):
+    total = 0.0
+    for rank, grade in enumerate(grades[:k], start=1):
+        if is_relevant(grade, convention):
+            total += 0.2 * 0.8 ** (rank - 1)
+    return total
+
+
+def binary_preference(grades, convention):
+    """`grades` in rank order, NaN where a document is not judged."""
+    judged = [g for g in grades if not math.isnan(g)]
+    n_relevant = sum(is_relevant(g, convention) for g in judged)
+    n_irrelevant = len(judged) - n_relevant
+    total, above = 0.0, 0
+    for grade in judged:
+        if not is_relevant(grade, convention):
+            above += 1
+        elif above == 0:
+            total += 1.0
+        else:
+            total += 1.0 - min(above, n_relevant) / min(n_relevant, n_irrelevant)
+    return total / n_relevant if n_relevant else 0.0
+
+
+def judged_at(grades, k):
+    first = grades[:k]
+    return sum(not math.isnan(g) for g in first) / len(first)
+
+
 def pairwise_error(grades, scores):
     """None where no pair of documents has different grades."""
     errors, pairs = 0.0, 0
@@ -98,6 +141,12 @@ def measure_of_order(name, grades, convention):
         return recall_at(grades, k, convention)
     if stem == "mrr":
         return reciprocal_rank(grades, k, convention)
+    if stem == "err":
+        return expected_reciprocal_rank(grades, k)
+    if stem == "hit":
+        return hit_at(grades, k, convention)
+    if stem == "rbp":
+        return rank_biased_precision(grades, k, convention)
     return {"map": average_precision, "mean_ndcg": mean_ndcg}[stem](grades, convention)
 
 
@@ -122,6 +171,22 @@ def orders(scores):
         yield [row for group in choice for row in group]
 
 
+def judged_measure(name, relevance, scores, convention):
+    """bpref or judged@k, in file order or averaged over the orders of equal scores."""
+    averaged = convention not in LETOR
+    excluded = not any(is_relevant(g, convention) for g in relevance)
+    if averaged and excluded and name == "bpref":
+        return None
+    values = []
+    for order in orders(scores) if averaged else [file_order(scores)]:
+        grades = [relevance[row] for row in order]
+        if name == "bpref":
+            values.append(binary_preference(grades, convention))
+        else:
+            values.append(judged_at(grades, int(name.partition("@")[2])))
+    return sum(values) / len(values)
+
+
 def evaluate(name, relevance, scores, convention):
     """Value of a measure for one query under letor3, letor4, mslr or standard; None if excluded.
 
@@ -134,6 +199,8 @@ def evaluate(name, relevance, scores, convention):
         return pairwise_error(grades, scores)
     if name == "auc":
         return area_under_curve(grades, scores, convention)
+    if name.partition("@")[0] in ("bpref", "judged"):
+        return judged_measure(name, relevance, scores, convention)
     if convention in LETOR:
         return measure_of_order(name, [grades[row] for row in file_order(scores)], convention)
     if not any(is_relevant(g, convention) for g in grades):

@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from dranking.retrain.false_discoveries import difference_e_value
 from pipelines.reproduce import nightly_gate
 
 
@@ -12,10 +14,29 @@ def test_false_promotions_of_a_few_years(monkeypatch, capsys):
     nightly_gate.main(["--years", "40", "--queries", "50", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
     found = {(row["case"], row["gate"]): row for row in rows}
-    assert len(found) == 15
+    assert len(found) == 24
     one, ledger = found["a", "one test"], found["a", "ledger"]
     assert one["false promotions a year"] > 0.3 > ledger["false promotions a year"]
     assert all(row["true promotions a year"] == 0 for row in rows if row["case"] == "a")
+    assert all(len(row["quality by quarter"]) == 4 for row in rows)
+    assert found["b", "one test"]["quality by quarter"][-1] > 0
+    nothing = found["b", "ledger"]
+    assert (nothing | {"gate": ""}) == (found["b", "Bonferroni"] | {"gate": ""})
+
+
+def test_bets_are_those_of_the_gate():
+    differences = np.random.default_rng(0).normal(0.05, 0.2, (3, 40)).clip(-1, 1)
+    expected = [difference_e_value(row, np.ones(40)) for row in differences]
+    np.testing.assert_allclose(nightly_gate.e_values(differences), expected)
+
+
+def test_a_part_of_the_queries_serves_until_a_champion_was_chosen_on_it():
+    rotation = nightly_gate.Rotation(2, [0.05] * 9)
+    rng = np.random.default_rng(0)
+    won, lost = rng.normal(1.0, 0.1, 40), rng.normal(-1.0, 0.1, 40)
+    both = np.stack([won, np.where(np.arange(40) < 10, won, lost)])
+    found = np.array([rotation(night, both) for night in range(6)])
+    assert found.sum(axis=0).tolist() == [4, 1]  # four parts; the first part alone is better
 
 
 def test_levels_of_a_year_are_the_budget():
