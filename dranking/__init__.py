@@ -22,9 +22,10 @@ tree, so results do not depend on workers, placement or order, in any bit.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as in typing, whose import would take most of the time of this one
 
 if TYPE_CHECKING:
     from dranking.clicks.build import ClickLog as ClickLog

@@ -9,19 +9,14 @@ tables on stdout, and everything else on stderr. Options that several commands s
 measured.
 """
 
-import signal
 import sys
-from typing import NoReturn
 
-
-class Terminated(BaseException):
-    """The process was asked to end by SIGTERM, as schedulers and containers do."""
+from dranking.cli.signals import end_at_once, end_in_order
 
 
 def main() -> None:
     """Entry point of the `dranking` command."""
-    # By default SIGTERM ends Python at once, and leaves clusters, workers and jobs behind.
-    signal.signal(signal.SIGTERM, _terminate)
+    end_at_once()
     from dranking.cli.app import run
     from dranking.cli.output import note
     from dranking.kernels.machine.first_use import tell_when_compiling
@@ -30,8 +25,7 @@ def main() -> None:
         "compiling, which takes some seconds, on first use only ('dranking warm' compiles all) ..."
     )
     tell_when_compiling(lambda: note(said))
-    sys.exit(run(sys.argv[1:]))
-
-
-def _terminate(signal_number: int, frame: object) -> NoReturn:
-    raise Terminated
+    end_in_order()
+    code = run(sys.argv[1:])
+    end_at_once()
+    sys.exit(code)

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from dranking import __version__
-from dranking.cli import Terminated, commands
+from dranking.cli import commands
 from dranking.cli.output import note
+from dranking.cli.signals import INTERRUPTED, TERMINATED, Terminated
 from dranking.cli.topics import Commands
 from dranking.errors import DrankingError
-
-INTERRUPTED, TERMINATED = 130, 143
 
 app = Commands(
     name="dranking",
