@@ -19,8 +19,7 @@ from dranking.metrics.significance import (
     ROUNDING,
     holm,
     mean_and_error,
-    mean_interval,
-    paired_t_test,
+    mean_test,
     sign_flip_test,
 )
 
@@ -43,7 +42,8 @@ class MetricComparison:
         Ends of the symmetric bootstrap-t interval of the difference, `mean_interval`; NaN for one
         query, and for fewer than 20 equal differences.
     p_value
-        P-value of the two-sided paired t-test; 1 for a single query.
+        Two-sided p-value of the same statistic, `mean_test`: below 1 less the confidence exactly
+        where the interval leaves out 0. 1 where there is no interval.
     p_holm
         The p-value after Holm's correction over the compared measures.
     p_permutation
@@ -214,12 +214,11 @@ def compare_rows(
     _check_conventions(a, b)
     weights = _common_weights(a, b)
     paired = [_pair(name, a.values[name], b.values[name], weights) for name in names]
-    p_values = [paired_t_test(p.differences, p.weights) for p in paired]
-    adjusted = holm(np.array(p_values)).tolist()
+    drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
+    tests = [mean_test(p.differences, p.weights, confidence=confidence, **drawn) for p in paired]
+    adjusted = holm(np.array([test.p_value for test in tests])).tolist()
     entries = []
-    for name, p, p_value, p_holm in zip(names, paired, p_values, adjusted, strict=True):
-        drawn: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples}
-        low, high = mean_interval(p.differences, p.weights, confidence=confidence, **drawn)
+    for name, p, test, p_holm in zip(names, paired, tests, adjusted, strict=True):
         p_permutation = sign_flip_test(p.differences, p.weights, **drawn)
         better = p.differences if higher_is_better(name) else -p.differences
         wins, losses = int((better > ROUNDING).sum()), int((better < -ROUNDING).sum())
@@ -229,9 +228,9 @@ def compare_rows(
                 mean_a=mean_and_error(p.a, p.weights)[0],
                 mean_b=mean_and_error(p.b, p.weights)[0],
                 difference=mean_and_error(p.differences, p.weights)[0],
-                low=low,
-                high=high,
-                p_value=p_value,
+                low=test.low,
+                high=test.high,
+                p_value=test.p_value,
                 p_holm=p_holm,
                 p_permutation=p_permutation,
                 wins=wins,

@@ -1,17 +1,20 @@
 """Statistics of paired differences: an interval of their mean, and tests that the mean is 0.
 
 All of them are about one statistic, the weighted mean m of n differences d_i with query weights
-w_i. Interval and t-test divide it by one standard error e:
+w_i. Interval and p-values divide it by one standard error e:
 
     m = sum w_i d_i / sum w_i,    e = sqrt(n / (n - 1) sum w_i^2 (d_i - m)^2) / sum w_i,
 
 the linearised error of a ratio of means. With equal weights e is the sample standard deviation
-over the root of n, and m / e is Student's t.
+over the root of n, and m / e is Student's t. The interval of `mean_test` leaves out 0 exactly where
+its p-value is below 1 less the confidence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,24 @@ ROUNDING = 1e-12
 
 DRAWS_AT_ONCE = 1 << 20
 """Largest number of random draws in memory at the same time."""
+
+
+class MeanTest(NamedTuple):
+    """The interval of a weighted mean, and the p-value of the same statistic.
+
+    Attributes
+    ----------
+    low, high
+        Ends of the interval, as from `mean_interval`.
+    p_value
+        Two-sided p-value that the mean is 0: the larger of the shares of abs(t) that are at least
+        abs(m / e), under Student's distribution and among the bootstrap samples. 1 where there is
+        no interval.
+    """
+
+    low: float
+    high: float
+    p_value: float
 
 
 def mean_interval(
@@ -88,17 +109,37 @@ def mean_interval(
     Hall, On symmetric bootstrap confidence intervals, Journal of the Royal Statistical Society B
     50, 1988. Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 12.
     """
+    found = mean_test(
+        differences, weights, seed=seed, n_resamples=n_resamples, confidence=confidence
+    )
+    return found.low, found.high
+
+
+def mean_test(
+    differences: Array,
+    weights: Array,
+    *,
+    seed: int = 0,
+    n_resamples: int = 10_000,
+    confidence: float = 0.95,
+) -> MeanTest:
+    """The interval of `mean_interval`, and the p-value that belongs to it; arguments as there."""
     n = len(differences)
     mean, error = mean_and_error(differences, weights)
     if n == 1 or (error == 0.0 and n < FEWEST_QUERIES):
-        return np.nan, np.nan
+        return MeanTest(np.nan, np.nan, 1.0)
     if error == 0.0:
-        return mean, mean
-    t = np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples))
-    student = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
-    drawn = float(np.quantile(t, confidence)) if len(t) else 0.0
-    factor = max(student, drawn)
-    return mean - factor * error, mean + factor * error
+        return MeanTest(mean, mean, float(abs(mean) <= ROUNDING))
+    t = np.sort(np.abs(_bootstrap_t(differences - mean, weights, seed, n_resamples)))
+    factor = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    observed = abs(mean) / error
+    p_value = float(2.0 * special.stdtr(n - 1, -observed))
+    if len(t):
+        # So many samples are at least as large as the factor that their share is not below alpha.
+        n_beyond = math.ceil((1.0 - confidence) * len(t) * (1.0 - ROUNDING))
+        factor = max(factor, float(t[-n_beyond]))
+        p_value = max(p_value, float(np.mean(t >= observed)))
+    return MeanTest(mean - factor * error, mean + factor * error, p_value)
 
 
 def paired_t_test(differences: Array, weights: Array) -> float:

@@ -129,7 +129,7 @@ def _queries(content: Content) -> Section:
             f"Against the champion: {found.wins:,} queries better, {found.losses:,} worse, "
             f"{found.ties:,} equal.",
             f"Mean of challenger minus champion: {found.difference:+.4f} {interval_text(found)}; "
-            f"p-value of the paired t-test {number(found.p_value)}, of the permutation test "
+            f"p-value {number(found.p_value)}, of the permutation test "
             f"{number(found.p_permutation)}.",
         ],
         [

@@ -17,6 +17,7 @@ from dranking.errors import DivergedError, UsageError
 from dranking.rankers.greedy.estimator import GreedyRankRLS
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
+from dranking.rankers.leave_query_out.predictions import with_exact_ties
 from dranking.rankers.linear.estimator import LinearRanker, check_training_data
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
@@ -116,7 +117,8 @@ def lqo_prediction_sums(
 
 def prediction_sums(criterion: Criterion, block: QueryBlock, scores: Array) -> Array:
     """(N_SUMS, n_models) sums over the queries of a block with (n_models, n_documents) scores."""
-    return np.stack([score_sums(block, row, criterion) for row in scores], axis=1)
+    tied = [with_exact_ties(block, row) for row in scores]
+    return np.stack([score_sums(block, row, criterion) for row in tied], axis=1)
 
 
 def fit_greedy(

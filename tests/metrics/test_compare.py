@@ -45,7 +45,9 @@ def test_compare__figures():
         expected = mean_interval(of_a - of_b, np.ones(60), seed=4, n_resamples=500)
         assert (entry.low, entry.high) == expected
         assert entry.low <= entry.difference <= entry.high
-        assert entry.p_value == pytest.approx(stats.ttest_rel(of_a, of_b).pvalue, rel=1e-9)
+        # Samples of 60 normal differences are nearly Student's, and never make the p-value smaller.
+        student = stats.ttest_rel(of_a, of_b).pvalue
+        assert student * (1.0 - 1e-9) <= entry.p_value <= student + 0.03
         p_values.append(entry.p_value)
         permutations = stats.permutation_test(
             (of_a - of_b,), np.mean, permutation_type="samples", n_resamples=2000, rng=1

@@ -8,6 +8,7 @@ from dranking.metrics.significance import (
     FEWEST_QUERIES,
     holm,
     mean_interval,
+    mean_test,
     paired_t_test,
     sign_flip_test,
 )
@@ -22,24 +23,32 @@ SAMPLES = st.lists(
 def plain_interval(differences, weights, n_resamples, confidence=0.95):
     """The interval by loops over samples and queries, with draws of its own."""
 
-    def mean_and_error(pairs):
-        n, total = len(pairs), sum(w for _, w in pairs)
-        mean = sum(w * d for d, w in pairs) / total
-        spread = sum((w * (d - mean)) ** 2 for d, w in pairs)
-        return mean, (n / (n - 1) * spread) ** 0.5 / total
-
-    rng = np.random.default_rng(99)
     pairs = list(zip(differences.tolist(), weights.tolist(), strict=True))
-    mean, error = mean_and_error(pairs)
-    sizes = []
-    for _ in range(n_resamples):
-        drawn = [pairs[i] for i in rng.integers(0, len(pairs), len(pairs))]
-        drawn_mean, drawn_error = mean_and_error(drawn)
-        if drawn_error > 1e-12:
-            sizes.append(abs(drawn_mean - mean) / drawn_error)
+    mean, error = plain_mean_and_error(pairs)
     narrowest = stats.t.ppf(0.5 + confidence / 2, len(pairs) - 1)
+    sizes = plain_sizes(differences, weights, n_resamples)
     factor = max(narrowest, np.quantile(sizes, confidence))
     return mean - factor * error, mean + factor * error
+
+
+def plain_mean_and_error(pairs):
+    n, total = len(pairs), sum(w for _, w in pairs)
+    mean = sum(w * d for d, w in pairs) / total
+    spread = sum((w * (d - mean)) ** 2 for d, w in pairs)
+    return mean, (n / (n - 1) * spread) ** 0.5 / total
+
+
+def plain_sizes(differences, weights, n_resamples):
+    """Studentised distances of the means of bootstrap samples with spread from the mean."""
+    rng = np.random.default_rng(99)
+    pairs = list(zip(differences.tolist(), weights.tolist(), strict=True))
+    mean, sizes = plain_mean_and_error(pairs)[0], []
+    for _ in range(n_resamples):
+        drawn = [pairs[i] for i in rng.integers(0, len(pairs), len(pairs))]
+        drawn_mean, drawn_error = plain_mean_and_error(drawn)
+        if drawn_error > 1e-12:
+            sizes.append(abs(drawn_mean - mean) / drawn_error)
+    return sizes
 
 
 @pytest.mark.parametrize("n", [6, 25, 40])
@@ -93,6 +102,44 @@ def test_mean_interval__does_not_depend_on_units():
     low, high = mean_interval(differences, weights, n_resamples=500)
     moved = mean_interval(4.0 * differences + 8.0, 0.5 * weights, n_resamples=500)
     np.testing.assert_allclose(moved, (4.0 * low + 8.0, 4.0 * high + 8.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["normal", "skewed", "discrete", "equal"])
+def test_mean_test__is_significant_where_the_interval_leaves_out_0(kind):
+    """Over random numbers of queries, weights, levels and draws; the mean lies near both ends."""
+    rng = np.random.default_rng(len(kind))
+    found = set()
+    for seed in range(250):
+        n, alpha = int(rng.integers(1, 60)), rng.choice([0.01, 0.05, 0.1, 0.3])
+        differences = {
+            "normal": lambda n=n: rng.normal(size=n),
+            "skewed": lambda n=n: rng.gamma(0.5, size=n) - 0.5,
+            "discrete": lambda n=n: rng.choice([-0.5, 0.0, 0.0, 0.25, 1.0], n) - 0.125,
+            "equal": lambda n=n: np.full(n, rng.choice([0.0, 0.25])),
+        }[kind]()
+        if kind in ("normal", "skewed"):
+            differences += rng.uniform(-4.0, 4.0) / np.sqrt(n)
+        weights = rng.choice([0.25, 1.0, 3.0], n) if seed % 2 else rng.uniform(0.1, 5.0, n)
+        test = mean_test(differences, weights, seed=seed, n_resamples=199, confidence=1 - alpha)
+        leaves_out = test.low > 0.0 or test.high < 0.0
+        assert leaves_out == (test.p_value < alpha), seed
+        assert mean_interval(
+            differences, weights, seed=seed, n_resamples=199, confidence=1 - alpha
+        ) == pytest.approx((test.low, test.high), nan_ok=True)
+        found.add(leaves_out)
+    assert found == {True, False}
+
+
+def test_mean_test__counts_the_samples_that_are_as_far():
+    """Against a loop over samples with draws of its own; skewed, so that samples decide."""
+    differences = np.r_[np.zeros(16), 0.1, 0.3, 0.5, 2.0] + 0.02
+    weights = np.tile([0.5, 2.0], 10)
+    found = mean_test(differences, weights, n_resamples=50_000)
+    mean, error = plain_mean_and_error(list(zip(differences, weights, strict=True)))
+    sizes = plain_sizes(differences, weights, 4000)
+    share = np.mean(np.array(sizes) >= abs(mean) / error)
+    assert share > 2.0 * stats.t.sf(abs(mean) / error, 19)
+    assert found.p_value == pytest.approx(share, abs=0.02)
 
 
 def test_mean_interval__seed_and_confidence():

@@ -51,8 +51,8 @@ def compare(
 ) -> None:
     """Compare two models, or scores from elsewhere, query by query.
 
-    Differences are A - B, with bootstrap-t intervals, the paired t-test, and the permutation test
-    of the signs. Fewer than 20 queries cause a warning.
+    Differences are A - B, with bootstrap-t intervals, the p-values that belong to them, and the
+    permutation test of the signs. Fewer than 20 queries cause a warning.
     """
     from dranking.metrics.compare import compare as compare_values
     from dranking.metrics.compare import interval_text

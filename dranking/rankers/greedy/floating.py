@@ -13,16 +13,13 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.kernels.lqo.ties import EQUAL_ERRORS
 from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import SelectionPath
 from dranking.rankers.greedy.search import Search
 from dranking.rankers.leave_query_out.predictions import LqoMeasure
 
 Array = NDArray[np.float64]
-
-IMPROVEMENT = 1e-10
-"""Share of the initial error by which a removal must improve on the sets of its size seen so far. A
-smaller improvement is rounding."""
 
 
 class FloatingSearch(ForwardSearch):
@@ -50,7 +47,7 @@ class FloatingSearch(ForwardSearch):
         errors, _ = self._state.removals(np.array(selected, dtype=np.int64))
         j = self._least_missed(errors, fixed)
         left = {*selected} - {selected[j]}
-        limit = self._smallest_error(len(left)) - IMPROVEMENT * self.path.initial_error
+        limit = self._smallest_error(len(left)) * (1.0 - EQUAL_ERRORS)
         # A set that was kept before seems better by rounding alone. Without the second condition
         # the search might not end.
         if errors[j] < limit and left not in map(set, self.path.kept):

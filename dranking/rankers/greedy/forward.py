@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
+from dranking.kernels.lqo.ties import tied_errors
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.contenders import Contenders, settled
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
@@ -63,11 +64,12 @@ class ForwardSearch(Search):
         self._note_error(scores.error)
         found = self._settled(scores)
         self._gains = scores.error - found.errors
+        errors = tied_errors(found.errors)
         costs, selected = self._rules.costs, self.path.selected
         if costs is not None:
-            best_first = costs.best_first(selected, self._asked, found.errors, scores.error)
+            best_first = costs.best_first(selected, self._asked, errors, scores.error)
         else:
-            order = np.argsort(found.errors, kind="stable")
+            order = np.argsort(errors, kind="stable")
             is_checked = np.isin(order, found.checked)
             best_first = self._asked[[*order[is_checked], *order[~is_checked]]]
         self.candidates = best_first.tolist()
@@ -76,6 +78,7 @@ class ForwardSearch(Search):
 
     def _settled(self, scores: Scores) -> Contenders:
         """The errors of the candidates, without doubts about the best of them where possible."""
+        scores = scores._replace(errors=tied_errors(scores.errors))
         rules, path = self._rules, self.path
         if self._rest_of_start or rules.fitting == "back":
             # A feature of `start` has no rivals; and back-fitting asks for other errors.

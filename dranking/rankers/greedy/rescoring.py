@@ -1,7 +1,8 @@
 """Rescoring: the best candidates of a round are scored again by a ranking measure.
 
 The measure is computed from leave-query-out predictions: each query is ranked by the model that was
-fitted to all other queries, with the candidate among its features.
+fitted to all other queries, with the candidate among its features. Rounding decides nothing:
+predictions and means that only rounding tells apart are equal.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.rankers.leave_query_out.held_out import FeatureSets
-from dranking.rankers.leave_query_out.predictions import measure_sets
+from dranking.rankers.leave_query_out.predictions import measure_sets, with_exact_ties
 from dranking.rankers.linear.estimator import check_whole
 
 Array = NDArray[np.float64]
+
+DECIMALS = 12
+"""Decimals of a mean measure that count. Measures are at most about 1, and a mean over queries adds
+some 1e-15 of rounding, by which candidates with equal values would differ."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Rescoring:
         """(2, n_models) sums of weight times value and of weight, over the queries that count."""
         sums = np.zeros((2, len(scores)))
         for model, row in enumerate(scores):
-            values = evaluate_queries(block, row, [self.measure], self.convention)[self.measure]
+            tied = with_exact_ties(block, row)
+            values = evaluate_queries(block, tied, [self.measure], self.convention)[self.measure]
             counted = ~np.isnan(values)
             weights = block.weights[counted]
             sums[:, model] = weights @ values[counted], weights.sum()
@@ -113,6 +119,6 @@ def rescored(
             f"{rescoring.convention.name}: no query has documents of the relevance that the "
             "measure needs."
         )
-    means = values / weights
+    means = np.round(values / weights, DECIMALS)
     order = np.argsort(-means if higher_is_better(rescoring.measure) else means, kind="stable")
     return [*(best[j] for j in order.tolist()), *others]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
+from dranking.kernels.lqo.ties import EQUAL_ERRORS
 from dranking.rankers.gram.rows import TotalRows, ridge_weights
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.leave_query_out.certificate import verified_rounds
@@ -18,10 +19,6 @@ from dranking.rankers.leave_query_out.held_out import PASSES, FeatureSets
 from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets
 
 Array = NDArray[np.float64]
-
-ROUNDING = 1e-12
-"""Leave-query-out errors without one or the other of two equal features may differ by this share of
-the initial error."""
 
 
 class Search(ABC):
@@ -198,7 +195,7 @@ class Search(ABC):
         """
         selected = self.path.selected
         droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
-        limit = errors[droppable].min() + ROUNDING * self.path.initial_error
+        limit = errors[droppable].min() * (1.0 + EQUAL_ERRORS)
         return max((j for j in droppable if errors[j] <= limit), key=selected.__getitem__)
 
     def _keep(self, selected: Sequence[int]) -> None:

@@ -17,6 +17,7 @@ from dranking.engine.tile_tasks import Literal, Shared
 from dranking.engine.tiles import Tiles
 from dranking.kernels.lqo.held_out import score_held_out
 from dranking.kernels.lqo.predictions import held_out_scores, held_out_weights
+from dranking.kernels.lqo.ties import with_ties
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
 
 Array = NDArray[np.float64]
@@ -25,6 +26,24 @@ Indices = NDArray[np.int64]
 LqoMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 """Function from a block, and the leave-query-out predictions (n_models, n_documents) of the
 documents of the block, to an array. The arrays of all blocks are summed."""
+
+EQUAL_SCORES = 1e-9
+"""Share of the largest score of a query by which two predictions may differ and count as equal. One
+feature in float32 tells documents apart by 6e-8 of its value; the rounding of held-out weights,
+which the certificate allows up to 1e-6, is mostly below 1e-12."""
+
+
+def with_exact_ties(block: QueryBlock, scores: Array) -> Array:
+    """Predictions (n_documents,) of a block, where those that only rounding tells apart are equal.
+
+    Documents with equal predictions in exact arithmetic tie in a measure, instead of standing in
+    the order of rounding errors. Predictions that are all 0 but for rounding, since the held-out
+    weights are, have no size to compare with and stay as they are.
+    """
+    groups = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    largest = np.zeros(block.n_queries)
+    np.maximum.at(largest, groups, np.abs(scores))
+    return with_ties(scores, groups, EQUAL_SCORES * largest)
 
 
 def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
