@@ -161,12 +161,13 @@ def ingest(sizes: IngestSizes) -> PassCosts:
 
 
 def statistics(data: Sketch) -> PassCosts:
-    """A statistics store: the driver writes what the workers compute."""
+    """A statistics store: the workers write blocks, and the driver receives their entries."""
     n_bytes = 8 * data.n_queries * data.n_features**2
     n_tasks = ceil(data.n_blocks / RUN_BLOCKS)
-    one = RUN_BLOCKS * n_bytes // data.n_blocks
     read = 4 * data.n_documents * data.n_features
-    return PassCosts("statistics store", n_tasks, read, n_bytes, 3 * n_tasks, 2 * one)
+    requests = n_tasks + 2 * data.n_blocks
+    driver = FACT_BYTES * (n_tasks + data.n_blocks)
+    return PassCosts("statistics store", n_tasks, read, n_bytes, requests, driver)
 
 
 def prediction(data: Sketch, n_weights: int) -> PassCosts:

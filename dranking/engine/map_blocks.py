@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -33,6 +33,7 @@ def map_blocks(
     executor: Executor,
     *args: Any,
     columns: NDArray[np.intp] | None = None,
+    each: Sequence[Any] | None = None,
     combine: Callable[[list[Any]], Any] | None = None,
     large: bool = False,
     name: str,
@@ -49,6 +50,8 @@ def map_blocks(
         Called with a `QueryBlock` and `args`.
     columns
         Features to read; None means all.
+    each
+        If given, `function(block, each[b], *args)` is run on block b.
     combine
         If given, a task goes through several neighbouring blocks, one after the other, and yields
         `combine(results)` of their results. The driver then receives a message for some ten blocks
@@ -65,9 +68,9 @@ def map_blocks(
         for start, end in _runs(dataset, executor, combine is not None):
             if len(running) >= 2 * executor.n_slots:
                 yield from chain.from_iterable(gather_oldest(executor, running, large))
-            blocks = range(start, end)
+            blocks, own = range(start, end), None if each is None else each[start:end]
             running.append(
-                submit_with_blocks(executor, run, dataset, blocks, columns, *args, name=name)
+                submit_with_blocks(executor, run, dataset, blocks, columns, own, *args, name=name)
             )
         while running:
             yield from chain.from_iterable(gather_oldest(executor, running, large))
@@ -106,8 +109,12 @@ def _run(
     function: Callable[..., Any],
     combine: Callable[[list[Any]], Any] | None,
     blocks: Iterable[QueryBlock],
+    own: Sequence[Any] | None,
     *args: Any,
 ) -> list[Any]:
     """Results of the blocks, or the single combined result."""
-    results = [function(block, *args) for block in blocks]
+    if own is None:
+        results = [function(block, *args) for block in blocks]
+    else:
+        results = [function(block, each, *args) for block, each in zip(blocks, own, strict=True)]
     return results if combine is None else [combine(results)]

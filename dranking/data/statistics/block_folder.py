@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from dranking.data.statistics.manifest import (
     StatisticsManifest,
 )
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.data.statistics.query_times import TIME_TYPES
+from dranking.data.statistics.query_times import TIME_TYPES, TimeType, time_type
 from dranking.data.statistics.row_files import RowFile, write_rows
 from dranking.errors import DataError
 from dranking.files.checksums import DamagedFileError, checksum
@@ -27,6 +27,48 @@ from dranking.files.commit import part_file
 from dranking.files.places import Place
 from dranking.files.verified_folder import VerifiedFolder
 from dranking.kernels.machine.compile import frozen
+
+
+class WrittenBlock(NamedTuple):
+    """A block whose folder is written, and what the blocks of a store have in common.
+
+    Attributes
+    ----------
+    entry
+        The entry of the block in the manifest.
+    first_query
+        Id of the first query, for messages.
+    n_features, time_type
+        Number of features, and type of the times of the queries.
+    """
+
+    entry: StatisticsEntry
+    first_query: str
+    n_features: int
+    time_type: TimeType | None
+
+
+class BlockFolders(NamedTuple):
+    """Where the new blocks of one change of a store are written, by tasks on any host.
+
+    Attributes
+    ----------
+    root
+        Directory of the store, which all tasks see.
+    prefix
+        What the names of the new folders begin with.
+    """
+
+    root: Place
+    prefix: str
+
+    def write(self, index: int, block: QueryStatistics) -> WrittenBlock | None:
+        """Write the block with a number of its own; a block without queries is left out: None."""
+        if not block.n_queries:
+            return None
+        entry = write_block(self.root, f"{self.prefix}{index:06d}", block)
+        first_query = str(block.query_ids[0])
+        return WrittenBlock(entry, first_query, block.n_features, time_type(block.times))
 
 
 def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEntry:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.data.statistics.block_folder import write_block
+from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import (
     StatisticsEntry,
@@ -25,15 +25,18 @@ from dranking.data.statistics.manifest import (
     manifest_json,
 )
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words, time_type
+from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, as_place
 
+NewBlocks = Iterable[WrittenBlock | None]
+"""Blocks that were written into new folders, in order; None for those without queries."""
+
 
 def write_statistics(
-    blocks: Iterable[QueryStatistics],
+    blocks: Callable[[BlockFolders], NewBlocks],
     path: AnyPlace,
     *,
     feature_names: Sequence[str],
@@ -46,7 +49,7 @@ def write_statistics(
     Parameters
     ----------
     blocks
-        Statistics of blocks, used one at a time; blocks without queries are left out.
+        Writes blocks into the folders that it is called with, and returns them in order.
     path
         Directory to write; missing parent directories are made.
     feature_names
@@ -74,12 +77,12 @@ def write_statistics(
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
-        commit.finish(manifest_json(_written(blocks, commit, facts)))
+        commit.finish(manifest_json(_manifest(blocks(_folders(commit)), facts)))
     return StatisticsDataset(commit.place)
 
 
 def append_statistics(
-    path: AnyPlace, blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics]]
+    path: AnyPlace, blocks: Callable[[StatisticsDataset, BlockFolders], NewBlocks]
 ) -> StatisticsDataset:
     """Append blocks to a statistics store, whole or not at all, without reading other blocks.
 
@@ -88,7 +91,8 @@ def append_statistics(
     path
         The store.
     blocks
-        Returns the blocks to append; called with the store once the store is locked.
+        Writes the blocks to append, and returns them in order; called with the store, and the
+        folders to write, once the store is locked.
 
     Raises
     ------
@@ -98,12 +102,16 @@ def append_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    return change_statistics(path, lambda store: chain(store.manifest.blocks, blocks(store)))
+    return change_statistics(
+        path, lambda store, folders: chain(store.manifest.blocks, blocks(store, folders))
+    )
 
 
 def change_statistics(
     path: AnyPlace,
-    blocks: Callable[[StatisticsDataset], Iterable[QueryStatistics | StatisticsEntry]],
+    blocks: Callable[
+        [StatisticsDataset, BlockFolders], Iterable[WrittenBlock | StatisticsEntry | None]
+    ],
 ) -> StatisticsDataset:
     """Replace the blocks of a statistics store, whole or not at all.
 
@@ -113,7 +121,8 @@ def change_statistics(
         The store.
     blocks
         Returns all blocks in order: entries of the manifest for blocks that stay, which are not
-        read, and statistics for new ones; called with the store once the store is locked.
+        read, and new ones, which it writes; called with the store, and the folders to write, once
+        the store is locked.
 
     Raises
     ------
@@ -126,7 +135,7 @@ def change_statistics(
     StatisticsDataset(path)  # says what is wrong with the path
     with begin_directory(path, append=True) as commit:
         store = StatisticsDataset(commit.place)
-        return _changed(commit, store, blocks(store))
+        return _changed(commit, store, blocks(store, _folders(commit)))
 
 
 def expire_statistics(
@@ -180,56 +189,56 @@ def expire_statistics(
             )
         if all(mask.all() for mask in masks):
             return store
-        return _changed(commit, store, _remaining(store, masks))
+        return _changed(commit, store, _remaining(store, masks, _folders(commit)))
+
+
+def _folders(commit: DirectoryCommit) -> BlockFolders:
+    return BlockFolders(commit.root, commit.name("blocks/"))
 
 
 def _changed(
     commit: DirectoryCommit,
     store: StatisticsDataset,
-    blocks: Iterable[QueryStatistics | StatisticsEntry],
+    blocks: Iterable[WrittenBlock | StatisticsEntry | None],
 ) -> StatisticsDataset:
     """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks."""
-    commit.finish(manifest_json(_written(blocks, commit, _facts(store))))
+    commit.finish(manifest_json(_manifest(blocks, _facts(store))))
     return StatisticsDataset(store.path)
 
 
-def _written(
-    blocks: Iterable[QueryStatistics | StatisticsEntry],
-    commit: DirectoryCommit,
-    facts: dict[str, Any],
+def _manifest(
+    blocks: Iterable[WrittenBlock | StatisticsEntry | None], facts: dict[str, Any]
 ) -> StatisticsManifest:
-    """Write new blocks into folders of their own; make the manifest of all blocks.
+    """The manifest of blocks that stay and of new blocks.
 
-    Items of `blocks` that are entries belong to blocks written before. `facts` are the other
-    entries of the manifest; the first new block determines the facts that are absent.
+    `facts` are the other entries of the manifest; the first new block determines the facts that
+    are absent.
     """
     facts = dict(facts)
     entries: list[StatisticsEntry] = []
     for block in blocks:
         if isinstance(block, StatisticsEntry):
             entries.append(block)
-        elif block.n_queries:
+        elif block is not None:
             _check_alike(block, facts)
-            path = commit.name(f"blocks/{len(entries):06d}")
-            entries.append(write_block(commit.root, path, block))
+            entries.append(block.entry)
     if not entries:
         raise DataError("there are no queries to keep statistics of: the input is empty.")
     return StatisticsManifest(**facts, blocks=tuple(entries))
 
 
-def _check_alike(block: QueryStatistics, facts: dict[str, Any]) -> None:
+def _check_alike(block: WrittenBlock, facts: dict[str, Any]) -> None:
     """Raise DataError unless a block fits the facts; the first block decides the type of times."""
     names = facts["feature_names"]
     if block.n_features != len(names):
         raise DataError(
-            f"query {block.query_ids[0]} and the queries after it have {block.n_features} "
+            f"query {block.first_query} and the queries after it have {block.n_features} "
             f"features, but {len(names)} feature names are given."
         )
-    kind = time_type(block.times)
-    if facts.setdefault("time_type", kind) != kind:
+    if facts.setdefault("time_type", block.time_type) != block.time_type:
         raise DataError(
             f"the queries have {time_in_words(facts['time_type'])}, but the new ones "
-            f"{time_in_words(kind)}."
+            f"{time_in_words(block.time_type)}."
         )
 
 
@@ -239,13 +248,13 @@ def _facts(store: StatisticsDataset) -> dict[str, Any]:
 
 
 def _remaining(
-    store: StatisticsDataset, masks: Sequence[NDArray[np.bool_]]
-) -> Iterator[QueryStatistics | StatisticsEntry]:
+    store: StatisticsDataset, masks: Sequence[NDArray[np.bool_]], folders: BlockFolders
+) -> Iterator[WrittenBlock | StatisticsEntry | None]:
     for index, (entry, mask) in enumerate(zip(store.manifest.blocks, masks, strict=True)):
         if mask.all():
             yield entry
         elif mask.any():
-            yield store.block(index).take_queries(mask)
+            yield folders.write(index, store.block(index).take_queries(mask))
 
 
 def _kept(queries: QueryStatistics, limit: pa.Scalar | None) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,14 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.dataset import Dataset
+from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import StatisticsEntry
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.write_append_expire import change_statistics
 from dranking.engine.executor import Executor, get_executor
+from dranking.engine.map_blocks import gather_oldest
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace
-from dranking.rankers.gram.statistics_store import BLOCKS_PER_SLOT, in_forms_of
+from dranking.rankers.gram.statistics_store import in_forms_of
 
 
 class Relabelled(NamedTuple):
@@ -56,12 +59,14 @@ def relabel_statistics(path: AnyPlace, data: Dataset, *, executor: Any = None) -
     run = get_executor(executor)
     n_built = 0
 
-    def blocks(store: StatisticsDataset) -> Iterator[QueryStatistics | StatisticsEntry]:
+    def blocks(
+        store: StatisticsDataset, folders: BlockFolders
+    ) -> Iterator[WrittenBlock | StatisticsEntry | None]:
         nonlocal n_built
         new = in_forms_of(store, data)
         stale = _stale_blocks(store, new)
         n_built = len(stale)
-        built = _built(store, new, stale, run)
+        built = _built(store, new, stale, folders, run)
         for index, entry in enumerate(store.manifest.blocks):
             yield next(built) if index in stale else entry
 
@@ -98,21 +103,37 @@ def _stale_blocks(store: StatisticsDataset, data: Dataset) -> dict[int, int]:
 
 
 def _built(
-    store: StatisticsDataset, data: Dataset, stale: dict[int, int], run: Executor
-) -> Iterator[QueryStatistics]:
-    """The statistics of stale blocks, in order, with the times of the store."""
-    waiting = list(stale.items())
-    running: list[tuple[int, Any]] = []
-    while waiting or running:
-        while waiting and len(running) < BLOCKS_PER_SLOT * run.n_slots:
-            index, of_data = waiting.pop(0)
-            running.append((index, run.submit(_statistics, data, of_data, name="relabel")))
-        index, task = running.pop(0)
-        (statistics,) = run.gather([task])
-        queries = store.block(index, np.empty(0, np.intp))
-        kept = np.asarray(pc.is_in(statistics.query_ids, queries.query_ids))
-        yield replace(statistics.take_queries(kept), times=queries.times)
+    store: StatisticsDataset,
+    data: Dataset,
+    stale: dict[int, int],
+    folders: BlockFolders,
+    run: Executor,
+) -> Iterator[WrittenBlock | None]:
+    """Build and write stale blocks anew, in order, with the queries and times of the store."""
+    running: deque[Any] = deque()
+    try:
+        for index, of_data in stale.items():
+            if len(running) >= 2 * run.n_slots:
+                yield from gather_oldest(run, running)
+            queries = store.block(index, np.empty(0, np.intp))
+            kept = (queries.query_ids, queries.times)
+            args = (folders, index, data, of_data, kept)
+            running.append(run.submit(_build, *args, name="relabel"))
+        while running:
+            yield from gather_oldest(run, running)
+    finally:  # also after an error, and when the caller closes the iterator
+        run.cancel(running)
 
 
-def _statistics(data: Dataset, index: int) -> QueryStatistics:
-    return QueryStatistics.of(data.block(index))
+def _build(
+    folders: BlockFolders,
+    index: int,
+    data: Dataset,
+    of_data: int,
+    kept: tuple[pa.Array, pa.Array | None],
+) -> WrittenBlock | None:
+    """Write a block of the store: the statistics of the kept queries of a block of the data."""
+    query_ids, times = kept
+    statistics = QueryStatistics.of(data.block(of_data))
+    statistics = statistics.take_queries(np.asarray(pc.is_in(statistics.query_ids, query_ids)))
+    return folders.write(index, replace(statistics, times=times))

@@ -7,8 +7,9 @@ moments and Gram rows from documents in every bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.forms import FormsDataset
+from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import as_times
-from dranking.data.statistics.write_append_expire import append_statistics, write_statistics
+from dranking.data.statistics.write_append_expire import (
+    NewBlocks,
+    append_statistics,
+    write_statistics,
+)
 from dranking.data.transforms import forms_of
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import map_blocks
@@ -38,8 +45,8 @@ from dranking.rankers.linear.estimator import check_training_data
 
 Array = NDArray[np.float64]
 
-BLOCKS_PER_SLOT = 2
-"""Blocks per slot whose statistics may wait in memory to be written."""
+COPIES = 2
+"""Statistics of a block are in memory so many times while a task computes and writes them."""
 
 
 def build_statistics(
@@ -53,12 +60,14 @@ def build_statistics(
 ) -> StatisticsDataset:
     """Build the statistics store of a data set, in one pass over it.
 
+    The tasks that compute the statistics of a block write them, too.
+
     Parameters
     ----------
     data
         Queries; documents without label are left out.
     path
-        Directory to write.
+        Directory to write, which all workers see.
     times
         (n_queries,) time of each query, by which queries expire: whole numbers, dates or
         timestamps; or one time for all queries. None means that queries have no time.
@@ -80,7 +89,7 @@ def build_statistics(
     place = as_place(path, storage_options)
     check_output_directory(place, overwrite)
     return write_statistics(
-        _statistics_of(data, times, executor),
+        lambda folders: _written(data, times, executor, folders),
         place,
         feature_names=data.feature_names,
         sparse=data.is_sparse,
@@ -123,36 +132,51 @@ def append_queries(
         If another process is changing the store.
     """
 
-    def new_blocks(store: StatisticsDataset) -> Iterable[QueryStatistics]:
+    def new_blocks(store: StatisticsDataset, folders: BlockFolders) -> NewBlocks:
         new = in_forms_of(store, data)
         if not repeated:
             _check_new(store, new)
-        return _statistics_of(new, times, executor)
+        return _written(new, times, executor, folders, store.n_blocks)
 
     return append_statistics(as_place(path, storage_options), new_blocks)
 
 
-def _statistics_of(data: Dataset, times: Any, executor: Any) -> Iterator[QueryStatistics]:
-    """The statistics of every block, in order."""
+def _written(
+    data: Dataset, times: Any, executor: Any, folders: BlockFolders, first: int = 0
+) -> NewBlocks:
+    """Compute and write the statistics of every block, which are numbered from `first` on."""
     check_training_data(data)
     run = get_executor(executor)
     _check_memory(data, run)
-    all_times = None if times is None else as_times(times, data.n_queries)
-    start = 0
-    blocks = map_blocks(QueryStatistics.of, data, run, large=True, name="statistics")
-    for done, statistics in enumerate(blocks, start=1):
+    each = list(enumerate(_times_of_blocks(data, times), start=first))
+    blocks = map_blocks(_write, data, run, folders, each=each, name="statistics")
+    for done, block in enumerate(blocks, start=1):
         report("statistics", done, data.n_blocks)
-        if all_times is not None:
-            own = all_times.slice(start, statistics.n_queries)
-            statistics = replace(statistics, times=own)
-        yield statistics
-        start += statistics.n_queries
+        yield block
+
+
+def _write(
+    block: QueryBlock, own: tuple[int, pa.Array | None], folders: BlockFolders
+) -> WrittenBlock | None:
+    """Write the statistics of a block that has a number and the times of its queries."""
+    number, times = own
+    return folders.write(number, replace(QueryStatistics.of(block), times=times))
+
+
+def _times_of_blocks(data: Dataset, times: Any) -> list[pa.Array | None]:
+    """For each block the times of its queries, or None."""
+    sizes = [block.n_queries for block in data.blocks]
+    if times is None:
+        return [None] * len(sizes)
+    all_times = as_times(times, data.n_queries)
+    starts = accumulate(sizes, initial=0)
+    return [all_times.slice(start, size) for start, size in zip(starts, sizes, strict=False)]
 
 
 def _check_memory(data: Dataset, executor: Executor) -> None:
     n_queries = max(block.n_queries for block in data.blocks)
     one = 8 * n_queries * data.n_features**2
-    needed = (BLOCKS_PER_SLOT * executor.n_slots + 1) * one
+    needed = COPIES * executor.n_slots * one
     if needed > executor.memory_bytes:
         raise UsageError(
             f"statistics of {data.n_features} features take {format_bytes(one)} for a block of "

@@ -31,11 +31,17 @@ def statistics_of(blocks, times=None):
         yield made if times is None else replace(made, times=as_times(times[number], 3))
 
 
+def written_into(folders, statistics, first=0):
+    """Write statistics into the folders of a change."""
+    for number, block in enumerate(statistics, start=first):
+        yield folders.write(number, block)
+
+
 def written(blocks, path, times=None, **options):
     blocks = list(blocks)
     names = default_feature_names(blocks[0].n_features)
     return write_statistics(
-        statistics_of(blocks, times),
+        lambda folders: written_into(folders, statistics_of(blocks, times)),
         path,
         feature_names=names,
         sparse=blocks[0].is_sparse,

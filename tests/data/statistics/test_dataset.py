@@ -21,6 +21,7 @@ from tests.data.statistics.stores import (
     matrices,
     statistics_of,
     written,
+    written_into,
 )
 
 
@@ -54,7 +55,9 @@ def test_standard_scaling_is_a_scaling_of_the_statistics(tmp_path):
     view = written(blocks_of(2), tmp_path / "raw").transformed([halves])
     transformed = dataset.transformed([halves])
     expected = write_statistics(
-        statistics_of(transformed.block(b) for b in range(2)),
+        lambda folders: written_into(
+            folders, statistics_of(transformed.block(b) for b in range(2))
+        ),
         tmp_path / "scaled",
         feature_names=dataset.feature_names,
         transforms=[halves],

@@ -46,5 +46,5 @@ def test_what_is_no_store_is_refused(tmp_path):
 
 def test_nothing_is_no_store(tmp_path):
     with pytest.raises(DataError, match="there are no queries to keep"):
-        write_statistics([], tmp_path / "store", feature_names=["a"])
+        write_statistics(lambda _: [], tmp_path / "store", feature_names=["a"])
     assert list(tmp_path.iterdir()) == []

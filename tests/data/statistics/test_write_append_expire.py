@@ -22,6 +22,7 @@ from tests.data.statistics.stores import (
     everything_of,
     statistics_of,
     written,
+    written_into,
 )
 from tests.data.store.blocks import everything_in
 
@@ -34,7 +35,10 @@ def test_append_equals_a_build_from_all(tmp_path, is_sparse, times):
     path = tmp_path / "grown"
     written(blocks[:2], path, times and times[:2])
     before = {file: file.stat().st_ino for file in everything_in(path / "blocks")}
-    grown = append_statistics(path, lambda _: statistics_of(blocks[2:], times and times[2:]))
+    grown = append_statistics(
+        path,
+        lambda _, folders: written_into(folders, statistics_of(blocks[2:], times and times[2:]), 2),
+    )
     assert_same_statistics(grown, expected)
     assert everything_of(grown) == everything_of(expected)
     assert {file: file.stat().st_ino for file in before} == before  # not copied
@@ -72,7 +76,11 @@ def test_expiring_queries_equals_a_build_from_the_rest(tmp_path, before):
         replace(QueryStatistics.of(block), times=pa.array(t))
         for block, t in zip(rest, kept_times, strict=True)
     )
-    expected = write_statistics(made, tmp_path / "rest", feature_names=left.feature_names)
+    expected = write_statistics(
+        lambda folders: written_into(folders, made),
+        tmp_path / "rest",
+        feature_names=left.feature_names,
+    )
     assert_same_statistics(left, expected)
     everything = written(blocks, tmp_path / "all", times)
     assert left.fingerprint != everything.fingerprint
@@ -130,7 +138,9 @@ def test_what_does_not_fit_is_not_appended(tmp_path, blocks, times, message):
     store = written(blocks_of(2), tmp_path / "store", [5, 6])
     before = everything_in(store.path)
     with pytest.raises(DataError, match=message):
-        append_statistics(store.path, lambda _: statistics_of(blocks, times))
+        append_statistics(
+            store.path, lambda _, folders: written_into(folders, statistics_of(blocks, times))
+        )
     assert everything_in(store.path) == before
     assert {p.name for p in tmp_path.iterdir()} == {"store", ".store.lock"}
 
@@ -139,8 +149,8 @@ def test_an_interrupted_append_leaves_the_old_store(tmp_path):
     store = written(blocks_of(2), tmp_path / "store")
     before = everything_in(store.path)
 
-    def interrupted(_):
-        yield from statistics_of(blocks_of(1))
+    def interrupted(_, folders):
+        yield from written_into(folders, statistics_of(blocks_of(1)))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -153,7 +163,7 @@ def test_only_one_process_changes_a_store(tmp_path):
     path = written(blocks_of(2), tmp_path / "store").path
     with filelock.FileLock(tmp_path / ".store.lock"):
         for change in (
-            lambda: append_statistics(path, lambda _: statistics_of(blocks_of(1))),
+            lambda: append_statistics(path, lambda _, __: []),
             lambda: expire_statistics(path, blocks=[0]),
         ):
             with pytest.raises(TryAgainError, match="another process is changing it"):

@@ -1,5 +1,6 @@
 """Rankers on a statistics store give the same bits as on the data, without the data."""
 
+import pickle
 import shutil
 import sys
 import warnings
@@ -22,6 +23,8 @@ from dranking.rankers.gram.statistics_store import append_queries, build_statist
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
+from tests.data.statistics.stores import everything_of
+from tests.rankers.executors import Remote
 from tests.rankers.greedy.selections import assert_same_paths
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
@@ -47,6 +50,33 @@ def _a_state_is_kept(monkeypatch):
 @pytest.fixture(params=LAYOUTS)
 def layout(request):
     return LAYOUTS[request.param]
+
+
+class Weighing(Remote):
+    """Threads like workers, which note the bytes of every answer that the driver receives."""
+
+    def __init__(self, n_threads):
+        super().__init__(n_threads)
+        self.n_bytes = []
+
+    def gather(self, tasks):
+        answers = super().gather(tasks)
+        self.n_bytes += map(len, map(pickle.dumps, answers))
+        return answers
+
+
+def test_workers_write_the_blocks_and_the_driver_gets_their_entries(tmp_path):
+    """A block of 30 queries and 60 features has 864,000 bytes of statistics."""
+    problem = random_problem(3, n_queries=120, n_features=60)
+    data = problem.dataset(max_documents=400)
+    expected = build_statistics(data, tmp_path / "threads", executor="threads")
+    executor = Weighing(2)
+    store = build_statistics(data, tmp_path / "workers", executor=executor)
+    grown = append_queries(store.path, data, repeated=True, executor=executor)
+    assert sum(executor.n_bytes) < 5_000 * store.n_blocks
+    assert store.manifest.n_bytes > 100 * sum(executor.n_bytes)
+    assert everything_of(store) == everything_of(expected)
+    assert everything_of(grown) == 2 * everything_of(expected)
 
 
 def problem_of(seed=3, n_queries=40):
