@@ -22,6 +22,9 @@ from dranking.engine.cluster.deploy import LOOPBACK, SETTINGS
 AT_ONCE = 50
 """Workers of a process that start at the same time; more would run into Dask's time limits."""
 
+CONNECTIONS = 8
+"""Most connections of a worker to other workers; Dask's 512 would exhaust a process's files."""
+
 START_SECONDS = 1200
 
 QUIET = {
@@ -110,7 +113,14 @@ async def _workers(connection: Connection, address: str, n_workers: int) -> None
     async with AsyncExitStack() as stack:
         for first in range(0, n_workers, AT_ONCE):
             workers = [
-                Worker(address, nthreads=1, host=LOOPBACK, dashboard=False, memory_limit=0)
+                Worker(
+                    address,
+                    nthreads=1,
+                    host=LOOPBACK,
+                    dashboard=False,
+                    memory_limit=0,
+                    connection_limit=CONNECTIONS,
+                )
                 for _ in range(first, min(first + AT_ONCE, n_workers))
             ]
             await asyncio.gather(*(stack.enter_async_context(worker) for worker in workers))
