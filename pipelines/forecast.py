@@ -24,10 +24,9 @@ from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.engine.executor import Task
-from dranking.engine.tile_sizes import tile_ranges
-from dranking.engine.tile_sums import combining_tasks
+from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.traffic import Traffic
-from dranking.engine.tree_sum import n_subtrees
+from dranking.engine.tree_sum import combining_tasks, n_subtrees
 from dranking.rankers.gram.sample import is_summed
 from dranking.rankers.greedy.prefetch import MOST_ROWS, ROWS
 from dranking.rankers.leave_query_out.memory_plan import Needs

@@ -22,7 +22,7 @@ from dranking.engine.ingest.order_rows import (
     MIN_ROWS,
 )
 from dranking.engine.map_blocks import RUN_BLOCKS
-from dranking.engine.tile_sums import combining_tasks
+from dranking.engine.tree_sum import combining_tasks
 from pipelines.forecast import Rates, Sketch
 
 OBJECTS_PER_SEGMENT = 6

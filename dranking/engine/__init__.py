@@ -6,7 +6,7 @@ passes over a data set once.
 
 From a task to a sum
 --------------------
-1. `Tiles` groups the blocks of a data set into tiles (`tile_sizes`) and loads each tile in a task.
+1. `Tiles` groups the blocks of a data set into tiles (`tile_layout`) and loads each tile in a task.
 2. `Tiles.map_blocks` submits one task for each tile. The task runs a function on every block of the
    tile (`tile_tasks.map_values`) and keeps the list of results where the task ran. The driver holds
    futures only, and passes them to later maps as arguments: data and states never travel.
@@ -20,7 +20,7 @@ Why results do not depend on workers
 ------------------------------------
 Ingest fixes the borders of blocks. A sum adds neighbours in one binary tree whose leaves are the
 blocks (`tree_sum`). A task adds up the subtrees that lie in its tile, and further tasks join the
-sums of 16 tiles each (`tile_sums`). The additions and their order are therefore the same in every
+sums of 16 tiles each. The additions and their order are therefore the same in every
 bit for any tiles, number of workers, placement, and order of completion. Functions that call BLAS
 in a task hold it at one thread (`blas_threads`).
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
+from dranking.engine.block_tasks import labelled_blocks, submit_with_blocks
+from dranking.engine.executor import Executor, Task
 
 Columns = NDArray[np.intp]
 
@@ -46,6 +48,13 @@ class BlockSource:
     def read(self) -> Iterator[QueryBlock]:
         """The blocks as stored, unlabelled documents included."""
         return self.dataset.read_blocks(self.start, self.end, self.columns)
+
+    def load(self, executor: Executor, slot: int | None) -> Task:
+        """Start the task that holds the labelled documents; a slot says where the task runs."""
+        blocks = range(self.start, self.end)
+        return submit_with_blocks(
+            executor, labelled_blocks, self.dataset, blocks, self.columns, name="load", slot=slot
+        )
 
     @property
     def n_bytes(self) -> int:

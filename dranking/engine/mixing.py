@@ -23,8 +23,14 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task
-from dranking.engine.tile_sums import combine_by_tasks
-from dranking.engine.tree_sum import Subtree, joined_runs, run_sum, total_of, tree_sum
+from dranking.engine.tree_sum import (
+    Subtree,
+    combine_by_tasks,
+    joined_runs,
+    run_sum,
+    total_of,
+    tree_sum,
+)
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

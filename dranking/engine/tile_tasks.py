@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import Task
+from dranking.engine.tile_layout import Tile
 from dranking.engine.tree_sum import Subtree, run_sum
 
 BlockFunction = Callable[..., Any]
@@ -41,6 +42,17 @@ class Shared:
 
 
 Argument: TypeAlias = Sequence[Any] | Literal | ByFeature | Shared
+
+
+def argument_of(value: Argument, tile: Tile) -> Any:
+    """What the task of a tile gets of an argument."""
+    if isinstance(value, Literal):
+        return value
+    if isinstance(value, ByFeature):
+        return Literal(value.value[..., tile.features])
+    if isinstance(value, Shared):
+        return value.tasks[tile.query_range]
+    return value[tile.number]
 
 
 def given(value: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dranking.data.store.dataset import write_dataset
-from dranking.engine import tile_sizes
+from dranking.engine import tile_layout
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_tasks import ByFeature, Literal
 from dranking.engine.tiles import Tiles
@@ -20,7 +20,7 @@ def column_sums(block, *more):
 @pytest.mark.parametrize("tile_bytes", [1, 200, 2**28])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_sums_have_the_same_bits_for_any_tiles(n_blocks, tile_bytes, n_threads, monkeypatch):
-    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(tile_layout, "MAX_TILE_BYTES", tile_bytes)
     dataset = dataset_of(n_blocks)
     spread = Tiles(dataset, ThreadExecutor(n_threads))
     total, count = spread.sum(spread.map_blocks(column_sums, name="s"), tuple, "s")
@@ -36,8 +36,8 @@ def test_the_driver_takes_one_sum_where_they_are_large(
     n_feature_blocks, wide, n_taken, monkeypatch
 ):
     """40 tiles of 3 features; the bits are the same."""
-    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tile_sums.WIDE", wide)
+    monkeypatch.setattr(tile_layout, "MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
     executor, taken = ThreadExecutor(2), []
     executor.in_process = False
     gather = executor.gather
@@ -55,7 +55,7 @@ def test_the_driver_takes_one_sum_where_they_are_large(
 @pytest.mark.parametrize("n_blocks", [1, 17, 40])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_mapped_sums_and_least_numbers_are_those_of_all_blocks(n_blocks, parts, monkeypatch):
-    monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", 200)
+    monkeypatch.setattr(tile_layout, "MAX_TILE_BYTES", 200)
     dataset, executor = dataset_of(n_blocks), ThreadExecutor(3)
     executor.in_process = False
     spread = Tiles(dataset, executor, n_feature_blocks=parts)
@@ -139,7 +139,7 @@ def test_feature_blocks_get_their_share_and_their_sums_are_joined(parts):
     expected = reference_tree([np.arange(7.0) * b.features.sum(axis=0) for b in blocks])
     np.testing.assert_array_equal(sums, expected)
     assert count == 2.0 * sum(block.n_documents for block in blocks)
-    n_ranges = len(tile_sizes.tile_ranges(dataset, 2, parts))
+    n_ranges = len(tile_layout.tile_ranges(dataset, 2, parts))
     assert spread.traffic["scaled"] == (1, n_ranges * parts, n_ranges * 8 * (7 + parts))
     assert spread.traffic["shared-n"] == (1, n_ranges * (parts - 1), 8 * 9 * (parts - 1))
 

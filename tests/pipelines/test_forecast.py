@@ -12,7 +12,7 @@ import dranking as dr
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.ingest.ingest import ingest
-from dranking.engine.tile_sums import FAN_IN
+from dranking.engine.tree_sum import FAN_IN
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
@@ -66,8 +66,8 @@ def test_the_engine_counts_what_the_forecast_says(stored, n_workers, resident, k
 
 @pytest.mark.parametrize("wide", [1, 10**6])
 def test_sums_of_many_tiles_are_tasks_too(stored, wide, monkeypatch):
-    monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", 1)
-    monkeypatch.setattr("dranking.engine.tile_sums.WIDE", wide)
+    monkeypatch.setattr("dranking.engine.tile_layout.MAX_TILE_BYTES", 1)
+    monkeypatch.setattr("dranking.engine.tree_sum.WIDE", wide)
     executor = Counting(2)
     selected(stored, executor, 1, True, True)
     forecast = SelectionForecast(stored, K, 2, prefetch=1)

@@ -1,10 +1,9 @@
-"""Moments and Gram rows of every query, and their sums over all queries."""
+"""Gram rows of every query, and their sums over all queries."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,8 @@ from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
-from dranking.rankers.gram.sample import Sample, sample_of
-from dranking.rankers.gram.statistics_store import statistics_moments, statistics_rows
+from dranking.rankers.gram.moments import QueryMoments, TotalMoments
+from dranking.rankers.gram.statistics_store import statistics_rows
 
 Array = NDArray[np.float64]
 
@@ -41,49 +40,6 @@ class BlockRows(NamedTuple):
     fetch: NDArray[np.int64]
     rows: Array
     totals: Array
-
-
-class TotalMoments:
-    """The diagonal of A, b and y.y, from one pass over X.
-
-    Attributes
-    ----------
-    diagonal, products
-        (n_features,) diag A and b.
-    label_norm
-        y.y, the leave-query-out error with no feature.
-    sample
-        A sample of the documents that guesses Gram rows; None if there is no sample.
-    """
-
-    sample: Sample | None = None
-
-    def __init__(self, tiles: Tiles) -> None:
-        self.diagonal, self.products, self.label_norm = tiles.sum_blocks(
-            block_totals, name="moments"
-        )
-
-
-class QueryMoments(TotalMoments):
-    """Like `TotalMoments`, with the moments of every query.
-
-    Attributes
-    ----------
-    blocks
-        Tasks with the moments of every block, which stay where the data is.
-    """
-
-    def __init__(self, tiles: Tiles) -> None:
-        self._tiles = tiles
-        self.blocks = tiles.map_blocks(block_moments, name="moments")
-        self.diagonal, self.products, self.label_norm = tiles.sum(
-            self.blocks, sum_moments, "moments"
-        )
-
-    @cached_property
-    def sample(self) -> Sample | None:  # type: ignore[override]
-        """The sample, taken at the first access."""
-        return sample_of(self._tiles)
 
 
 class TotalRows(ABC):
@@ -149,6 +105,11 @@ class TotalRows(ABC):
         rows = np.array([self.totals[i][columns] for i in features]).reshape(t, t)
         between: Array = (rows + rows.T) / 2
         return between
+
+    def weights(self, features: Sequence[int], regularization: float) -> Array:
+        """(t,) weights (A[S, S] + lambda I)^-1 b[S] for features S that were ever fetched."""
+        products = self.moments.products[np.array(features, dtype=np.int64)]
+        return ridge_weights(self.between(features), products, regularization)
 
     def _free_slots(self, number: int) -> list[int]:
         """Slots for the `number` rows that are fetched next."""
@@ -218,25 +179,6 @@ class GramRows(TotalRows):
     def slots_of(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
         """(t,) slots of features whose rows are held; see `BlockRows`."""
         return np.array([self._slots[i] for i in features.tolist()], dtype=np.int64)
-
-
-def block_moments(block: QueryBlock | QueryStatistics) -> Moments:
-    """Moments of one block."""
-    if isinstance(block, QueryStatistics):
-        return statistics_moments(block)
-    return gram.moments(block.features, block.relevance, block.query_ptr, block.weights)
-
-
-def sum_moments(moments: Moments) -> tuple[Array, Array, Array]:
-    """Sums over the queries of a block."""
-    return moments.totals[0], moments.totals[1], moments.label_norms.sum()
-
-
-def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any]:
-    """Moments of one block, summed over its queries."""
-    if isinstance(block, QueryStatistics) or not block.is_sparse:
-        return sum_moments(block_moments(block))
-    return gram.moment_totals(block.features, block.relevance, block.query_ptr, block.weights)
 
 
 def room_for_rows(moments: Moments, capacity: int) -> BlockRows:

@@ -15,7 +15,7 @@ from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.per_query import centre_first
-from dranking.kernels.lqo.upcoming import RoundedDocuments, add_sampled_row, rounded
+from dranking.kernels.gram.sampled_rows import RoundedDocuments, add_sampled_row, rounded
 from dranking.kernels.machine.compile import frozen
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dranking.rankers.greedy.path import SelectionPath, SelectionRules
+from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.greedy.search import Search
 
 
@@ -32,7 +32,7 @@ class BackwardSearch(Search):
             self.path.initial_error = float(self._gram.moments.label_norm)
             return
         errors, error = self._state.removals(np.array(selected, dtype=np.int64))
-        self._note_error(error)
+        self.path.note_error(error)
         if not self.done:
             self._drop = selected[self._least_missed(errors, self._rules.start)]
 
@@ -87,7 +87,7 @@ class BackwardSearch(Search):
             selected = [feature for feature in self.path.selected if feature != self._drop]
         else:
             selected = self._allowed.tolist()
-        self._keep(selected)
+        self.path.keep(selected, self._gram, Doubt())
 
     def covers(self, kept: Sequence[int]) -> bool:
         """Whether the search reaches sets with as many features as `kept`."""

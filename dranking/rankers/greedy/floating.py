@@ -93,7 +93,7 @@ class FloatingSearch(ForwardSearch):
             super().advance()
             return
         selected = [feature for feature in self.path.selected if feature != self._drop]
-        self._keep(selected)
+        self.path.keep(selected, self._gram, self._doubt)
         self._state.reset()
         self._add_all(selected)
 

@@ -13,10 +13,10 @@ from dranking.errors import STATED_ACCURACY
 from dranking.kernels.lqo.ties import tied_errors
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.contenders import Contenders, settled
-from dranking.rankers.greedy.path import SelectionPath, SelectionRules
+from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
+from dranking.rankers.greedy.prefetch import PickPredictor
 from dranking.rankers.greedy.rescoring import rescored
 from dranking.rankers.greedy.search import Search
-from dranking.rankers.greedy.upcoming import PickPredictor
 from dranking.rankers.leave_query_out.certificate import estimated_rounding
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import PASSES
@@ -38,6 +38,7 @@ class ForwardSearch(Search):
     ) -> None:
         super().__init__(tiles, gram, state, regularization, rules)
         self._losses: dict[int, float] = {}
+        self._doubt = Doubt()
         self._ask()
         self._predictor: PickPredictor | None = None
         if rules.picks_by_error_alone:
@@ -61,7 +62,7 @@ class ForwardSearch(Search):
         scores = self._state.scores()
         if not self.path.kept:
             self.path.initial_error = scores.error
-        self._note_error(scores.error)
+        self.path.note_error(scores.error)
         found = self._settled(scores)
         self._gains = scores.error - found.errors
         errors = tied_errors(found.errors)
@@ -73,6 +74,7 @@ class ForwardSearch(Search):
             is_checked = np.isin(order, found.checked)
             best_first = self._asked[[*order[is_checked], *order[~is_checked]]]
         self.candidates = best_first.tolist()
+        self._doubt = Doubt()
         if self.candidates and not self._rest_of_start:
             self._doubt = found.doubt(self._asked, self.candidates[0])
 
@@ -179,7 +181,7 @@ class ForwardSearch(Search):
         selected = [*self.path.selected, pick]
         fetched = list(takewhile(self._gram.holds, upcoming))
         self._state.add(np.array(selected, dtype=np.int64), fetched)
-        self._keep(selected)
+        self.path.keep(selected, self._gram, self._doubt)
         self._ask()
 
     def covers(self, kept: Sequence[int]) -> bool:

@@ -14,6 +14,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.transforms import forms_of
 from dranking.engine.traffic import Traffic
 from dranking.errors import UsageError
+from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.costs import FeatureCosts
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.linear.estimator import check_whole
@@ -234,6 +235,17 @@ class SelectionPath:
     measured: Array | None = None
     relative_rounding: float = 0.0
     uncertain: list[int] = field(default_factory=list)
+
+    def keep(self, selected: Sequence[int], gram: TotalRows, doubt: Doubt) -> None:
+        """Note the features selected after a round, and their weights; their rows were fetched."""
+        self.kept.append(list(selected))
+        self.doubts.append(doubt)
+        self.weights.append(gram.weights(selected, self.regularization))
+
+    def note_error(self, error: float) -> None:
+        """Note the error after the last round, unless it is known."""
+        if len(self.lqo_error) < len(self.kept):
+            self.lqo_error.append(error)
 
     @property
     def selected(self) -> list[int]:

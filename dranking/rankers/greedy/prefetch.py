@@ -1,7 +1,14 @@
-"""Which Gram rows one pass over X fetches: the row that the round needs, and rows needed soon.
+"""Rows that are fetched early: the upcoming picks, and the Gram rows that one pass over X fetches.
 
-Gram rows are exact whenever they are fetched. So the choice of rows changes the number of passes,
-and no bit of the result.
+*Upcoming picks* are the features that a forward search will probably select next, in that order.
+The criterion leaves out every query in turn, but with many queries, leaving one out changes little:
+the best candidate is mostly the candidate with the smallest error of the fit to all queries. That
+error follows from A and b alone: from the Gram rows A[i, :], which are exact for the features whose
+rows were fetched, and guessed from a sample of the documents for other features.
+
+Upcoming picks decide what is computed early, and never what is selected. Gram rows are exact
+whenever they are fetched. So the choice of rows changes the number of passes, and no bit of the
+result.
 """
 
 from __future__ import annotations
@@ -9,12 +16,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.search import Search
+
+Array = NDArray[np.float64]
 
 ROWS = 8
 """Rows of a pass while the costs of passes are not known, or are too small to matter."""
@@ -31,6 +42,130 @@ BEST_SHARE = 1.5
 """J rows fetched together serve about J^0.6 picks: 3 at J = 4, 4 to 5 at 8, 7 at 24 (MQ2008, and
 made data of 136 and 700 features, k = 15 and 40). A pass takes a + b J seconds, so a pick takes
 (a + b J) / J^0.6: least at J = 1.5 a / b."""
+
+
+class Totals(NamedTuple):
+    """A + lambda I and b after eliminating S, the ordered list of features eliminated so far.
+
+    Attributes
+    ----------
+    basis
+        (size, n_features): row j is the row of A + lambda I at the j-th feature of S, after
+        eliminating the features before this feature, divided by the square root of its pivot.
+    left
+        (n_features,) diagonal of A + lambda I, at least lambda.
+    products
+        (n_features,) b.
+    """
+
+    basis: Array
+    left: Array
+    products: Array
+
+
+def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: float) -> None:
+    """Eliminate feature f after t others; `row` (n_features,) is A[f, :]. All of `totals` changes.
+
+    If the rows are estimates, rows of features that nearly copy each other may contradict each
+    other, and elimination may then overflow; overflow raises no warning.
+    """
+    basis, left, products = totals
+    with np.errstate(over="ignore", invalid="ignore"):
+        new = row - basis[:t, f] @ basis[:t]
+        new[f] += regularization
+        scale = 1.0 / np.sqrt(max(new[f], regularization))
+        new *= scale
+        np.maximum(left - new * new, regularization, out=left)
+        products -= new * (products[f] * scale)
+    basis[t] = new
+
+
+class PickPredictor:
+    """Predicts the upcoming picks of one path by a forward selection on all queries together.
+
+    Parameters
+    ----------
+    gram
+        The Gram rows fetched so far.
+    regularization
+        lambda.
+    size
+        Largest number of features that the path selects.
+    """
+
+    def __init__(self, gram: TotalRows, regularization: float, size: int) -> None:
+        self._gram, self._regularization = gram, regularization
+        self._sample = gram.moments.sample  # computed by tasks until the first row is needed
+        self._basis = np.empty((size, gram.n_features))
+        self._start()
+
+    def _start(self) -> None:
+        moments = self._gram.moments
+        left, products = moments.diagonal + self._regularization, moments.products.copy()
+        self._totals = Totals(self._basis, left, products)
+        self._eliminated: list[int] = []
+
+    def predict(
+        self, selected: Sequence[int], candidates: NDArray[np.intp], gains: Array, number: int
+    ) -> list[int]:
+        """Up to `number` upcoming picks, as far as Gram rows are known or can be guessed.
+
+        Parameters
+        ----------
+        selected
+            Features selected so far.
+        candidates
+            (n_candidates,) features that may be picked.
+        gains
+            (n_candidates,) by how much each candidate lowers the leave-query-out error if the next
+            round adds it. The first upcoming pick is the candidate with the largest gain.
+        number
+            Largest number of picks to predict.
+        """
+        self._eliminate(selected)
+        totals = Totals(self._basis, self._totals.left.copy(), self._totals.products.copy())
+        # The difference between the criterion and the fit to all queries changes slowly.
+        corrections = gains - self._gains(totals)[candidates]
+        expected = gains.copy()
+        picks: list[int] = []
+        while len(picks) < min(number, len(candidates)):
+            best = int(np.argmax(expected))
+            corrections[best] = -np.inf
+            picks.append(int(candidates[best]))
+            row = self._row(picks[-1])
+            t = len(selected) + len(picks) - 1
+            if row is None or t == len(self._basis):
+                break
+            eliminate_total(totals, t, picks[-1], row, self._regularization)
+            expected = self._gains(totals)[candidates] + corrections
+        return picks
+
+    def _eliminate(self, selected: Sequence[int]) -> None:
+        """Eliminate the selected features in order; their rows were all fetched."""
+        if self._eliminated != list(selected[: len(self._eliminated)]):
+            self._start()
+        for feature in selected[len(self._eliminated) :]:
+            t, row = len(self._eliminated), self._gram.totals[feature]
+            eliminate_total(self._totals, t, feature, row, self._regularization)
+            self._eliminated.append(feature)
+
+    @staticmethod
+    def _gains(totals: Totals) -> Array:
+        """(n_features,) by how much each feature lowers the error of the fit to all queries.
+
+        Guessed rows of features that nearly copy each other may contradict each other, so that
+        gains have no bound.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            gains: Array = totals.products**2 / totals.left
+        gains[~np.isfinite(gains)] = 0.0
+        return gains
+
+    def _row(self, feature: int) -> Array | None:
+        row = self._gram.totals.get(feature)
+        if row is None and self._sample is not None:
+            row = self._sample.row(feature, self._gram.moments.diagonal)
+        return row
 
 
 class PassCosts:

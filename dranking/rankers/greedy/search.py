@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
 from dranking.kernels.lqo.ties import EQUAL_ERRORS
-from dranking.rankers.gram.rows import TotalRows, ridge_weights
+from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.leave_query_out.certificate import verified_rounds
 from dranking.rankers.leave_query_out.criterion import PathState
@@ -45,7 +45,6 @@ class Search(ABC):
     """
 
     candidates: Sequence[int] = ()
-    _doubt: Doubt = Doubt()
 
     def __init__(
         self,
@@ -139,8 +138,7 @@ class Search(ABC):
         features kept last are there.
         """
         for selected, error, doubt in zip(kept, errors, doubts, strict=True):
-            self._doubt = Doubt(*doubt)
-            self._keep(selected)
+            self.path.keep(selected, self._gram, Doubt(*doubt))
             self.path.lqo_error.append(error)
 
     def certify(self, path: SelectionPath) -> None:
@@ -181,11 +179,6 @@ class Search(ABC):
         sets = FeatureSets.of(self.result.kept, self.path.regularization)
         return measure_sets(self._tiles, sets, measure)
 
-    def _note_error(self, error: float) -> None:
-        """Note the error after the last round, unless it is known."""
-        if len(self.path.lqo_error) < len(self.path.kept):
-            self.path.lqo_error.append(error)
-
     def _least_missed(self, errors: Array, fixed: Collection[int]) -> int:
         """Position of the selected feature to drop, by the errors without each feature.
 
@@ -197,13 +190,3 @@ class Search(ABC):
         droppable = [j for j, feature in enumerate(selected) if feature not in fixed]
         limit = errors[droppable].min() * (1.0 + EQUAL_ERRORS)
         return max((j for j in droppable if errors[j] <= limit), key=selected.__getitem__)
-
-    def _keep(self, selected: Sequence[int]) -> None:
-        """Note the features selected after a round, and their weights."""
-        gram, path = self._gram, self.path
-        features = np.array(selected, dtype=np.int64)
-        products = gram.moments.products[features]
-        path.kept.append(list(selected))
-        path.doubts.append(self._doubt)
-        self._doubt = Doubt()
-        path.weights.append(ridge_weights(gram.between(selected), products, path.regularization))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.rows import TotalMoments
+from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.leave_query_out.criterion import PathState
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Verified, verify_sets
 

@@ -24,7 +24,8 @@ from dranking.kernels.lqo import state as lqo
 from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
-from dranking.rankers.gram.rows import GramRows, QueryMoments, with_fresh_rows, with_kept_rows
+from dranking.rankers.gram.moments import QueryMoments
+from dranking.rankers.gram.rows import GramRows, with_fresh_rows, with_kept_rows
 from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.memory import format_bytes, parse_memory
-from dranking.engine.tile_sizes import MAX_TILE_BYTES, tile_ranges
+from dranking.engine.tile_layout import MAX_TILE_BYTES, tile_ranges
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_whole
 

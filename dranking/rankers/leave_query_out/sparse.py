@@ -23,7 +23,8 @@ from dranking.kernels.gram.sparse_query import Fit
 from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
-from dranking.rankers.gram.rows import TotalMoments, TotalRows
+from dranking.rankers.gram.moments import TotalMoments
+from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan

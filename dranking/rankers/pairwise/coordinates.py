@@ -13,7 +13,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.tiles import Tiles
 from dranking.kernels.lqo.orthogonal import ScaledFactor, augmented_rows, scaled_factor
-from dranking.rankers.gram.rows import block_totals
+from dranking.rankers.gram.moments import block_totals
 from dranking.rankers.gram.triangular_factor import TriangularFactor, block_factor
 
 Array = NDArray[np.float64]

@@ -19,7 +19,8 @@ from dranking.engine.progress import report
 from dranking.engine.tiles import Tiles
 from dranking.errors import DrankingError, UsageError
 from dranking.kernels.gram.per_query import block_gram, gram_product
-from dranking.rankers.gram.rows import TotalMoments, ridge_weights
+from dranking.rankers.gram.moments import TotalMoments
+from dranking.rankers.gram.rows import ridge_weights
 from dranking.rankers.gram.statistics_store import statistics_equations
 from dranking.rankers.linear.estimator import LinearRanker, check_positive, check_training_data
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor, Task, ThreadExecutor
-from dranking.engine.tile_sums import FAN_IN
+from dranking.engine.tree_sum import FAN_IN
 from pipelines.benchmarks.clusters.runs import executor_of, made, select, worker_processes
 from pipelines.benchmarks.harness import Figure, Sample, figure, processor_seconds
 from pipelines.forecast import Rates, n_state_rows

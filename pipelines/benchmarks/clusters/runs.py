@@ -17,7 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.cluster.deploy import local_cluster
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.rows import QueryMoments
+from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.made import made_blocks

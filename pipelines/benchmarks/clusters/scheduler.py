@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Task
-from dranking.engine.tile_sums import combine_by_tasks, combining_tasks
+from dranking.engine.tree_sum import combine_by_tasks, combining_tasks
 from pipelines.benchmarks.clusters.coroutines import coroutine_workers
 from pipelines.benchmarks.harness import Figure, Sample, figure
 

@@ -10,7 +10,8 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.rankers.gram.rows import GramRows, QueryMoments
+from dranking.rankers.gram.moments import QueryMoments
+from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from pipelines.benchmarks.greedy import Size, make_arrays

@@ -19,7 +19,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import get_executor
 from dranking.engine.tiles import Tiles
-from dranking.rankers.gram.rows import TotalMoments
+from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import plan_memory

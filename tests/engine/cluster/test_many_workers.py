@@ -10,8 +10,8 @@ from distributed import Client, LocalCluster
 import dranking as dr
 from dranking.engine.cluster.deploy import LOOPBACK, SETTINGS, start
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.engine.tile_sizes import tile_ranges
-from dranking.engine.tile_sums import combining_tasks
+from dranking.engine.tile_layout import tile_ranges
+from dranking.engine.tree_sum import combining_tasks
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.rankers.problems import random_problem
 

@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 
 import pytest
 
-from dranking.engine.tile_sizes import tile_ranges
+from dranking.engine.tile_layout import tile_ranges
 from pipelines.benchmarks import clusters, engine
 from pipelines.benchmarks.clusters import kills, large, overhead, rates, sharing
 from pipelines.forecast import STATE_ROWS, Rates

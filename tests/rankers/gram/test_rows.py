@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dranking.kernels.gram import per_query as gram
-from dranking.rankers.gram.rows import block_moments, fetch_rows, room_for_rows
+from dranking.rankers.gram.moments import block_moments
+from dranking.rankers.gram.rows import fetch_rows, room_for_rows
 from tests.rankers.problems import random_problem
 
 

@@ -123,8 +123,8 @@ def test_query_ids_change_no_bit(relabel):
 def test_threads_and_tiles_change_no_bit(n_threads, tile_bytes, monkeypatch):
     dataset = random_problem(8, n_queries=90).dataset(max_documents=20)
     expected = select(dataset, 12, executor=ThreadExecutor(2))
-    monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", tile_bytes)
-    monkeypatch.setattr("dranking.engine.tile_sizes.TILES_PER_SLOT", 1)
+    monkeypatch.setattr("dranking.engine.tile_layout.MAX_TILE_BYTES", tile_bytes)
+    monkeypatch.setattr("dranking.engine.tile_layout.TILES_PER_SLOT", 1)
     assert_same_bits(select(dataset, 12, executor=ThreadExecutor(n_threads)), expected)
 
 

@@ -61,7 +61,7 @@ def test_no_clock_changes_a_bit(dataset, expected, form, seed, tmp_path, monkeyp
     monkeypatch.setattr(
         PassCosts, "best_rows", property(lambda costs: asked.append(best(costs)) or asked[-1])
     )
-    monkeypatch.setattr("dranking.rankers.gram.rows.sample_of", lambda tiles: None)
+    monkeypatch.setattr("dranking.rankers.gram.moments.sample_of", lambda tiles: None)
     data, options = dataset, {}
     if form == "stored":
         data = dr.open_dataset(written(dataset, tmp_path))

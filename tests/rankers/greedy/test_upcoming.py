@@ -10,8 +10,8 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.sample import sample_of
 from dranking.rankers.greedy.path import SelectionRules
+from dranking.rankers.greedy.prefetch import PickPredictor
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.greedy.upcoming import PickPredictor
 from tests.rankers.executors import Remote
 from tests.rankers.greedy.selections import assert_same_bits
 from tests.rankers.greedy.wrong_upcoming import WrongPredictor

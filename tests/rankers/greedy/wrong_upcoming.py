@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dranking.rankers.greedy.upcoming import PickPredictor
+from dranking.rankers.greedy.prefetch import PickPredictor
 
 
 class WrongPredictor(PickPredictor):

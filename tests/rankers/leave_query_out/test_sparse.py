@@ -11,7 +11,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.data.scaling import fit_standard
 from dranking.data.tables.in_memory import from_arrays
-from dranking.engine import tile_sizes
+from dranking.engine import tile_layout
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
@@ -122,7 +122,7 @@ def test_threads_and_tiles_change_no_bit(n_threads, tile_bytes, monkeypatch):
     dataset = sparse_problem(8).dataset(sparse.csr_array, max_documents=20)
     with without_state():
         expected = select(dataset, 9)
-        monkeypatch.setattr(tile_sizes, "MAX_TILE_BYTES", tile_bytes)
+        monkeypatch.setattr(tile_layout, "MAX_TILE_BYTES", tile_bytes)
         assert_same_bits(select(dataset, 9, executor=ThreadExecutor(n_threads)), expected)
 
 

@@ -63,8 +63,8 @@ def test_block_layout_changes_next_to_nothing(max_documents):
 def test_threads_and_tiles_change_no_bit(n_threads, tile_bytes, monkeypatch):
     dataset = random_problem(3, n_queries=90).dataset(max_documents=20)
     expected = fit(dataset, executor=ThreadExecutor(2))
-    monkeypatch.setattr("dranking.engine.tile_sizes.MAX_TILE_BYTES", tile_bytes)
-    monkeypatch.setattr("dranking.engine.tile_sizes.TILES_PER_SLOT", 1)
+    monkeypatch.setattr("dranking.engine.tile_layout.MAX_TILE_BYTES", tile_bytes)
+    monkeypatch.setattr("dranking.engine.tile_layout.TILES_PER_SLOT", 1)
     found = fit(dataset, executor=ThreadExecutor(n_threads))
     np.testing.assert_array_equal(found.coef_, expected.coef_)
     assert found.objective_ == expected.objective_

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dranking.engine.tile_sizes import feature_borders, tile_ranges
+from dranking.engine.tile_layout import feature_borders, tile_ranges
 from dranking.engine.tree_sum import n_subtrees
 from pipelines.forecast import Sketch
 

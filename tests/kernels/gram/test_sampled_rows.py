@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dranking.kernels.lqo.upcoming import add_sampled_row, rounded
+from dranking.kernels.gram.sampled_rows import add_sampled_row, rounded
 
 
 def test_rounding_moves_no_number_by_more_than_half_a_unit():

@@ -1,9 +1,4 @@
-"""A forward selection by the fit to all queries, which predicts the upcoming picks.
-
-With many queries, holding one out changes little: the candidate with the smallest leave-query-out
-error is mostly the candidate with the smallest error of the fit to all queries, and that error
-follows from A and b alone. S is the ordered list of features eliminated so far, f the next feature.
-"""
+"""Gram rows of a sample of documents, which are rounded to a byte for each number."""
 
 from typing import NamedTuple
 
@@ -13,7 +8,6 @@ from numpy.typing import NDArray
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
-
 
 LARGEST = 127
 """The largest int8. Rounding changes a feature by less than the feature's spread: among n documents
@@ -25,42 +19,6 @@ over whole registers leave no rest."""
 
 TINY = 1e-37
 """Smaller units count as zero, because their reciprocal is not a float32."""
-
-
-class Totals(NamedTuple):
-    """A + lambda I and b after eliminating S.
-
-    Attributes
-    ----------
-    basis
-        (size, n_features): row j is the row of A + lambda I at the j-th feature of S, after
-        eliminating the features before this feature, divided by the square root of its pivot.
-    left
-        (n_features,) diagonal of A + lambda I, at least lambda.
-    products
-        (n_features,) b.
-    """
-
-    basis: Array
-    left: Array
-    products: Array
-
-
-def eliminate_total(totals: Totals, t: int, f: int, row: Array, regularization: float) -> None:
-    """Eliminate f after t features; `row` (n_features,) is A[f, :]. All arrays of `totals` change.
-
-    If the rows are estimates, rows of features that nearly copy each other may contradict each
-    other, and elimination may then overflow; overflow raises no warning.
-    """
-    basis, left, products = totals
-    with np.errstate(over="ignore", invalid="ignore"):
-        new = row - basis[:t, f] @ basis[:t]
-        new[f] += regularization
-        scale = 1.0 / np.sqrt(max(new[f], regularization))
-        new *= scale
-        np.maximum(left - new * new, regularization, out=left)
-        products -= new * (products[f] * scale)
-    basis[t] = new
 
 
 class RoundedDocuments(NamedTuple):
