@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -109,11 +108,6 @@ class TileLayout:
         """(len(features),) columns within a feature block; -1 for features of other blocks."""
         here = self.feature_block_of(features) == feature_block
         return np.where(here, features - self.borders[feature_block], -1)
-
-    def _by_feature_block(self, items: Sequence[Any]) -> list[Sequence[Any]]:
-        """Group items of all tiles, or of the tiles of one feature block, by feature block."""
-        width = len(items) // len(self._ranges)
-        return [items[c::width] for c in range(width)]
 
 
 def tile_ranges(dataset: Dataset, n_slots: int, n_feature_blocks: int = 1) -> list[tuple[int, int]]:

@@ -216,6 +216,11 @@ class Tiles(TileLayout):
         sums = add_runs(self.executor, columns, self.n_features, name)
         return self._joined(sums, name)
 
+    def _by_feature_block(self, items: Sequence[Any]) -> list[Sequence[Any]]:
+        """Group items of all tiles, or of the tiles of one feature block, by feature block."""
+        width = len(items) // len(self._ranges)
+        return [items[c::width] for c in range(width)]
+
     def gather(self, tiles: Sequence[Task]) -> list[Any]:
         """Wait for tasks of tiles and return the values of all blocks in order."""
         return [value for tile in self.executor.gather(tiles) for value in tile]

@@ -23,10 +23,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-MOST_LOSS = 1e16
-"""Largest of `Scores.losses`, with which no digit is left."""
-
-
 class Scores(NamedTuple):
     """The leave-query-out errors of the candidates of a round.
 
@@ -45,15 +41,6 @@ class Scores(NamedTuple):
     errors: Array
     error: float
     losses: Array
-
-
-def squared_losses(squares: Array, least: Array) -> NDArray[np.float32]:
-    """Squares of `Scores.losses` in one block, which are summed over the blocks.
-
-    `squares` (n_features,) are A_ii + lambda, `least` (..., n_features) the smallest Schur
-    complements in the block.
-    """
-    return np.square(np.minimum(squares / least, MOST_LOSS)).astype(np.float32)
 
 
 class PathState(ABC):

@@ -21,12 +21,17 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram_kernels
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
+from dranking.kernels.lqo.pivots import (
+    Picks,
+    least_pivots,
+    packed_matrices,
+    squared_losses,
+)
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows, with_fresh_rows, with_kept_rows
-from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
+from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MOST_PICKS, MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (

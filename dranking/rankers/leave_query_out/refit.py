@@ -15,9 +15,10 @@ from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.held_out import add_back_fitting_scores
+from dranking.kernels.lqo.pivots import squared_losses
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows
-from dranking.rankers.leave_query_out.criterion import Scores, squared_losses
+from dranking.rankers.leave_query_out.criterion import Scores
 from dranking.rankers.leave_query_out.dense import RowsState
 from dranking.rankers.leave_query_out.held_out import (
     PASSES,

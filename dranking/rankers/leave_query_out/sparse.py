@@ -20,12 +20,12 @@ from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.gram.sparse_query import Fit
-from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
+from dranking.kernels.lqo.pivots import least_pivots, packed_matrices, squared_losses
 from dranking.kernels.lqo.sparse import Candidates, add_gains, explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.leave_query_out.criterion import PathState, Scores, squared_losses
+from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.memory_plan import MemoryPlan
 from dranking.rankers.leave_query_out.predictions import (
