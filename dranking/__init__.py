@@ -28,8 +28,8 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in typing, whose import would take most of the time of this one
 
 if TYPE_CHECKING:
-    from dranking.clicks.build import ClickLog as ClickLog
     from dranking.clicks.build import build_clicks as build_clicks
+    from dranking.clicks.click_log import ClickLog as ClickLog
     from dranking.clicks.harvest import HarvestRules as HarvestRules
     from dranking.clicks.harvest import harvest_propensities as harvest_propensities
     from dranking.clicks.label_dataset import label_dataset as label_dataset
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BilinearModel": "dranking.rankers.bilinear.model",
     "BilinearRanker": "dranking.rankers.bilinear.estimator",
-    "ClickLog": "dranking.clicks.build",
+    "ClickLog": "dranking.clicks.click_log",
     "Columns": "dranking.data.roles",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",

@@ -6,9 +6,9 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any
 
 from dranking.clicks.build_tasks import (
     TABLES,
@@ -21,13 +21,12 @@ from dranking.clicks.build_tasks import (
     merge_bucket,
     read_part,
 )
-from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import NOTES, PROBLEMS, Privacy
+from dranking.clicks.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked_log
+from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
-from dranking.clicks.logs.lists import UBI
 from dranking.clicks.manifest import ClicksManifest
 from dranking.clicks.sessions import SessionRules
-from dranking.clicks.store import ClickStore, check_date
+from dranking.clicks.store import ClickStore
 from dranking.clicks.write_store import finish_store
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.open import as_paths
@@ -46,80 +45,7 @@ NIGHTS, ROWS_PER_BUCKET = 28, 1 << 23
 """A bucket of queries has at most so many rows in so many nights like the log of the first build,
 and far fewer where results were shown more than once."""
 
-MAX_BUCKETS = 4096
 _EPOCH = date(1970, 1, 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClickLog:
-    """What a log of clicks looks like, and which of its sessions count.
-
-    Attributes
-    ----------
-    form
-        Kind of the log: `rows`, `lists` or `ubi`, see `dranking.clicks.logs`.
-    columns
-        Names of the columns. Of `ubi`, only user, arm, weight and context are used.
-    click_actions
-        `ubi`: values of ``action_name`` that are clicks.
-    where
-        A condition on columns that rows of the log must fulfil, such as ``device == 'mobile'``; see
-        `dranking.data.parquet.where`.
-    max_clicks
-        Sessions with more clicks are dropped; None for no limit.
-    since, until
-        First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
-        after, sessions over midnight are whole.
-    min_sessions
-        Queries with fewer sessions in the log are left out.
-    max_unmatched
-        Largest share of events that cannot be used; above it the log is refused.
-    hash_queries
-        Keep salted hashes in place of query texts.
-    users
-        Count by user also, for intervals that resample users.
-    salt
-        Salt of hashes of users and queries; None for a random one, or that of the store.
-    n_buckets
-        Number of buckets of a new store; None to choose by the number of events.
-    """
-
-    form: LogForm = "rows"
-    columns: LogColumns = field(default_factory=LogColumns)
-    click_actions: tuple[str, ...] = ("click",)
-    where: str | None = None
-    max_clicks: int | None = None
-    since: str | None = None
-    until: str | None = None
-    min_sessions: int = 1
-    max_unmatched: float = 0.05
-    hash_queries: bool = False
-    users: bool = False
-    salt: str | None = None
-    n_buckets: int | None = None
-
-
-class ClickFacts(NamedTuple):
-    """What a build found in a log.
-
-    Attributes
-    ----------
-    n_events
-        Events: results that were shown, and clicks alone.
-    problems
-        Events that were left out, by cause (`events.PROBLEMS`).
-    notes
-        What else was counted (`events.NOTES`).
-    """
-
-    n_events: int
-    problems: dict[str, int]
-    notes: dict[str, int]
-
-    @property
-    def unmatched_share(self) -> float:
-        """The share of the events that were left out."""
-        return sum(self.problems.values()) / max(self.n_events, 1)
 
 
 @dataclass(frozen=True)
@@ -189,7 +115,7 @@ def build_clicks(
     TryAgainError
         If a store or the cluster is out of reach, or another process changes the store.
     """
-    log = _checked(log or ClickLog())
+    log = checked_log(log or ClickLog())
     n_nights = None if window is None else parse_window(window)
     running = get_executor(executor)
     with (
@@ -200,23 +126,6 @@ def build_clicks(
         facts = _facts(log, before)
         build = _Build(log, facts, before, commit, place, running, n_nights)
         return _run(build, as_paths(logs))
-
-
-def _checked(log: ClickLog) -> ClickLog:
-    """The options, checked; `ubi` has columns of its own."""
-    if not 0 <= log.max_unmatched <= 1:
-        raise UsageError(f"max_unmatched is {log.max_unmatched}; it is a share from 0 to 1.")
-    if log.n_buckets is not None and not 1 <= log.n_buckets <= MAX_BUCKETS:
-        raise UsageError(f"n_buckets is {log.n_buckets}; it is from 1 to {MAX_BUCKETS}.")
-    for name in ("since", "until"):
-        if (day := getattr(log, name)) is not None:
-            check_date(day, name)
-    if log.form != "ubi":
-        return log
-    own = log.columns
-    user = own.user or UBI.user
-    columns = replace(UBI, user=user, arm=own.arm, weight=own.weight, context=own.context)
-    return replace(log, columns=columns)
 
 
 def parse_window(window: str) -> int:
@@ -267,8 +176,8 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     counted, n_buckets = _count(build, spans)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in counted), found)
-    facts = _found(sum(each.n_events for each in read), found)
-    _check_share(facts, build.log.max_unmatched)
+    facts = ClickFacts.of(sum(each.n_events for each in read), found)
+    facts.check(build.log.max_unmatched)
     nights: Counter[int] = sum((each.nights for each in counted), Counter())
     first_day = _check_nights(build, nights)
     merged = _merge(build, counted, n_buckets, first_day)
@@ -354,22 +263,6 @@ def _merge(
                 )
             )
     return list(results_of(build.executor, tasks, "merge"))
-
-
-def _found(n_kept: int, found: Counter[str]) -> ClickFacts:
-    problems = {name: found[name] for name in PROBLEMS}
-    in_sessions = ("clicks_without_impressions", "contradicting_positions")
-    n_dropped = sum(n for name, n in problems.items() if name not in in_sessions)
-    return ClickFacts(n_kept + n_dropped, problems, {name: found[name] for name in NOTES})
-
-
-def _check_share(facts: ClickFacts, most: float) -> None:
-    if facts.unmatched_share > most:
-        causes = "\n".join(f"  {n:,}: {PROBLEMS[name]}" for name, n in facts.problems.items() if n)
-        raise DataError(
-            f"{facts.unmatched_share:.1%} of {facts.n_events:,} events cannot be used, more than "
-            f"{most:.1%} (--max-unmatched):\n{causes}\nCorrect the log or the names of its columns."
-        )
 
 
 def _check_nights(build: _Build, nights: Counter[int]) -> int:

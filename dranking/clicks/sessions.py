@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,7 @@ from dranking.clicks.night_tables import (
     WEIGHT_SQUARE_SUM,
     WEIGHT_SUM,
 )
-
-UNKNOWN = -1
-Ints = NDArray[np.int64]
+from dranking.clicks.session_events import UNKNOWN, Ints, SessionEvents
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def count_sessions(events: pa.Table, rules: SessionRules) -> SessionCounts:
     rules
         Which sessions count.
     """
-    log = _Log.of(events)
+    log = SessionEvents.of(events)
     found: Counter[str] = Counter()
     session = Groups([log.session])
     first_time, last_time = session.least(log.time), -session.least(-log.time)
@@ -117,57 +115,7 @@ def _tally(values: Ints) -> tuple[list[int], list[int]]:
     return distinct.tolist(), counts.tolist()
 
 
-@dataclass(frozen=True)
-class _Log:
-    """Columns of events, or of results; texts as codes."""
-
-    session: NDArray[np.uint64]
-    session_group: Ints
-    user: NDArray[np.uint64]
-    query: Ints
-    document: Ints
-    context: Ints
-    arm: Ints
-    position: Ints
-    shown: NDArray[np.bool_]
-    clicked: NDArray[np.bool_]
-    time: Ints
-    weight: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, events: pa.Table) -> _Log:
-        n_rows = events.num_rows
-        none = np.zeros(n_rows, np.int64)
-        columns: dict[str, Any] = {
-            "user": none.view(np.uint64),
-            "shown": np.ones(n_rows, bool),
-            "weight": none.astype(np.float64),
-            **{name: none for name in IDS},
-        }
-        for name in events.column_names:
-            column = events.column(name)
-            columns[name] = _codes(column) if name in IDS else column.to_numpy()
-        columns[POSITION] = columns[POSITION].astype(np.int64)
-        return cls(session_group=none, **columns)
-
-    def only(self, rows: NDArray[np.bool_] | Ints) -> _Log:
-        """Some of the rows."""
-        if rows.dtype == np.bool_ and rows.all():
-            return self
-        return _Log(**{name: values[rows] for name, values in vars(self).items()})
-
-    def replaced(self, **columns: NDArray[np.generic]) -> _Log:
-        return _Log(**{**vars(self), **columns})
-
-
-def _codes(column: pa.ChunkedArray) -> Ints:
-    import pyarrow.compute as pc
-
-    values = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-    return np.asarray(pc.fill_null(values.indices, UNKNOWN)).astype(np.int64)
-
-
-def _with_queries(log: _Log, session: Groups, found: Counter[str]) -> _Log:
+def _with_queries(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
     """The events with the query of their session where they have none; others are left out."""
     log = log.replaced(session_group=session.of_row)
     without = log.query == UNKNOWN
@@ -183,7 +131,7 @@ def _with_queries(log: _Log, session: Groups, found: Counter[str]) -> _Log:
     return log.only(~lost)
 
 
-def _shifted(log: _Log, session: Groups, found: Counter[str]) -> _Log:
+def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
     """Results at the positions that the events of their session tell.
 
     A list of results begins at position 1, or, on a later page, at the position that its events
@@ -209,7 +157,7 @@ def _shifted(log: _Log, session: Groups, found: Counter[str]) -> _Log:
     return log.replaced(position=position).only(~wrong)
 
 
-def _results(log: _Log, found: Counter[str]) -> _Log:
+def _results(log: SessionEvents, found: Counter[str]) -> SessionEvents:
     """One row for each result that a session was shown."""
     shown = log.only(log.shown)
     if not len(shown.session):
@@ -224,7 +172,7 @@ def _results(log: _Log, found: Counter[str]) -> _Log:
     return shown.only(group.first).replaced(clicked=clicked, weight=weight, user=user)
 
 
-def _with_clicks(log: _Log, results: _Log, found: Counter[str]) -> _Log:
+def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]) -> SessionEvents:
     """The results with the clicks that came alone."""
     clicks = log.only(~log.shown)
     n_clicks, n_results = len(clicks.session), len(results.session)
@@ -251,7 +199,7 @@ def _with_clicks(log: _Log, results: _Log, found: Counter[str]) -> _Log:
 
 
 def _kept_sessions(
-    session: Groups, results: _Log, day: Ints, rules: SessionRules, found: Counter[str]
+    session: Groups, results: SessionEvents, day: Ints, rules: SessionRules, found: Counter[str]
 ) -> NDArray[np.bool_]:
     """Which sessions count: those that were shown something, in the nights asked for."""
     n_clicks = np.bincount(results.session_group[results.clicked], minlength=len(session))
@@ -268,7 +216,7 @@ def _kept_sessions(
 
 
 def _summed(
-    results: _Log, night: Ints, events: pa.Table, rules: SessionRules, *, users: bool
+    results: SessionEvents, night: Ints, events: pa.Table, rules: SessionRules, *, users: bool
 ) -> pa.Table:
     """Sums over the results with equal keys."""
     codes = [getattr(results, name) for name in IDS]
@@ -292,7 +240,7 @@ def _summed(
     return pa.table(columns)
 
 
-def _sessions_of_queries(results: _Log, night: Ints, events: pa.Table) -> pa.Table:
+def _sessions_of_queries(results: SessionEvents, night: Ints, events: pa.Table) -> pa.Table:
     pair = Groups([results.session_group, results.query]).first
     query, night = results.query[pair], night[pair]
     group = Groups([query, night])

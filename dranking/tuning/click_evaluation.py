@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.off_policy import Reward, parse_reward, query_values
+from dranking.clicks.off_policy import query_values
 from dranking.clicks.off_policy_value import (
     LEAST_COVERED,
     OffPolicyValue,
@@ -16,6 +16,7 @@ from dranking.clicks.off_policy_value import (
 )
 from dranking.clicks.pages import Pages
 from dranking.clicks.propensities import Propensities
+from dranking.clicks.rewards import Reward, parse_reward
 from dranking.clicks.source import ClickSource, as_source, sum_of_buckets
 from dranking.clicks.unseen import as_logged, check_unseen
 from dranking.data.dataset import Dataset

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dranking.clicks import build
-from dranking.clicks.build import ClickLog, build_clicks
+from dranking.clicks.build import build_clicks
+from dranking.clicks.click_log import ClickLog
 from dranking.clicks.logs import files, read
 from dranking.clicks.logs.columns import LogColumns
 from dranking.errors import DataError, UsageError

@@ -11,10 +11,11 @@ import pytest
 import dranking as dr
 from dranking.cli.app import run
 from dranking.clicks.hashes import hashed_texts
-from dranking.clicks.off_policy import parse_reward, query_values
+from dranking.clicks.off_policy import query_values
 from dranking.clicks.off_policy_value import off_policy_value, propensity_error
 from dranking.clicks.pages import Pages
 from dranking.clicks.propensities import Curve, Propensities, given_propensities
+from dranking.clicks.rewards import parse_reward
 from dranking.clicks.source import CountsInMemory
 from dranking.clicks.unseen import as_logged, check_unseen
 from dranking.clicks.write_store import write_click_store

@@ -15,7 +15,7 @@ from dranking.cli.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.build import ClickFacts, ClickLog
+    from dranking.clicks.click_log import ClickFacts, ClickLog
     from dranking.clicks.logs.columns import LogColumns
     from dranking.clicks.store import ClickStore
 
@@ -143,7 +143,7 @@ class LogOptions:
 
     def log(self, columns: LogColumns) -> ClickLog:
         """The log as `build_clicks` takes it."""
-        from dranking.clicks.build import ClickLog
+        from dranking.clicks.click_log import ClickLog
 
         return ClickLog(
             form=self.form,
