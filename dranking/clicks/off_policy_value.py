@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from dranking.clicks.off_policy import QueryValues
 from dranking.clicks.propensities import Curve, Propensities
 from dranking.errors import DataError
-from dranking.metrics.significance import FEWEST_QUERIES, mean_interval
+from dranking.metrics.significance import FEWEST_QUERIES, mean_and_error, mean_interval
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,10 @@ class OffPolicyValue:
         Mean with relevance 0 and with relevance 1 for what is not covered; equal where everything
         is covered.
     interval
-        95 % interval of the mean, which holds whatever the relevance of what is not covered.
+        95 % interval of the mean (or of another confidence, if asked for), which holds whatever the
+        relevance of what is not covered.
+    standard_error
+        Standard error of `lower`, with `propensity_error`.
     covered
         Share of the pages that is covered, by the values of positions and traffic.
     propensity_error
@@ -48,6 +52,7 @@ class OffPolicyValue:
     lower: float
     upper: float
     interval: tuple[float, float]
+    standard_error: float
     covered: float
     propensity_error: float
     n_queries: int
@@ -66,6 +71,7 @@ def off_policy_value(
     name: str,
     *,
     least_covered: float = LEAST_COVERED,
+    confidence: float = 0.95,
     seed: int = 0,
     n_resamples: int = 10_000,
 ) -> OffPolicyValue:
@@ -82,6 +88,8 @@ def off_policy_value(
         Name of the reward.
     least_covered
         Covered share of the pages below which there is no value.
+    confidence
+        Coverage of the interval, between 0 and 1.
     seed, n_resamples
         Of the resampling.
 
@@ -107,18 +115,21 @@ def off_policy_value(
         )
     traffic = values.traffic
     lower, upper = (float(traffic @ each / traffic.sum()) for each in (values.lower, values.upper))
-    low, high = mean_interval(values.lower, traffic, seed=seed, n_resamples=n_resamples)
+    how: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "confidence": confidence}
+    low, high = mean_interval(values.lower, traffic, **how)
     if not np.array_equal(values.lower, values.upper):  # something is not covered
-        _, high = mean_interval(values.upper, traffic, seed=seed, n_resamples=n_resamples)
+        _, high = mean_interval(values.upper, traffic, **how)
     error = propensity_error(values.slopes / traffic.sum(), propensities)
+    margin = float(special.ndtri(0.5 + confidence / 2)) * error
     return OffPolicyValue(
         name=name,
         lower=lower,
         upper=upper,
         interval=(
-            lower - float(np.hypot(lower - low, NORMAL_975 * error)),
-            upper + float(np.hypot(high - upper, NORMAL_975 * error)),
+            lower - float(np.hypot(lower - low, margin)),
+            upper + float(np.hypot(high - upper, margin)),
         ),
+        standard_error=float(np.hypot(mean_and_error(values.lower, traffic)[1], error)),
         covered=covered,
         propensity_error=error,
         n_queries=n,

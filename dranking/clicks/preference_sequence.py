@@ -102,8 +102,8 @@ class PreferenceSequence:
     def in_a_week(self) -> tuple[int, float]:
         """Users in a week at this traffic, and half of the width of the interval expected then."""
         n_users = len(self.units.values) + round(WEEK * self.users_a_day)
-        variance = min(float(np.var(self.units.values)), 0.25)
-        return n_users, expected_half_width(n_users, variance, self.alpha)
+        mean, variance = float(self.units.values.mean()), float(np.var(self.units.values))
+        return n_users, expected_half_width(n_users, mean, min(variance, 0.25), self.alpha)
 
     def as_json(self) -> dict[str, Any]:
         """The figures of the analysis."""

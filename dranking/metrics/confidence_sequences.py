@@ -12,23 +12,28 @@ once, with the mean of the user's first day, or by one visit. Values that are di
 all values, or values without a bound, do not fulfil the condition.
 
 The lower ends invert a mixture of the exponential supermartingales of Howard et al. (2021, theorem
-4): with mu_i the mean of the values before value i, V_t the sum of (x_i - mu_i)^2, and psi(l) =
--log(1 - l) - l,
+4). With mu_i in (0, 1), a mean of the values before value i, and psi(l) = -log(1 - l) - l,
 
-    M_t(m) = mean over l of exp(l sum_{i<=t} (x_i - m) - psi(l) V_t)
+    M_t(m) = mean over l of exp(sum_{i<=t} l_i (x_i - m) - psi(l_i mu_i) ((x_i - mu_i) / mu_i)^2)
 
 exceeds 1 / alpha at some t with probability at most alpha if the mean is m or less (Ville's
-inequality). The bets l are .9, .75, 1/2, 1/4, ..., 2^-14: one of them is near the best one for each
-number of values up to some hundred millions.
+inequality). The theorem takes the range of the values, 1, for the bound of their deviations. Here
+the deviation below is at most mu_i, which is known before value i: `exp(l y - psi(l) y^2) <= 1 +
+l y` for y >= -1 and 0 <= l < 1 (Fan, Grama and Liu 2015), at y = (x_i - mu_i) / mu_i and l_i mu_i,
+gives exp(l_i (x_i - mu_i) - psi(l_i mu_i) y^2) <= 1 + l_i (x_i - mu_i), whose mean is at most
+exp(l_i (m - mu_i)). The bets l are 8, 4, 2, ..., 2^-12, at most .9 / mu_i: one of them is near the
+best one for each number of values up to some hundred millions.
 
-`mean_e_value` is the capital of a bet against a mean (Waudby-Smith and Ramdas, 2024, section 4),
+`mean_e_value` is the capital of a bet against a mean (Waudby-Smith and Ramdas, 2024),
 averaged over fractions of the capital that are bet on each value.
 
 References
 ----------
 Howard, Ramdas, McAuliffe and Sekhon, Time-uniform, nonparametric, nonasymptotic confidence
 sequences, Annals of Statistics 49, 2021, arXiv 1810.08240. Waudby-Smith and Ramdas, Estimating
-means of bounded random variables by betting, JRSS B 86, 2024, arXiv 2010.09686.
+means of bounded random variables by betting, JRSS B 86, 2024, arXiv 2010.09686. Fan, Grama and Liu,
+Exponential inequalities for martingales with applications, Electronic Journal of Probability 20,
+2015.
 """
 
 from __future__ import annotations
@@ -44,7 +49,12 @@ from dranking.errors import DataError, UsageError
 Array = NDArray[np.float64]
 
 BETS: Final = np.array([0.9, 0.75, *(0.5 ** np.arange(1, 15))])
-_PSI: Final = -np.log1p(-BETS) - BETS
+"""Fractions of the capital that `mean_e_value` bets."""
+
+_STEPS: Final = 2.0 ** np.arange(3, -13, -1)
+_LARGEST: Final = 0.9
+"""The l of a confidence sequence, and the largest l_i mu_i."""
+
 _MOST_STEPS: Final = 100
 _AT_ONCE: Final = 1 << 16
 
@@ -78,7 +88,7 @@ def confidence_sequence(values: ArrayLike, alpha: float = 0.05) -> tuple[Array, 
     --------
     >>> lower, upper = confidence_sequence([0.0, 1.0] * 500)
     >>> round(float(lower[-1]), 3), round(float(upper[-1]), 3)
-    (0.439, 0.561)
+    (0.441, 0.559)
     """
     x = _checked(values)
     return lower_ends(x, alpha / 2), 1.0 - lower_ends(1.0 - x, alpha / 2)
@@ -107,23 +117,26 @@ def lower_ends(values: ArrayLike, alpha: float = 0.05) -> Array:
     """
     x = _checked(values)
     _check_alpha(alpha)
-    n = np.arange(1, len(x) + 1)
-    total = np.cumsum(x)
-    before = (0.5 + total - x) / n  # known before each value, as the theorem asks; 1/2 at first
-    variation = np.cumsum(np.square(x - before))
-    ends = (total - _deviation(variation, alpha)) / n
-    return np.maximum.accumulate(np.maximum(ends, 0.0))
+    found, sums, total = [np.empty(0)], np.zeros((3, len(_STEPS))), 0.0
+    for start in range(0, len(x), _AT_ONCE):
+        part = x[start : start + _AT_ONCE]
+        count = np.arange(start + 1, start + len(part) + 1)
+        before = (0.5 + total + np.cumsum(part) - part) / count  # 1/2 before the first value
+        running = sums[:, None] + np.cumsum(_terms(part, before), axis=1)
+        found.append(_roots(running, alpha))
+        sums, total = running[:, -1], total + float(part.sum())
+    return np.maximum.accumulate(np.maximum(np.concatenate(found), 0.0))
 
 
-def expected_half_width(n_values: int, variance: float, alpha: float = 0.05) -> float:
+def expected_half_width(n_values: int, mean: float, variance: float, alpha: float = 0.05) -> float:
     """Half of the width that `confidence_sequence` will have, for planning.
 
     Parameters
     ----------
     n_values
         Number of values, at least 1.
-    variance
-        Variance of the values, at most 1/4.
+    mean, variance
+        Mean of the values in [0, 1], and their variance, at most 1/4.
     alpha
         As in `confidence_sequence`.
 
@@ -133,12 +146,19 @@ def expected_half_width(n_values: int, variance: float, alpha: float = 0.05) -> 
         If an argument is out of range.
     """
     _check_alpha(alpha)
-    if n_values < 1 or not 0 <= variance <= 0.25:
+    if n_values < 1 or not 0 <= mean <= 1 or not 0 <= variance <= 0.25:
         raise UsageError(
-            f"n_values is {n_values} and variance is {variance:g}; at least 1 value and a variance "
-            "from 0 to 0.25, the largest of values in [0, 1], are needed."
+            f"n_values is {n_values}, mean is {mean:g} and variance is {variance:g}; at least 1 "
+            "value, a mean in [0, 1] and a variance from 0 to 0.25, the largest of values in "
+            "[0, 1], are needed."
         )
-    return float(_deviation(np.array([n_values * variance]), alpha / 2)[0] / n_values)
+    width = 0.0
+    for below in (mean, 1.0 - mean):
+        center = np.clip(np.array([below]), 0.5 / n_values, 1.0)
+        bets, costs = _bets(center)
+        sums = n_values * np.stack([bets * below, bets, costs * variance])
+        width += below - float(_roots(sums, alpha / 2)[0])
+    return width / 2
 
 
 def mean_e_value(values: ArrayLike, null: float) -> float:
@@ -176,32 +196,41 @@ def mean_e_value(values: ArrayLike, null: float) -> float:
     return float(np.exp(min(special.logsumexp(capitals) - np.log(len(BETS)), 700.0)))
 
 
-def _deviation(variation: Array, alpha: float) -> Array:
-    """Smallest sum of deviations at which the mixture reaches 1 / alpha, for each variation."""
-    parts = range(0, len(variation), _AT_ONCE)
-    found = [_deviation_of_part(variation[start : start + _AT_ONCE], alpha) for start in parts]
-    return np.concatenate([np.empty(0), *found])
+def _terms(values: Array, before: Array) -> Array:
+    """(3, n, n_bets) terms l x, l and psi(l mu) ((x - mu) / mu)^2 of each value and bet."""
+    bets, costs = _bets(before)
+    return np.stack([bets * values[:, None], bets, costs * np.square(values - before)[:, None]])
 
 
-def _deviation_of_part(variation: Array, alpha: float) -> Array:
-    """`_deviation` of so many numbers as are worked on together.
+def _bets(center: Array) -> tuple[Array, Array]:
+    """(n, n_bets) bets l, at most `_LARGEST` / mu, and psi(l mu) / mu^2."""
+    mu = center[:, None]
+    bets = np.minimum(_STEPS, _LARGEST / mu)
+    scaled = bets * mu
+    series = scaled**2 * (0.5 + scaled / 3 + scaled**2 / 4)  # below, the logarithm cancels
+    psi = np.where(scaled < 1e-3, series, -np.log1p(-scaled) - scaled)
+    return bets, psi / mu**2
 
-    The logarithm of the mixture is convex and increasing in the sum, so that Newton's method comes
-    down to the root from the sum at which one bet alone reaches the bound.
+
+def _roots(sums: Array, alpha: float) -> Array:
+    """(n,) means m at which the mixture is 1 / alpha, from running sums of `_terms`.
+
+    The logarithm of the mixture is convex and decreasing in m, so that Newton's method comes up to
+    the root from the largest m at which one bet alone reaches the bound.
     """
-    target = np.log(len(BETS) / alpha)
-    costs = variation[:, None] * _PSI
-    deviation: Array = ((target + costs) / BETS).min(axis=1)
+    gains, bets, costs = sums
+    target = np.log(gains.shape[1] / alpha)
+    roots: Array = ((gains - costs - target) / bets).max(axis=1)
     for _ in range(_MOST_STEPS):
-        exponents = deviation[:, None] * BETS - costs
+        exponents = gains - costs - roots[:, None] * bets
         largest = exponents.max(axis=1)
         shares = np.exp(exponents - largest[:, None])
         total = shares.sum(axis=1)
-        step = (largest + np.log(total) - target) * total / (shares @ BETS)
-        deviation -= step
-        if np.all(step <= 1e-12 * deviation):
+        step = (largest + np.log(total) - target) * total / (shares * bets).sum(axis=1)
+        roots = roots + step
+        if np.all(np.abs(step) <= 1e-12 * (1.0 + np.abs(roots))):
             break
-    return deviation
+    return roots
 
 
 def _checked(values: ArrayLike) -> Array:

@@ -70,7 +70,7 @@ class Content:
         The main metric, and its convention.
     challenger, champion
         Values of this metric and of NDCG at CUTOFFS for every query, of the model and of the
-        champion; the champion is None without comparison.
+        champion; the champion is None without comparison, and both are None without judged queries.
     scales
         (n_features,) standard deviation of every feature of the model on the judged data, after the
         model's scaling; None for a bilinear model.
@@ -96,7 +96,7 @@ class Content:
     model: LinearModel | BilinearModel
     metric: str
     convention: str
-    challenger: PerQuery
+    challenger: PerQuery | None
     champion: PerQuery | None
     scales: Array | None = None
     training: Training | None = None
@@ -108,6 +108,12 @@ class Content:
     resampling: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     bounds: RiskBounds | str = "the training data was not given."
+
+    @property
+    def judged(self) -> dict[str, PerQuery]:
+        """Values for judged queries of the challenger and, if there is one, the champion."""
+        found = {"challenger": self.challenger, "champion": self.champion}
+        return {role: table for role, table in found.items() if table is not None}
 
 
 def measures_of(metric: str) -> list[str]:
@@ -191,6 +197,30 @@ def describe(
         executor=executor,
     )
     return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+
+
+def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:
+    """Compute what a report says of a linear model without judged queries.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        Documents, for the scales of the features; labels are not read.
+    executor
+        Executor of all passes over the data.
+    """
+    return Content(
+        model=model,
+        metric="clicks",
+        convention="position-based clicks",
+        challenger=None,
+        champion=None,
+        scales=feature_scales(model, data, executor),
+        facts={"documents": f"{data.n_documents:,}", "queries": f"{data.n_queries:,}"},
+        bounds="bounds are about judged queries, and this model learned from clicks.",
+    )
 
 
 def bounds_of(
@@ -283,11 +313,10 @@ def _by_rank(selected: Sequence[int]) -> list[int]:
     return [position[feature] for feature in selected]
 
 
-def differences(content: Content) -> Array:
+def differences(metric: str, challenger: PerQuery, champion: PerQuery) -> Array:
     """(n_queries,) improvement of every query on the champion; NaN if the query does not count."""
-    champion = content.champion or content.challenger
-    sign = 1.0 if higher_is_better(content.metric) else -1.0
-    change: Array = content.challenger.values[content.metric] - champion.values[content.metric]
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    change: Array = challenger.values[metric] - champion.values[metric]
     return sign * change
 
 

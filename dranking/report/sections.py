@@ -24,16 +24,17 @@ SHIFTS = {"large (above 0.25)": (0.25, np.inf), "small (0.1 to 0.25)": (0.1, 0.2
 
 def page_of(content: Content, title: str = "Ranking model") -> Page:
     """Make the page about a model."""
-    mean = content.challenger.summary().metrics[content.metric]
-    what, size = of_model.size_of(content.model)
     facts = [
-        (f"{measure_label(content.metric)}, challenger", number(mean)),
-        (what, f"{size:,}"),
-        ("judged queries", f"{content.challenger.n_queries:,}"),
+        (
+            f"{measure_label(content.metric)}, {role}",
+            number(table.summary().metrics[content.metric]),
+        )
+        for role, table in content.judged.items()
     ]
-    if content.champion is not None:
-        champion = content.champion.summary().metrics[content.metric]
-        facts.insert(1, (f"{measure_label(content.metric)}, champion", number(champion)))
+    what, size = of_model.size_of(content.model)
+    facts.append((what, f"{size:,}"))
+    if content.challenger is not None:
+        facts.append(("judged queries", f"{content.challenger.n_queries:,}"))
     good = None
     if content.verdict is not None:
         good = bool(content.verdict["accepted"])
@@ -56,11 +57,12 @@ def sections_of(content: Content) -> Iterator[Section]:
     if training is not None and training.sizes:
         yield of_model.sizes(content, training)
     yield from _weights(content)
-    if content.champion is not None:
-        yield _queries(content)
+    if content.challenger is not None and content.champion is not None:
+        yield _queries(content, content.challenger, content.champion)
     if content.segments is not None:
         yield _segments(content)
-    yield _cutoffs(content)
+    if content.judged:
+        yield _cutoffs(content)
     yield from _training(content)
     if content.drift:
         yield _drift(content)
@@ -108,11 +110,10 @@ def _gate(content: Content) -> Section:
     )
 
 
-def _queries(content: Content) -> Section:
-    change = differences(content)
+def _queries(content: Content, ours: PerQuery, theirs: PerQuery) -> Section:
+    change = differences(content.metric, ours, theirs)
     counted = change[np.isfinite(change)]
     worst = [i for i in np.argsort(change, kind="stable")[:N_REGRESSIONS] if change[i] < 0]
-    ours, theirs = content.challenger, content.champion or content.challenger
     found = compare_rows(ours, theirs, **content.resampling)[content.metric]
     rows = [
         (
@@ -145,9 +146,7 @@ def _queries(content: Content) -> Section:
 def _segments(content: Content) -> Section:
     """The metric in every segment of the judged queries."""
     labels = np.array([] if content.segments is None else content.segments.to_pylist(), object)
-    tables = {"challenger": content.challenger}
-    if content.champion is not None:
-        tables["champion"] = content.champion
+    tables = content.judged
     rows = []
     for label in [*sorted({str(each) for each in labels if each is not None}), None]:
         inside = labels == label
@@ -173,12 +172,9 @@ def _mean(table: PerQuery, metric: str, inside: NDArray[np.bool_]) -> float:
 
 
 def _cutoffs(content: Content) -> Section:
-    tables = {"challenger": content.challenger}
-    if content.champion is not None:
-        tables["champion"] = content.champion
     lines = {
         name: [table.summary().metrics[f"ndcg@{k}"] for k in CUTOFFS]
-        for name, table in tables.items()
+        for name, table in content.judged.items()
     }
     rows = [(name, *values) for name, values in lines.items()]
     return Section(

@@ -25,7 +25,8 @@ aliases, `monitoring` the event log, Prometheus and MLflow. `sources` knows part
 `quarantine` sets wrong parts aside, and `withdrawal` finds champions of withdrawn parts. `gate`
 holds the rules; `ledger` and `budget` bound how often the gate promotes by chance, or
 `false_discoveries` how large a share of the promotions is by chance; `judging` chooses the judged
-queries of a night (`fresh_queries`) and enters the test in the ledger.
+queries of a night (`fresh_queries`) and enters the test in the ledger. Without judged queries,
+`click_gate` compares on the clicks that `later_clicks` holds out.
 
 Exit codes of the command: 0 promoted, or unchanged since a promoted run; 2 the configuration is
 wrong; 3 the data is wrong or missing; 4 rejected by the gate; 75 another run is going on, a cluster

@@ -123,31 +123,40 @@ def statement_of(entry: Entry, ledger: Ledger) -> str:
     return statement(entry.accepted, entry.error, entry.n_queries, entry.metric, left)
 
 
-def forecast(rules: GateConfig, registry: Registry) -> str:
+def forecast(rules: GateConfig, registry: Registry, metric: str) -> str:
     """What the gate would find in the next night, in words: level, budget and power.
 
     The standard error is that of the last test. Before the first test it is computed from the
     champion's measures, for a challenger whose measures correlate with them by .9.
+
+    Parameters
+    ----------
+    rules
+        The rules of the gate.
+    registry
+        The registry.
+    metric
+        The measure that the gate compares.
     """
     champion = registry.aliases.champion
     if champion is None:
         return "there is no champion yet: the first challenger is promoted"
     ledger = registry.ledger
-    same = [e for e in ledger.entries if e.metric == rules.metric]
+    same = [e for e in ledger.entries if e.metric == metric]
     if same:
         error, n_queries = same[-1].error, same[-1].n_queries
     else:
         values = np.empty(0)
         if PER_QUERY_NAME in registry.manifest(champion).checksums:
-            values = registry.per_query(champion).values.get(rules.metric, values)
+            values = registry.per_query(champion).values.get(metric, values)
         values = values[np.isfinite(values)]
         n_queries = len(values) // (rules.rotate or 1)
         if n_queries < 2:
-            return f"version {champion} has too few measures by {rules.metric}"
+            return f"version {champion} has too few measures by {metric}"
         error = float(values.std(ddof=1)) * np.sqrt(2 * (1 - 0.9) / n_queries)
     allowance = allowance_of(rules, ledger, "", champion)
     if allowance is not None:
-        return f"level {allowance.level:.2g}; {allowance.text(error, n_queries, rules.metric)}"
+        return f"level {allowance.level:.2g}; {allowance.text(error, n_queries, metric)}"
     by_chance = chance_of_equal(rules, error, n_queries)
     return (
         f"lower_bound {rules.lower_bound:+g}: an equal challenger passes with probability "

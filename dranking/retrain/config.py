@@ -73,6 +73,7 @@ class RetrainConfig(BaseModel):
         elif self.data.text:
             raise ValueError(f"data.text: applies to {BILINEAR}, not to {self.model.kind}")
         self._check_tunable()
+        self._check_judged()
         greedy = self.model.kind == "greedy-rankrls"
         if greedy and self.model.n_features is None and not self.is_tuned:
             raise ValueError("model.n_features: is required, the number of features to select")
@@ -100,6 +101,17 @@ class RetrainConfig(BaseModel):
                     "data.validation to choose one"
                 )
 
+    def _check_judged(self) -> None:
+        """Raise ValueError without judged queries, unless the rules can be judged on clicks."""
+        if self.data.holdout is not None:
+            return
+        if self.clicks is None:
+            raise ValueError("data.holdout: is required, judged queries, unless there are [clicks]")
+        of_queries = ("false_discovery_rate", "rotate", "ladder_step", "max_segment_loss")
+        for name in of_queries:
+            if getattr(self.gate, name) is not None:
+                raise ValueError(f"gate.{name}: needs the judged queries of data.holdout")
+
     def _check_bilinear(self) -> None:
         """Raise ValueError for entries that apply only to rankers on rows of features."""
         if self.clicks is not None:
@@ -117,6 +129,12 @@ class RetrainConfig(BaseModel):
             raise ValueError(
                 f"export.formats: all formats hold linear models; {BILINEAR} is not one"
             )
+
+    @property
+    def judged_by(self) -> str:
+        """The measure that the gate compares: of judged queries, or else the value on clicks."""
+        on_clicks = self.data.holdout is None and self.clicks is not None
+        return self.clicks.reward if on_clicks and self.clicks else self.gate.metric
 
     @property
     def is_tuned(self) -> bool:

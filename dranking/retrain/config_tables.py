@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from dranking.clicks.labels import Estimator, QueryWeights
+from dranking.clicks.off_policy_value import LEAST_COVERED
 from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
@@ -38,7 +39,8 @@ class DataConfig(BaseModel):
         Everything found is a part, which is ingested once and kept; parts are sorted by name. For
         ``bilinear``: local parquet tables with the columns text and label.
     holdout
-        Judged queries that challenger and champion are compared on; never trained on.
+        Judged queries that challenger and champion are compared on; never trained on. With
+        ``[clicks]`` they may be absent, and later clicks take their place.
     validation
         Judged queries to choose hyperparameters on.
     window
@@ -73,7 +75,7 @@ class DataConfig(BaseModel):
 
     model_config = STRICT
     train: Sources
-    holdout: Sources
+    holdout: Sources | None = None
     validation: Sources | None = None
     window: PositiveInt | None = None
     null: TextNullPolicy = "error"
@@ -125,8 +127,10 @@ class ClicksConfig(BaseModel):
     """Clicks that the challenger learns from, in place of the relevance of the training parts.
 
     The documents of ``data.train`` get labels with the bias of positions taken out; documents that
-    were never shown have no label. ``data.holdout`` still has judged queries, which the gate
-    compares on. Conditions stand in `dranking.clicks.labels`.
+    were never shown have no label. The gate compares on the judged queries of ``data.holdout``.
+    Without them, the clicks of the newest `judged_nights` are held out of the training, and the
+    gate compares the off-policy values of challenger and champion on these clicks. Conditions stand
+    in `dranking.clicks.labels` and `dranking.clicks.off_policy`.
 
     Attributes
     ----------
@@ -141,6 +145,14 @@ class ClicksConfig(BaseModel):
         Options of `dranking clicks label`.
     max_unmatched
         Largest share of the documents that were shown and that the training parts lack.
+    judged_nights
+        Without ``data.holdout``: number of dates, up to the newest night of the store, whose clicks
+        the gate compares on, as far as the champion was not trained on them. `n_nights` counts back
+        from the night before. A part of these clicks that an earlier champion was chosen on is used
+        again where nights come more often.
+    reward, min_covered
+        Without ``data.holdout``: the value that the gate compares, ``clicks@K`` or ``dcg@K``, and
+        the least share of the pages of challenger and champion that clicks must cover.
     """
 
     model_config = STRICT
@@ -150,6 +162,9 @@ class ClicksConfig(BaseModel):
     estimator: Estimator = "ratio"
     query_weights: QueryWeights = "one"
     max_unmatched: Annotated[float, Field(ge=0, le=1)] = 0.05
+    judged_nights: PositiveInt = 1
+    reward: Annotated[str, Field(pattern=r"^(clicks|dcg)@[1-9][0-9]{0,3}$")] = "clicks@10"
+    min_covered: Annotated[float, Field(ge=0, le=1)] = LEAST_COVERED
 
 
 class TuneConfig(BaseModel):

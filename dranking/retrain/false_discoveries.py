@@ -6,7 +6,7 @@ Test number t of the ledger promotes the challenger if its e-value is at least 1
 
 where R_{t-1} is the number of earlier tests that have found a better challenger. The gamma_t sum
 to 1. The expected share of false ones among all promotions is then at most alpha after every test,
-whatever the dependence between the tests (Xu and Ramdas, theorem 1).
+whatever the dependence between the tests (Xu and Ramdas, the e-LOND procedure).
 
 An e-value is a number of at least 0 whose mean is at most 1 if the challenger is no better;
 Student's t gives none. Here it is the capital of bets on the differences of the queries

@@ -167,17 +167,37 @@ def judge(
         reasons += found
         if rules.max_segment_loss is not None and segments is not None:
             reasons += _by_segment(rules, challenger, champion, segments, sign)
+    return verdict_of(rules, reasons, test, n_features, drift)
+
+
+def verdict_of(
+    rules: GateConfig,
+    reasons: Sequence[Reason],
+    test: NightTest | None,
+    n_features: int,
+    drift: Sequence[PartDrift],
+) -> Verdict:
+    """The verdict from the rules about measures, and from those about model and features.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    reasons, test
+        Results of the rules about measures, and the test among them if there is one.
+    n_features, drift
+        As in `judge`.
+    """
     others = []
     if rules.max_features is not None:
         others.append(
-            _at_most("max_features", n_features, rules.max_features, f"{n_features} features")
+            at_most("max_features", n_features, rules.max_features, f"{n_features} features")
         )
     if rules.max_drift is not None and drift:
         others.append(_drift(drift, rules.max_drift))
-    reasons += others
     counts = all(reason.passed for reason in others)  # else nothing could be promoted by chance
-    accepted = all(reason.passed for reason in reasons)
-    return Verdict(accepted, tuple(reasons), test if counts else None)
+    found = (*reasons, *others)
+    return Verdict(all(reason.passed for reason in found), found, test if counts else None)
 
 
 def _against(
@@ -192,7 +212,7 @@ def _against(
         raise DataError("challenger and champion were not measured on the same queries.")
     found = compare_rows(challenger, champion, **resampling_of(rules))[rules.metric]
     effect = f"{rules.metric} {found.mean_a:.4f} against {found.mean_b:.4f} of the champion"
-    reasons = [_at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect)]
+    reasons = [at_least("minimum_effect", sign * found.difference, rules.minimum_effect, effect)]
     if found.n_queries < FEWEST_QUERIES:
         text = (
             f"{found.n_queries} queries count for {rules.metric}; an interval that decides needs "
@@ -206,7 +226,7 @@ def _against(
         _, error = mean_and_error(*differences_of(challenger, champion, rules.metric))
         if (by_chance := chance_of_equal(rules, error, found.n_queries)) is not None:
             text += f" (an equal challenger passes with probability {by_chance:.2g})"
-        reasons.append(_at_least("lower_bound", worst, rules.lower_bound, text))
+        reasons.append(at_least("lower_bound", worst, rules.lower_bound, text))
     if allowance is None:
         return reasons, None
     tested = compare_at_level(rules, challenger, champion, sign, allowance)
@@ -236,7 +256,7 @@ def _by_segment(
             continue
         change = float(np.average(differences[rows], weights=weights[rows]))
         text = f"segment {segment}: change of {rules.metric} over {rows.sum()} queries"
-        reasons.append(_at_least("max_segment_loss", change, -limit, text))
+        reasons.append(at_least("max_segment_loss", change, -limit, text))
     return reasons
 
 
@@ -250,7 +270,7 @@ def _drift(parts: Sequence[PartDrift], tolerated: float) -> Reason:
     )
     if (needed := _queries_needed(part, tolerated)) is not None:
         text += f"; too few queries to see a shift of {tolerated:g}: {needed}"
-    return _at_most("max_drift", shift.index, max(shift.limit, tolerated), text)
+    return at_most("max_drift", shift.index, max(shift.limit, tolerated), text)
 
 
 def _queries_needed(part: PartDrift, tolerated: float) -> str | None:
@@ -271,15 +291,17 @@ def _queries_needed(part: PartDrift, tolerated: float) -> str | None:
 def _absolute(metric: str, mean: float, limit: float, sign: float) -> Reason:
     """Rule about the mean itself; for a measure of error the limit is the largest mean."""
     if sign > 0:
-        return _at_least("minimum_score", mean, limit, f"mean {metric}")
-    return _at_most("minimum_score", mean, limit, f"mean {metric} {mean:.4f}")
+        return at_least("minimum_score", mean, limit, f"mean {metric}")
+    return at_most("minimum_score", mean, limit, f"mean {metric} {mean:.4f}")
 
 
-def _at_least(rule: str, value: float, limit: float, text: str) -> Reason:
+def at_least(rule: str, value: float, limit: float, text: str) -> Reason:
+    """The result of a rule about a smallest value."""
     words = f"{text}: {value:+.4f}, at least {limit:+.4f}"
     return Reason(rule, bool(value >= limit), float(value), float(limit), words)
 
 
-def _at_most(rule: str, value: float, limit: float, text: str) -> Reason:
+def at_most(rule: str, value: float, limit: float, text: str) -> Reason:
+    """The result of a rule about a largest value."""
     words = f"{text}, at most {limit:g}"
     return Reason(rule, bool(value <= limit), float(value), float(limit), words)

@@ -108,7 +108,7 @@ def record_night(
         n_promotions=n_promotions,
         part=verdict.part,
         reported=verdict.reported,
-        metric=rules.metric,
+        metric=run.config.judged_by,
         accepted=verdict.accepted,
         **asdict(verdict.test),
     )

@@ -128,7 +128,7 @@ def plan_run(
     is_open = first < len(STAGES) or withdrawal is not None
     if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
         first = measured
-    power = forecast(config.gate, registry)
+    power = forecast(config.gate, registry, config.judged_by)
     return Plan(run_id, found, STAGES[first:], withdrawal, power)
 
 
@@ -152,9 +152,8 @@ def _find(config: RetrainConfig, digests: ContentDigests) -> Found:
     """The sources that are there."""
     data = config.data
     train, again = unique(find_sources(data.train, data, digests))
-    judged = {"holdout": data.holdout}
-    if data.validation is not None:
-        judged["validation"] = data.validation
+    uses = {"holdout": data.holdout, "validation": data.validation}
+    judged = {use: patterns for use, patterns in uses.items() if patterns is not None}
     sources: dict[str, list[Source]] = {"train": train}
     for use, patterns in judged.items():
         sources[use], more = unique(find_sources(patterns, data, digests))

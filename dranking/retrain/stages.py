@@ -25,10 +25,12 @@ from dranking.files.commit import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of
+from dranking.retrain.click_gate import evaluate_on_clicks, judge_on_clicks
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
 from dranking.retrain.gate import Verdict
 from dranking.retrain.judging import judge_night, per_query_file, record_night
+from dranking.retrain.later_clicks import judged_fingerprint
 from dranking.retrain.night_test import resampling_of
 from dranking.retrain.results import (
     Evaluated,
@@ -89,6 +91,8 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
     models = {"challenger": workflow.load(run.version_folder)}
     if rival is not None:
         models["champion"] = _stored_model(run, workflow, rival)
+    if config.data.holdout is None and config.clicks is not None:
+        return evaluate_on_clicks(run, config.clicks, models, workflow.drift())
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
     means: dict[str, dict[str, float | None]] = {}
     n_queries = 0
@@ -102,8 +106,12 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
 
 def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> Verdict:
     """Judge the challenger by the rules of the gate."""
-    challenger = read_per_query(per_query_file(run, "challenger"))
-    verdict = judge_night(run, challenger, fitted, evaluated, segments=_segments(run, challenger))
+    if run.config.data.holdout is None and run.config.clicks is not None:
+        verdict = judge_on_clicks(run, run.config.clicks, fitted, evaluated)
+    else:
+        challenger = read_per_query(per_query_file(run, "challenger"))
+        segments = _segments(run, challenger)
+        verdict = judge_night(run, challenger, fitted, evaluated, segments=segments)
     text = json.dumps(asdict(verdict), indent=1)
     atomic_write(run.version_folder / GATE_NAME, text, overwrite=True)
     return verdict
@@ -161,7 +169,7 @@ def publish(
                 )
             else:
                 registry.nominate(version)
-            fingerprint = ingested.data["holdout"].fingerprint
+            fingerprint = _judged_fingerprint(run, ingested)
             record_night(run, version, fingerprint, evaluated.against, verdict)
             if verdict.accepted:
                 registry.promote(version)
@@ -174,6 +182,13 @@ def publish(
         ) from error
     workflow.delete_unused()
     return Published(version, aliases, tuple(deleted))
+
+
+def _judged_fingerprint(run: Run, ingested: Ingested) -> str:
+    """What names the judged queries, or the clicks in their place."""
+    if run.config.data.holdout is None and run.config.clicks is not None:
+        return judged_fingerprint(run, run.config.clicks)
+    return ingested.data["holdout"].fingerprint
 
 
 def _stored_model(run: Run, workflow: Workflow, version: str) -> Any:
@@ -219,7 +234,7 @@ def _report(
     content = replace(
         content,
         verdict=asdict(verdict),
-        segments=_segments(run, content.challenger),
+        segments=None if content.challenger is None else _segments(run, content.challenger),
         drift=_largest_shifts(evaluated),
         max_drift=config.gate.max_drift,
         resampling=resampling_of(config.gate),
@@ -228,6 +243,7 @@ def _report(
             "run": run.run_id,
             "champion": rival or "none yet",
             **_label_facts(updated),
+            **_value_facts(evaluated, config.data.holdout is None),
             **({"decision": verdict.statement} if verdict.statement else {}),
             "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
             **({"data": "; ".join(run.notes)} if run.notes else {}),
@@ -244,6 +260,17 @@ def _label_facts(updated: StatisticsUpdate) -> dict[str, str]:
         return {}
     first, last = labels.nights
     return {"labels": f"clicks of {first} to {last} on {labels.n_labelled:,} documents"}
+
+
+def _value_facts(evaluated: Evaluated, on_clicks: bool) -> dict[str, str]:
+    """What the report says of values on clicks, in place of measures on judged queries."""
+    if not on_clicks:
+        return {}
+    return {
+        f"{role}, {name} of later clicks": "not known" if value is None else f"{value:.4f}"
+        for role, values in evaluated.metrics.items()
+        for name, value in values.items()
+    }
 
 
 def _largest_shifts(evaluated: Evaluated) -> dict[str, float]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.off_policy import query_values
+from dranking.clicks.off_policy import QueryValues, query_values
 from dranking.clicks.off_policy_value import (
     LEAST_COVERED,
     OffPolicyValue,
@@ -16,7 +16,7 @@ from dranking.clicks.off_policy_value import (
 )
 from dranking.clicks.pages import Pages
 from dranking.clicks.propensities import Propensities
-from dranking.clicks.rewards import Reward, parse_reward
+from dranking.clicks.rewards import parse_reward
 from dranking.clicks.source import ClickSource, as_source, sum_of_buckets
 from dranking.clicks.unseen import as_logged, check_unseen
 from dranking.data.dataset import Dataset
@@ -85,7 +85,6 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
     ClickWarning
         If `trained_on` is not given: nothing in a model tells what clicks it was trained on.
     """
-    named = [parse_reward(name) for name in rewards]
     source, run = as_source(clicks), get_executor(executor)
     if trained_on is None:
         warnings.warn(
@@ -96,13 +95,50 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
         )
     else:
         check_unseen(source, as_source(trained_on))
-    cutoff = max(reward.cutoff for reward in named)
-    pages = [
-        as_logged(pages_of(each, data, cutoff, run), source)
-        for each in (model, other)
-        if each is not None
+    models = [model] if other is None else [model, other]
+    values = values_of_pages(models, data, source, propensities, rewards, run)
+    return [
+        off_policy_value(
+            found,
+            propensities,
+            name if other is None else f"difference of {name}",
+            least_covered=least_covered,
+        )
+        for name, found in values.items()
     ]
-    return [_value(source, run, propensities, reward, pages, least_covered) for reward in named]
+
+
+def values_of_pages(
+    models: Sequence[Any],
+    data: Any,
+    clicks: ClickSource,
+    propensities: Propensities,
+    rewards: Sequence[str],
+    executor: Executor,
+) -> dict[str, QueryValues]:
+    """Values of a model's pages for every query of the clicks, by reward.
+
+    Parameters
+    ----------
+    models
+        One model; or two, and then values are those of the first less those of the second.
+    data, clicks, propensities, rewards
+        As in `evaluate_on_clicks`. Whether a model was trained on these clicks is not checked.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `evaluate_on_clicks` for the rewards and the data.
+    """
+    named = [parse_reward(name) for name in rewards]
+    cutoff = max(reward.cutoff for reward in named)
+    pages = [as_logged(pages_of(model, data, cutoff, executor), clicks) for model in models]
+    return {
+        reward.name: sum_of_buckets(
+            query_values, clicks, executor, propensities, reward, *pages, name="values of pages"
+        )
+        for reward in named
+    }
 
 
 def pages_of(model: Any, data: Any, cutoff: int, executor: Executor) -> Pages:
@@ -123,18 +159,3 @@ def pages_of(model: Any, data: Any, cutoff: int, executor: Executor) -> Pages:
     if not found:
         raise DataError("the data has no queries; there is nothing to evaluate.")
     return Pages.concatenate(found)
-
-
-def _value(
-    source: ClickSource,
-    run: Executor,
-    propensities: Propensities,
-    reward: Reward,
-    pages: Sequence[Pages],
-    least_covered: float,
-) -> OffPolicyValue:
-    name = reward.name if len(pages) == 1 else f"difference of {reward.name}"
-    values = sum_of_buckets(
-        query_values, source, run, propensities, reward, *pages, name="values of pages"
-    )
-    return off_policy_value(values, propensities, name, least_covered=least_covered)

@@ -68,6 +68,21 @@ def test_mean_e_value__has_the_mean_one_and_is_the_capital_of_gamblers(mean):
     assert expectation == pytest.approx(1.0)
 
 
+def test_each_factor__is_no_fair_bet_that_wins():
+    """The factors of the mixture have a mean of at most 1 for every mean, guess and bet.
+
+    A click in [0, 1] with a given mean makes the convex part largest at the ends 0 and 1, but the
+    factors are not convex: values on a grid with two points of support are tried.
+    """
+    for guess in (0.01, 0.3, 0.5, 0.99):
+        for low, high in itertools.combinations(np.linspace(0, 1, 11).tolist(), 2):
+            for weight in (0.1, 0.5, 0.9):
+                mean = weight * low + (1 - weight) * high
+                capitals = [reference.capital_of_first(x, mean, guess) for x in (low, high)]
+                expected = [weight * a + (1 - weight) * b for a, b in zip(*capitals, strict=True)]
+                assert max(expected) <= 1 + 1e-12
+
+
 def test_mean_e_value__of_overwhelming_evidence_is_finite():
     assert 1e300 < mean_e_value(np.ones(5000), 0.5) < np.inf
     assert mean_e_value(np.zeros(5000), 0.5) < 1
@@ -76,7 +91,7 @@ def test_mean_e_value__of_overwhelming_evidence_is_finite():
 def test_width__expected_is_that_of_values_with_the_variance():
     values = (np.random.default_rng(0).random(20_000) < 0.3) * 1.0
     lower, upper = confidence_sequence(values)
-    expected = 2 * expected_half_width(20_000, 0.21)
+    expected = 2 * expected_half_width(20_000, 0.3, 0.21)
     # Ends of earlier looks stay valid, so that luck makes the interval narrower, never wider.
     assert 0.75 * expected < upper[-1] - lower[-1] <= 1.01 * expected
     assert expected < 2 * 2 * 1.96 * math.sqrt(0.21 / 20_000)
@@ -113,4 +128,4 @@ def test_wrong_calls_are_refused():
     with pytest.raises(UsageError, match="null is 0;"):
         mean_e_value([0.5], 0.0)
     with pytest.raises(UsageError, match=r"variance is 0\.3;"):
-        expected_half_width(5, 0.3)
+        expected_half_width(5, 0.5, 0.3)

@@ -5,23 +5,30 @@ import math
 BETS = [0.9, 0.75] + [0.5**k for k in range(1, 15)]
 
 
+STEPS = [2.0**k for k in range(3, -13, -1)]
+
+
 def capital_after_each(values, mean):
     """Mixture of the empirical-Bernstein supermartingales against "at most `mean`"."""
-    capitals, seen = [], []
+    logarithms, after, seen = [0.0] * len(STEPS), [], []
     for x in values:
         guess = (0.5 + sum(seen)) / (len(seen) + 1)
         seen.append(x)
-        capitals.append((x - mean, (x - guess) ** 2))
-    after = []
-    for t in range(1, len(capitals) + 1):
-        total = 0.0
-        for bet in BETS:
-            exponent = 0.0
-            for gain, square in capitals[:t]:
-                exponent += bet * gain + (math.log(1 - bet) + bet) * square
-            total += math.exp(exponent)
-        after.append(total / len(BETS))
+        for number, factor in enumerate(capital_of_first(x, mean, guess)):
+            logarithms[number] += math.log(factor)
+        after.append(sum(math.exp(each) for each in logarithms) / len(STEPS))
     return after
+
+
+def capital_of_first(x, mean, guess):
+    """Factor by which a value multiplies the capital of each bet, given the guess before it."""
+    factors = []
+    for step in STEPS:
+        bet = min(step, 0.9 / guess)
+        share = bet * guess
+        cost = -math.log1p(-share) - share
+        factors.append(math.exp(bet * (x - mean) - cost * ((x - guess) / guess) ** 2))
+    return factors
 
 
 def lower_ends_on_grid(values, alpha, n_points):

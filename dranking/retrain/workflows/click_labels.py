@@ -5,13 +5,12 @@ from __future__ import annotations
 from dranking.clicks.label_dataset import label_dataset
 from dranking.clicks.labels import LabelRules
 from dranking.clicks.propensities import load_propensities
-from dranking.clicks.store import open_click_store
 from dranking.data.dataset import Dataset
 from dranking.data.store.dataset import StoredDataset
-from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME
 from dranking.files.reading import exists
 from dranking.retrain.config_tables import ClicksConfig
+from dranking.retrain.later_clicks import training_clicks
 from dranking.retrain.results import ClickLabels
 from dranking.retrain.workflow import Run
 
@@ -37,12 +36,8 @@ def label_training_data(run: Run, clicks: ClicksConfig, data: Dataset) -> ClickL
     UsageError
         If the propensities lack what the labels need.
     """
-    store = open_click_store(clicks.store)
-    if clicks.n_nights is not None:
-        store = store.last_nights(clicks.n_nights)
+    store = training_clicks(run.config, clicks)
     nights = store.nights
-    if not len(nights):
-        raise DataError(f"{clicks.store}: has no night, so there is nothing to learn from.")
     propensities = load_propensities(clicks.propensities)
     found = label_dataset(
         store,

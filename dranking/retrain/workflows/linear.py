@@ -14,7 +14,7 @@ from dranking.files.commit import atomic_write
 from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
-from dranking.report.content import Content, describe
+from dranking.report.content import Content, describe, describe_unjudged
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.gate import PartDrift
 from dranking.retrain.quarantine import set_aside_if_wrong
@@ -65,7 +65,7 @@ class LinearWorkflow:
         judged = {use: found for use, found in run.sources.items() if use != "train"}
         for sources in judged.values():
             self._parts.open(sources)
-        first = run.sources["holdout"][0]
+        first = next((s for found in judged.values() for s in found), run.sources["train"][0])
         for source in run.sources["train"]:
             with set_aside_if_wrong(run, source):
                 self._parts.open([source])
@@ -204,6 +204,8 @@ class LinearWorkflow:
         statistics: StatisticsUpdate,
     ) -> Content:
         """Compute what the report says of a model beside a champion (None if there is none)."""
+        if self._run.config.data.holdout is None:
+            return describe_unjudged(model, self._data("train"), self._run.executor)
         return describe(
             model,
             self._data("holdout"),

@@ -1,0 +1,183 @@
+"""The gate without judged queries: values of challenger and champion on clicks of later nights.
+
+The clicks of the newest nights are held out of the training. Challenger and champion rank all
+documents of the training parts, and the gate compares the values of their pages, document by
+document (`dranking.clicks.off_policy`): the lower end of the interval of the difference must be
+above 0 at the level that the ledger gives to the test. Documents that the clicks do not cover count
+as the worst for the challenger, and a difference that is mostly not covered rejects the challenger.
+
+Conditions. Users click by the position-based model with the frozen propensities, whose errors the
+interval carries along. The clicks are not those of any training: nights that the champion was
+trained on are left out. Where runs come more often than ``clicks.judged_nights`` pass, nights that
+a champion was chosen on are judged on again; such a champion was lucky on them, which makes later
+challengers look worse.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dranking.clicks.off_policy import QueryValues
+from dranking.clicks.off_policy_value import OffPolicyValue, off_policy_value
+from dranking.clicks.propensities import load_propensities
+from dranking.errors import DataError
+from dranking.files.commit import atomic_write
+from dranking.files.places import Place
+from dranking.files.reading import read_bytes
+from dranking.retrain.budget import Allowance, allowance_of, statement
+from dranking.retrain.config_tables import ClicksConfig
+from dranking.retrain.gate import PartDrift, Reason, Verdict, at_least, verdict_of
+from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.later_clicks import judged_clicks
+from dranking.retrain.night_test import NightTest
+from dranking.retrain.results import Evaluated, Fitted
+from dranking.retrain.workflow import Run
+from dranking.retrain.workflows.parts import Parts, joined
+from dranking.tuning.click_evaluation import values_of_pages
+
+CONVENTION = "position-based clicks"
+"""What stands in place of a convention of measures on judged queries."""
+
+SMALLEST = float(np.finfo(np.float64).min)
+"""The end of an interval that there is not; JSON has no infinity."""
+
+
+def evaluate_on_clicks(
+    run: Run, clicks: ClicksConfig, models: Mapping[str, Any], drift: tuple[PartDrift, ...]
+) -> Evaluated:
+    """Values of challenger and champion, and of their difference, which is kept for the gate.
+
+    Parameters
+    ----------
+    run
+        The run, whose training parts have the documents of the queries.
+    clicks
+        The clicks.
+    models
+        The models ``challenger`` and, if there is one, ``champion``.
+    drift
+        Shifts of the features of every new part.
+    """
+    parts = Parts(run.work / "parts", run.config.data, run.executor)
+    data = joined(parts.open(run.sources["train"]))
+    store, propensities = judged_clicks(run, clicks), load_propensities(clicks.propensities)
+    how = (data, store, propensities, [clicks.reward], run.executor)
+    means: dict[str, dict[str, float | None]] = {}
+    for role, model in models.items():
+        [values] = values_of_pages([model], *how).values()
+        means[role] = {clicks.reward: _mean(values)}
+    [values] = values_of_pages(list(models.values()), *how).values()
+    atomic_write(_values_file(run), _packed(values), overwrite=True)
+    return Evaluated(run.rival, CONVENTION, len(values.lower), means, drift)
+
+
+def judge_on_clicks(
+    run: Run, clicks: ClicksConfig, fitted: Fitted, evaluated: Evaluated
+) -> Verdict:
+    """Judge the challenger of a run by its value on clicks, and by the rules about itself."""
+    rules, against = run.config.gate, evaluated.against
+    reasons: list[Reason] = []
+    test, left = None, None
+    if rules.minimum_score is not None:
+        mean = evaluated.metrics["challenger"][clicks.reward]
+        value = SMALLEST if mean is None else mean
+        reasons.append(at_least("minimum_score", value, rules.minimum_score, clicks.reward))
+    if against is not None:
+        left = allowance_of(rules, run.registry.ledger, run.run_id, against)
+        try:
+            found, test = _against(run, clicks, left)
+            reasons += found
+        except DataError as error:  # too few queries, or too little is covered
+            reasons.append(Reason("min_covered", False, 0.0, clicks.min_covered, str(error)))
+    verdict = verdict_of(rules, reasons, test, fitted.n_features, evaluated.drift)
+    if verdict.test is None or left is None:
+        return verdict
+    said = statement(
+        verdict.accepted, verdict.test.error, verdict.test.n_queries, clicks.reward, left
+    )
+    return Verdict(verdict.accepted, verdict.reasons, verdict.test, statement=said)
+
+
+def _against(
+    run: Run, clicks: ClicksConfig, left: Allowance | None
+) -> tuple[list[Reason], NightTest | None]:
+    """Rules about the difference to the champion, and its test if the gate has a budget.
+
+    Raises
+    ------
+    DataError
+        If the clicks say too little about the difference.
+    """
+    rules, name = run.config.gate, f"difference of {clicks.reward}"
+    found = _value(run, clicks, rules.confidence)
+    covered = f"{name} to the champion, {found.covered:.0%} of it covered by clicks"
+    reasons = [at_least("minimum_effect", found.lower, rules.minimum_effect, covered)]
+    if rules.lower_bound is not None:
+        text = f"lower end of the {rules.confidence:.0%} interval of the {name}"
+        reasons.append(at_least("lower_bound", found.interval[0], rules.lower_bound, text))
+    if left is None:
+        return reasons, None
+    test, reason = _test(run, clicks, left, found)
+    return [*reasons, reason], test
+
+
+def _test(
+    run: Run, clicks: ClicksConfig, left: Allowance, found: OffPolicyValue
+) -> tuple[NightTest, Reason]:
+    """The test of "the challenger is worth no more" at the level that the ledger leaves."""
+    low = SMALLEST
+    if left.level > 0:
+        low = _value(run, clicks, max(1.0 - 2.0 * left.level, 1e-9)).interval[0]
+    n, mean, error = found.n_queries, found.lower, found.standard_error
+    t = mean / error if error else float(np.copysign(np.inf, mean))
+    p_value = 1.0 if mean == 0 else float(special.stdtr(n - 1, -t))
+    test = NightTest("t", n, mean, error, p_value, left.level, low > 0)
+    end = f"{low:+.4f}" if left.level > 0 else "none"
+    text = (
+        f"lower end of the difference of {clicks.reward} at level {left.level:.2g}: {end}, above "
+        f"0; {left.text(error, n, clicks.reward)}"
+    )
+    return test, Reason("false_promotions_per_year", test.better, low, 0.0, text)
+
+
+def _value(run: Run, clicks: ClicksConfig, confidence: float) -> OffPolicyValue:
+    """The difference that `evaluate_on_clicks` has kept, with an interval."""
+    rules: GateConfig = run.config.gate
+    return off_policy_value(
+        _unpacked(read_bytes(_values_file(run))),
+        load_propensities(clicks.propensities),
+        f"difference of {clicks.reward}",
+        least_covered=clicks.min_covered,
+        confidence=confidence,
+        seed=rules.seed,
+        n_resamples=rules.resamples,
+    )
+
+
+def _mean(values: QueryValues) -> float | None:
+    """Mean value, with relevance 0 for what is not covered; None without queries."""
+    total = float(values.traffic.sum())
+    return float(values.traffic @ values.lower) / total if total else None
+
+
+def _values_file(run: Run) -> Place:
+    return run.folder / "click-values.npz"
+
+
+def _packed(values: QueryValues) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(
+        buffer, allow_pickle=False, **{f.name: getattr(values, f.name) for f in fields(values)}
+    )
+    return buffer.getvalue()
+
+
+def _unpacked(content: bytes) -> QueryValues:
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        return QueryValues(**{f.name: stored[f.name] for f in fields(QueryValues)})

@@ -1,0 +1,63 @@
+"""Which clicks a run trains on, and which later ones its gate judges on."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from dranking.clicks.store import ClickStore, open_click_store
+from dranking.errors import DataError
+from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config_tables import ClicksConfig
+from dranking.retrain.workflow import Run
+
+
+def training_clicks(config: RetrainConfig, clicks: ClicksConfig) -> ClickStore:
+    """The clicks to train on: without those of the nights that the gate judges on.
+
+    Raises
+    ------
+    DataError
+        If no night is left to train on.
+    """
+    store = open_click_store(clicks.store)
+    held = ""
+    if config.data.holdout is None and len(store.nights):
+        store = store.within(until=_day(store, -clicks.judged_nights))
+        held = f" before the newest {clicks.judged_nights}, which the gate judges on"
+    if not len(store.nights):
+        raise DataError(f"{clicks.store}: has no night{held}, so there is nothing to learn from.")
+    return store if clicks.n_nights is None else store.last_nights(clicks.n_nights)
+
+
+def judged_clicks(run: Run, clicks: ClicksConfig) -> ClickStore:
+    """The clicks that the gate judges on: of nights on which neither model was trained.
+
+    Raises
+    ------
+    DataError
+        If the champion was trained on all of these nights.
+    """
+    judged = open_click_store(clicks.store).last_nights(clicks.judged_nights)
+    labels = None
+    if run.rival is not None:
+        labels = run.registry.manifest(run.rival).lineage.get("labels")
+    if labels:
+        after = date.fromisoformat(labels["nights"][1]) + timedelta(days=1)
+        judged = judged.within(since=after.isoformat())
+    if not len(judged.nights):
+        raise DataError(
+            f"{clicks.store}: the champion was trained on the newest nights, so that nothing is "
+            "left to judge on; run again when there are clicks of later nights."
+        )
+    return judged
+
+
+def judged_fingerprint(run: Run, clicks: ClicksConfig) -> str:
+    """Nights and digest of the clicks that the gate judges on, for the ledger."""
+    judged = judged_clicks(run, clicks)
+    return f"clicks of {judged.nights[0]} to {judged.nights[-1]} in {judged.digest}"
+
+
+def _day(store: ClickStore, days: int) -> str:
+    """The date so many days after the newest night of a store."""
+    return (date.fromisoformat(str(store.nights[-1])) + timedelta(days=days)).isoformat()
