@@ -2,7 +2,8 @@
 
 A figure that is reported after every night with all its digits invites choices that fit the judged
 queries. The ladder reports the best mean so far only, and moves only when a challenger's mean lies
-above it by more than one step; the new figure is rounded to steps (Blum and Hardt, 2015, the Ladder mechanism).
+above it by more than one step; the new figure is rounded to steps (the Ladder mechanism of Blum and
+Hardt).
 
 This is a heuristic against over-fitting the judged queries. It controls no share and no number of
 false promotions, and the bound of the paper says nothing at some hundred queries: its error is of

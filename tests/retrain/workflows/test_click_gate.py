@@ -9,7 +9,7 @@ from dranking.errors import DataError, UsageError
 from dranking.retrain.registry.registry import Registry
 from tests.clicks.made import counts_of, simulated_rows
 from tests.reference.off_policy import ends_of_difference, page_value
-from tests.retrain.workflows.test_clicks import A, N_QUERIES, Shop, weights_of
+from tests.retrain.workflows.test_clicks import N_QUERIES, A, Shop, weights_of
 
 ARMS = tuple("abcdef")
 ON_CLICKS = ("gate.minimum_effect=0", "clicks.reward=clicks@3")
@@ -124,10 +124,12 @@ def test_clicks_of_the_training_are_not_judged_on(shop):
 
 
 def test_rules_about_judged_queries_need_them(shop):
-    with pytest.raises(UsageError, match="gate.rotate: needs the judged queries"):
+    with pytest.raises(UsageError, match=r"gate\.rotate: needs the judged queries"):
         shop.night("gate.rotate=2")
     text = (shop.folder / "retrain.toml").read_text()
     start, stop = text.index("[clicks]"), text.index("[model]")
     (shop.folder / "retrain.toml").write_text(text[:start] + text[stop:])
-    with pytest.raises(UsageError, match=r"data.holdout: is required.*unless there are \[clicks\]"):
+    with pytest.raises(
+        UsageError, match=r"data\.holdout: is required.*unless there are \[clicks\]"
+    ):
         shop.night()
