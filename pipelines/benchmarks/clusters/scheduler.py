@@ -62,13 +62,19 @@ def figures(quick: bool, rounds: int) -> dict[str, Figure]:
                 figure(f"share of a core of an idle scheduler, {n_workers:,} workers", idle, "")
             )
             for n_tiles in QUICK_TILES if quick else TILES:
-                items += costs_at(executor, n_workers, n_tiles, rounds)
+                items += costs_at(executor, n_workers, n_tiles, rounds, idle)
             items += updates(executor, n_workers, rounds)
     return {item.name: item for item in items}
 
 
-def costs_at(executor: DaskExecutor, n_workers: int, n_tiles: int, rounds: int) -> list[Figure]:
-    """Costs of a task and of a message; heartbeats of the workers in the same time are included."""
+def costs_at(
+    executor: DaskExecutor, n_workers: int, n_tiles: int, rounds: int, idle: float
+) -> list[Figure]:
+    """Costs of a task and of a message.
+
+    Heartbeats of the workers in the same time are included, except in one figure, from which the
+    share of a core that an idle scheduler uses is taken off.
+    """
     n_steps = max(1, MOST_TASKS // (rounds * 2 * n_tiles))
     states = [executor.submit(int, tile, name="state") for tile in range(n_tiles)]
     executor.gather(states)
@@ -80,6 +86,8 @@ def costs_at(executor: DaskExecutor, n_workers: int, n_tiles: int, rounds: int) 
 
     return [
         figure(f"scheduler's time a task, {where}", sample(lambda c: 1e6 * c.scheduler), "us"),
+        figure(f"scheduler's time a task without heartbeats, {where}",
+               sample(lambda c: 1e6 * (c.scheduler - idle * c.seconds)), "us"),
         figure(f"driver's time a task, {where}", sample(lambda c: 1e6 * c.driver), "us"),
         figure(f"messages a task, {where}", sample(lambda c: c.messages), ""),
         figure(f"scheduler's time a message, {where}",
