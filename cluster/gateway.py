@@ -5,8 +5,9 @@
         --cluster timeout=10m
 
 Options: address, proxy_address and auth of the gateway, unless they are in Dask's configuration
-(`~/.config/dask/gateway.yaml`, which is also the place for passwords); n_workers; name of a running
-cluster, which is used and left running; and the options that your gateway offers, such as image or
+(`~/.config/dask/gateway.yaml`, which is also the place for passwords); n_workers, or minimum and
+maximum for a cluster that starts and stops workers as there is work; name of a running cluster,
+which is used and left running; and the options that your gateway offers, such as image or
 worker_memory. The gateway has its own TLS certificates.
 """
 
@@ -27,7 +28,10 @@ def make_cluster(options: Mapping[str, Any]) -> Any:
     gateway = optional("dask_gateway", "gateway")
     given = dict(options)
     place = {name: given.pop(name) for name in GATEWAY_OPTIONS if name in given}
+    limits = {limit: given.pop(limit) for limit in ("minimum", "maximum") if limit in given}
     name, n_workers = given.pop("name", None), given.pop("n_workers", None)
+    if limits and n_workers is not None:
+        raise UsageError("give n_workers, or minimum and maximum, and not both.")
     if name is not None:
         if given:
             raise UsageError(f"{', '.join(sorted(given))}: the cluster {name} is already running.")
@@ -36,4 +40,6 @@ def make_cluster(options: Mapping[str, Any]) -> Any:
         cluster = gateway.GatewayCluster(**place, **given)
     if n_workers is not None:
         cluster.scale(n_workers)
+    elif limits:
+        cluster.adapt(**limits)
     return cluster

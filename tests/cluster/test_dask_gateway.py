@@ -73,9 +73,9 @@ def gateway(tmp_path_factory):
             process.wait(30)
 
 
-def start(gateway, table, folder, n_features):
+def start(gateway, table, folder, n_features, **sizes):
     _, options, _ = gateway
-    given = {**options, "n_workers": 2, "timeout": "90s"}
+    given = {**options, **(sizes or {"n_workers": 2}), "timeout": "90s"}
     command = [sys.executable, "-m", "dranking", "select", table, "--regularization", "1"]
     command += ["--n-features", n_features, "-o", folder / "m.json", "--scheduler", GATEWAY]
     command += [f"--cluster={name}={value}" for name, value in given.items()]
@@ -104,8 +104,9 @@ def table(problem, tmp_path_factory):
     return path
 
 
-def test_a_job_on_a_gateway_finds_the_same_weights(gateway, table, tmp_path):
-    process = start(gateway, table, tmp_path, 5)
+@pytest.mark.parametrize("sizes", [{"n_workers": 2}, {"minimum": 0, "maximum": 2}])
+def test_a_job_on_a_gateway_finds_the_same_weights(gateway, table, tmp_path, sizes):
+    process = start(gateway, table, tmp_path, 5, **sizes)
     _, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors
     model = load_model(tmp_path / "m.json")

@@ -608,15 +608,23 @@ def test_gateway(monkeypatch):
         def scale(self, n):
             calls.append(("scale", n))
 
+        def adapt(self, **limits):
+            calls.append(("adapt", limits))
+
     monkeypatch.setattr(gateway, "GatewayCluster", Cluster)
     make = scheduler_file("gateway").make_cluster
     make({"address": "https://g", "n_workers": 3, "worker_memory": 8})
     make({"address": "https://g", "name": "theirs"})
+    make({"minimum": 0, "maximum": 5})
     assert calls == [
         ("new", {"address": "https://g", "worker_memory": 8}),
         ("scale", 3),
         ("found", "theirs", {"address": "https://g"}),
+        ("new", {}),
+        ("adapt", {"minimum": 0, "maximum": 5}),
     ]
+    with pytest.raises(UsageError, match="not both"):
+        make({"n_workers": 2, "maximum": 5})
     with pytest.raises(UsageError, match="image: the cluster theirs is already running"):
         make({"name": "theirs", "image": "x"})
 
