@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,14 +37,14 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class LabelledDataset:
-    """What `label_dataset` wrote.
+    """What `label_dataset` wrote, or `label_datasets` for all data sets together.
 
     Attributes
     ----------
-    dataset
-        The data set with labels from clicks.
+    datasets
+        The data sets with labels from clicks.
     n_labelled
-        Its documents that have a label.
+        Their documents that have a label.
     n_shown
         Documents of queries that were shown, as far as the propensities reach.
     n_unmatched
@@ -54,12 +55,17 @@ class LabelledDataset:
         Impressions deeper than the propensities, which count for nothing.
     """
 
-    dataset: StoredDataset
+    datasets: tuple[StoredDataset, ...]
     n_labelled: int
     n_shown: int
     n_unmatched: int
     n_unmatched_queries: int
     n_deep: int
+
+    @property
+    def dataset(self) -> StoredDataset:
+        """The first data set, the only one of `label_dataset`."""
+        return self.datasets[0]
 
 
 def label_dataset(
@@ -106,41 +112,83 @@ def label_dataset(
         If the data has no document ids or lacks more of the documents than `max_unmatched`, or if
         nothing would be labelled.
     """
-    check_output_directory(path, overwrite)
+    return label_datasets(
+        clicks,
+        [(data, path)],
+        propensities,
+        rules,
+        max_unmatched=max_unmatched,
+        overwrite=overwrite,
+        executor=executor,
+    )
+
+
+def label_datasets(
+    clicks: ClickSource | ClickCounts | Sequence[ClickCounts],
+    data: Sequence[tuple[Dataset, AnyPlace]],
+    propensities: Propensities,
+    rules: LabelRules = DEFAULT_LABELS,
+    *,
+    max_unmatched: float = 0.05,
+    overwrite: bool = False,
+    executor: Any = None,
+) -> LabelledDataset:
+    """Write several data sets with labels from the same clicks, each to a place of its own.
+
+    Parameters and errors are those of `label_dataset`, except `data`: each data set with the
+    directory to write. Documents are missing if all of the data sets lack them.
+    """
+    for _, path in data:
+        check_output_directory(path, overwrite)
     check_rules(rules, propensities)
-    data.check_documents()
-    run = get_executor(executor)
-    source = as_source(clicks)
+    for each, _ in data:
+        each.check_documents()
+    run, source = get_executor(executor), as_source(clicks)
     table = label_table(source, propensities, rules, run)
-    rows = query_rows(table, source.names_of(data.query_ids().cast(pa.string())))
+    rows = [
+        query_rows(table, source.names_of(each.query_ids().cast(pa.string()))) for each, _ in data
+    ]
     origin = LabelOrigin(
         estimator=rules.estimator,
         query_weights=rules.query_weights,
         propensities=propensities.version,
     )
-    with begin_directory(path, overwrite=overwrite) as commit:
-        segments = list(_segments(data, table, rows, commit, run))
-        n_documents = sum(block.n_documents for s in segments for block in s.entry.blocks)
-        n_unlabelled = sum(block.n_unlabelled for s in segments for block in s.entry.blocks)
-        n_labelled = n_documents - n_unlabelled
-        _check_matched(table, rows, n_labelled, max_unmatched)
-        labelled = commit_dataset(
-            commit,
-            segments,
-            feature_names=data.feature_names,
-            transforms=data.transforms,
-            roles=data.roles,
-            null_fill=data.manifest.null_fill if isinstance(data, StoredDataset) else None,
-            labels=origin,
+    with ExitStack() as stack:
+        commits = [
+            stack.enter_context(begin_directory(path, overwrite=overwrite)) for _, path in data
+        ]
+        written = [
+            list(_segments(each, table, own, commit, run))
+            for (each, _), own, commit in zip(data, rows, commits, strict=True)
+        ]
+        n_labelled = sum(map(_n_labelled, written))
+        _check_matched(table, np.concatenate(rows), n_labelled, max_unmatched)
+        labelled = tuple(
+            commit_dataset(
+                commit,
+                segments,
+                feature_names=each.feature_names,
+                transforms=each.transforms,
+                roles=each.roles,
+                null_fill=each.manifest.null_fill if isinstance(each, StoredDataset) else None,
+                labels=origin,
+            )
+            for (each, _), segments, commit in zip(data, written, commits, strict=True)
         )
+    matched = np.concatenate(rows)
     return LabelledDataset(
-        dataset=labelled,
+        datasets=labelled,
         n_labelled=n_labelled,
         n_shown=table.n_documents,
         n_unmatched=max(table.n_documents - n_labelled, 0),
-        n_unmatched_queries=len(table.query_ids) - len(np.unique(rows[rows >= 0])),
+        n_unmatched_queries=len(table.query_ids) - len(np.unique(matched[matched >= 0])),
         n_deep=table.n_deep,
     )
+
+
+def _n_labelled(segments: Sequence[WrittenSegment]) -> int:
+    blocks = [block for segment in segments for block in segment.entry.blocks]
+    return sum(block.n_documents - block.n_unlabelled for block in blocks)
 
 
 def _segments(

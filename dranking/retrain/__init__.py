@@ -7,7 +7,7 @@ of earlier stages to its own result, a frozen dataclass in `results`:
 |---|---|---|---|
 | validate | configuration | | `Validated` |
 | ingest | new sources | ``parts/`` | `Ingested` |
-| statistics | new parts | ``statistics/``, version's ``profile.npz`` | `StatisticsUpdate` |
+| statistics | new parts, clicks | ``statistics/``, version's ``profile.npz`` | `StatisticsUpdate` |
 | tune | statistics or parts | ``tuned.json``, ``grid.json`` | `Tuned` |
 | fit | statistics or parts, or ``tuned.json`` | version's model | `Fitted` |
 | evaluate | model, champion, holdout parts | version's ``per_query.parquet`` | `Evaluated` |

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dranking
+from dranking.clicks.propensities import load_propensities
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
@@ -61,6 +62,8 @@ class Plan:
         What the champion was trained on and is withdrawn; None if there is nothing.
     gate
         Level, budget and power of the gate in this run, in words.
+    relabelling
+        Why all labels from clicks are made anew, in words; empty where they are not.
     """
 
     run_id: str
@@ -68,6 +71,7 @@ class Plan:
     stages: tuple[str, ...]
     withdrawal: Withdrawal | None = None
     gate: str = ""
+    relabelling: str = ""
 
     @property
     def sources(self) -> Mapping[str, Sequence[Source]]:
@@ -82,7 +86,8 @@ class Plan:
             for name, first in self.found.repeated
         )
         withdrawn = () if self.withdrawal is None else (self.withdrawal.text,)
-        return (*(note.text for note in self.found.set_aside), *repeated, *withdrawn)
+        anew = (self.relabelling,) if self.relabelling else ()
+        return (*(note.text for note in self.found.set_aside), *repeated, *withdrawn, *anew)
 
     def as_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists, for JSON."""
@@ -129,7 +134,23 @@ def plan_run(
     if measured < first and is_open and _rival_changed(folder, run_id, registry, withdrawal):
         first = measured
     power = forecast(config.gate, registry, config.judged_by)
-    return Plan(run_id, found, STAGES[first:], withdrawal, power)
+    anew = _relabelling(config, registry)
+    return Plan(run_id, found, STAGES[first:], withdrawal, power, anew)
+
+
+def _relabelling(config: RetrainConfig, registry: Registry) -> str:
+    """Why all labels change, in words: other propensities than the champion's enter every label."""
+    champion = registry.aliases.champion
+    if config.clicks is None or champion is None:
+        return ""
+    before = (registry.manifest(champion).lineage.get("labels") or {}).get("propensities")
+    now = load_propensities(config.clicks.propensities).version
+    if before in (None, now):
+        return ""
+    return (
+        f"the propensities are version {now[:8]}, and the champion learned with {before[:8]}: all "
+        "labels are made anew, and the features of all labelled documents are read"
+    )
 
 
 def digests_of(config: RetrainConfig) -> ContentDigests:

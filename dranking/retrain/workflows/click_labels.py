@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dranking.clicks.label_dataset import label_dataset
+from collections.abc import Mapping, Sequence
+
+from dranking.clicks.label_dataset import label_datasets
 from dranking.clicks.labels import LabelRules
 from dranking.clicks.propensities import load_propensities
 from dranking.data.dataset import Dataset
+from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.store.dataset import StoredDataset
+from dranking.engine.executor import Executor
+from dranking.errors import DataError
 from dranking.files.commit import MANIFEST_NAME
+from dranking.files.manifests import OlderSchemaError
+from dranking.files.places import Place
 from dranking.files.reading import exists
+from dranking.rankers.gram.relabel_statistics import relabel_statistics
+from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.later_clicks import training_clicks
 from dranking.retrain.results import ClickLabels
@@ -17,8 +26,10 @@ from dranking.retrain.workflow import Run
 FOLDER = "labelled"
 
 
-def label_training_data(run: Run, clicks: ClicksConfig, data: Dataset) -> ClickLabels:
-    """Write the training data of a run with labels from clicks into the folder of the run.
+def label_training_data(
+    run: Run, clicks: ClicksConfig, parts: Mapping[str, Dataset]
+) -> ClickLabels:
+    """Write the training parts of a run with labels from clicks into the folder of the run.
 
     Parameters
     ----------
@@ -26,8 +37,9 @@ def label_training_data(run: Run, clicks: ClicksConfig, data: Dataset) -> ClickL
         The run.
     clicks
         The clicks, and how labels are made of them.
-    data
-        The training parts; their own relevance is not used.
+    parts
+        The training parts by the keys of their sources; their own relevance is not used. Their
+        features are shared, and not read.
 
     Raises
     ------
@@ -39,10 +51,9 @@ def label_training_data(run: Run, clicks: ClicksConfig, data: Dataset) -> ClickL
     store = training_clicks(run.config, clicks)
     nights = store.nights
     propensities = load_propensities(clicks.propensities)
-    found = label_dataset(
+    found = label_datasets(
         store,
-        data,
-        run.folder / FOLDER,
+        [(part, run.folder / FOLDER / key) for key, part in parts.items()],
         propensities,
         LabelRules(clicks.estimator, query_weights=clicks.query_weights),
         max_unmatched=clicks.max_unmatched,
@@ -58,8 +69,56 @@ def label_training_data(run: Run, clicks: ClicksConfig, data: Dataset) -> ClickL
     )
 
 
-def labelled_data(run: Run, clicks: ClicksConfig, data: Dataset) -> Dataset:
-    """The training data of a run with labels from clicks; labelled again if it was deleted."""
-    if not exists(run.folder / FOLDER / MANIFEST_NAME):
-        label_training_data(run, clicks, data)
-    return StoredDataset(run.folder / FOLDER)
+def labelled_parts(
+    run: Run, clicks: ClicksConfig, parts: Mapping[str, Dataset]
+) -> dict[str, StoredDataset]:
+    """The training parts of a run with labels from clicks; labelled again if some were deleted."""
+    folder = run.folder / FOLDER
+    if not all(exists(folder / key / MANIFEST_NAME) for key in parts):
+        label_training_data(run, clicks, parts)
+    return {key: StoredDataset(folder / key) for key in parts}
+
+
+def sync_click_statistics(
+    places: Sequence[Place], parts: Sequence[StoredDataset], executor: Executor
+) -> tuple[list[StatisticsDataset], int]:
+    """Statistics stores of labelled parts: relabelled, or built where there is nothing to relabel.
+
+    Only blocks with a query whose labels changed are read.
+
+    Parameters
+    ----------
+    places, parts
+        The store of each part, and the part.
+    executor
+        Executor of the passes over documents.
+
+    Returns
+    -------
+    stores, n_built
+        The stores of all parts with labelled documents, and the number of blocks that were read.
+    """
+    stores, n_built = [], 0
+    for place, part in zip(places, parts, strict=True):
+        if part.n_unlabelled == part.n_documents:
+            continue  # none of its documents was shown yet
+        if _can_be_relabelled(place, part):
+            done = relabel_statistics(place, part, executor=executor)
+            stores.append(done.store)
+            n_built += done.n_blocks_built
+        else:
+            stores.append(build_statistics(part, place, overwrite=True, executor=executor))
+            n_built += part.n_blocks
+    return stores, n_built
+
+
+def _can_be_relabelled(place: Place, part: StoredDataset) -> bool:
+    """Whether a store is there, and is of the queries and features of a part."""
+    if not is_statistics(place):
+        return False
+    try:
+        store = StatisticsDataset(place)
+    except (OlderSchemaError, DataError):  # of another version, or damaged: built anew
+        return False
+    same = (store.feature_names, store.transforms) == (part.feature_names, part.transforms)
+    return same and store.n_queries == part.n_queries and store.n_blocks == part.n_blocks

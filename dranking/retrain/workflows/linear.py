@@ -8,6 +8,7 @@ from functools import partial
 from typing import cast
 
 from dranking.data.dataset import Dataset
+from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError
 from dranking.export.formats import SUFFIXES, export_model
 from dranking.files.commit import atomic_write
@@ -16,6 +17,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content, describe, describe_unjudged
 from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift
 from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
@@ -23,7 +25,12 @@ from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdat
 from dranking.retrain.sources import delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
-from dranking.retrain.workflows.click_labels import FOLDER, label_training_data, labelled_data
+from dranking.retrain.workflows.click_labels import (
+    FOLDER,
+    label_training_data,
+    labelled_parts,
+    sync_click_statistics,
+)
 from dranking.retrain.workflows.drift import Profile, drift_between, parse_profile
 from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined
@@ -86,14 +93,13 @@ class LinearWorkflow:
         run = self._run
         sources = run.sources["train"]
         update = StatisticsUpdate(used=on_statistics(run.config))
-        if update.used:
+        if run.config.clicks is not None:
+            update = self._update_on_clicks(run.config.clicks)
+        elif update.used:
             parts = self._parts.open(sources)
             store, n_read = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
             update = StatisticsUpdate(True, n_read, manifest.n_bytes, manifest.n_data_bytes)
-        if run.config.clicks is not None:
-            labels = label_training_data(run, run.config.clicks, self._data("train"))
-            update = StatisticsUpdate(used=False, labels=labels)
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
@@ -102,6 +108,28 @@ class LinearWorkflow:
         atomic_write(profile, total.to_bytes(), overwrite=True)
         self._parts.scaled(joined(self._parts.open(sources)), sources)
         return update
+
+    def _update_on_clicks(self, clicks: ClicksConfig) -> StatisticsUpdate:
+        """Label the training parts by clicks, and relabel their statistics if those are used."""
+        parts = self._training_parts()
+        labels = label_training_data(self._run, clicks, parts)
+        if not on_statistics(self._run.config):
+            return StatisticsUpdate(used=False, labels=labels)
+        stores, n_read = self._click_statistics(clicks)
+        return StatisticsUpdate(
+            used=True,
+            n_bytes=sum(store.manifest.n_bytes for store in stores),
+            n_data_bytes=sum(store.manifest.n_data_bytes for store in stores),
+            labels=labels,
+            n_blocks=sum(store.n_blocks for store in stores),
+            n_blocks_read=n_read,
+        )
+
+    def _click_statistics(self, clicks: ClicksConfig) -> tuple[list[StatisticsDataset], int]:
+        """The statistics of the labelled parts, and how many of their blocks were read."""
+        parts = labelled_parts(self._run, clicks, self._training_parts())
+        places = [self._parts.root / f"{key}.click-statistics" for key in parts]
+        return sync_click_statistics(places, list(parts.values()), self._run.executor)
 
     def tune(self, statistics: StatisticsUpdate) -> Tuned:
         """Choose hyperparameters if there is a choice, and keep the model trained with them."""
@@ -233,17 +261,28 @@ class LinearWorkflow:
     def _training_data(self, statistics: StatisticsUpdate) -> Dataset:
         """The statistics of the training data if they are used, otherwise its documents.
 
-        All runs share one statistics store. The store is brought up to date again, as another run
-        may have changed it since the stage statistics of this run.
+        All runs share the statistics stores. They are brought up to date again, as another run may
+        have changed them since the stage statistics of this run.
         """
         run = self._run
-        parts = self._parts.open(run.sources["train"])
-        data: Dataset = joined(parts)
-        if run.config.clicks is not None:
-            data = labelled_data(run, run.config.clicks, data)
-        if statistics.used:
-            data, _ = sync_statistics(run.work / "statistics", parts, run.executor)
+        clicks, parts = run.config.clicks, self._training_parts()
+        data: Dataset
+        if clicks is not None and statistics.used:
+            data = joined(self._click_statistics(clicks)[0])
+        elif clicks is not None:
+            data = joined(list(labelled_parts(run, clicks, parts).values()))
+        elif statistics.used:
+            whole = list(parts.values())
+            data, _ = sync_statistics(run.work / "statistics", whole, run.executor)
+        else:
+            data = joined(list(parts.values()))
         return self._parts.scaled(data, run.sources["train"])
+
+    def _training_parts(self) -> dict[str, Dataset]:
+        """The training parts by the keys of their sources, in order."""
+        sources = self._run.sources["train"]
+        keys = [source.key for source in sources]
+        return dict(zip(keys, self._parts.open(sources), strict=True))
 
     def _champion_profile(self) -> Profile | None:
         """Distributions of the rival's training data, if its version has them."""
@@ -255,7 +294,6 @@ class LinearWorkflow:
 
 
 def on_statistics(config: RetrainConfig) -> bool:
-    """Whether ranker and tuning both work on a statistics store of judged parts."""
+    """Whether ranker and tuning both work on statistics stores."""
     chosen_without = config.tune.criterion == "lqo-squared_error" or not config.is_tuned
-    on_parts = config.clicks is None
-    return config.model.kind in ON_STATISTICS and chosen_without and on_parts
+    return config.model.kind in ON_STATISTICS and chosen_without

@@ -9,6 +9,7 @@ import pytest
 
 from dranking.clicks.propensities import Prior, power_propensities
 from dranking.clicks.write_store import write_click_store
+from dranking.data.store.dataset import StoredDataset
 from dranking.errors import DataError, UsageError
 from dranking.retrain.config import load_config
 from dranking.retrain.registry.registry import Registry
@@ -129,11 +130,43 @@ def test_a_night_learns_from_debiased_clicks(shop):
     assert weights_of(registry, again.results.publish.version) == found
 
 
+def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
+    """Statistics are relabelled; the model equals that of a night that builds all of them."""
+    first = shop.night("export.report=false")
+    assert first.results.statistics.used
+    assert (first.results.statistics.n_blocks, first.results.statistics.n_blocks_read) == (2, 2)
+    more = [(*r[:6], r[6] + 40, r[7] + 40 * (r[1] % 2) * (r[0] >= 20)) for r in shop.rows]
+    more = [m if m[0] >= 20 else r for m, r in zip(more, shop.rows, strict=True)]
+    shop.deliver(more)
+    read, original = [], StoredDataset.block
+
+    def counted(self, index, columns=None):
+        if columns is None or len(columns):
+            read.append(self.path)
+        return original(self, index, columns)
+
+    monkeypatch.setattr(StoredDataset, "block", counted)
+    second = shop.night("export.report=false")
+    assert second.results.statistics.n_blocks_read == 1
+    labelled = [path for path in read if path.parent.name == "labelled"]
+    assert len(labelled) == 1
+    found = weights_of(Registry(shop.folder / "registry"), "000002")
+    expected = shop.expected_weights(more)
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+    again = GIVEN.model_copy(update={"prior": Prior(mean=0.4, pseudo_count=4.0)})
+    again.save(shop.folder / "propensities.json", overwrite=True)
+    third = shop.night("export.report=false")
+    assert third.results.statistics.n_blocks_read == 2
+    assert "all labels are made anew" in third.notes[0]
+    assert again.version[:8] in third.notes[0]
+
+
 def test_wrong_clicks_are_named(shop):
     (shop.folder / "documents-1.parquet").unlink()
     with pytest.raises(DataError, match=r"the data lacks \d+ of \d+ documents that were shown"):
         shop.night()
-    assert shop.night("clicks.max_unmatched=0.6").accepted
+    assert shop.night("clicks.max_unmatched=0.6", "export.report=false").accepted
     with pytest.raises(DataError, match=r"absent\.json"):
         shop.night(f"clicks.propensities={shop.folder}/absent.json")
     with pytest.raises(UsageError, match="clicks: label rows of features; bilinear learns from"):
