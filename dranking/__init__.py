@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
     from dranking.data.scores.read_scores import read_scores as read_scores
-    from dranking.data.store.dataset import write_dataset as write_dataset
+    from dranking.data.store.write_dataset import write_dataset as write_dataset
     from dranking.data.tables.in_memory import from_arrays as from_arrays
     from dranking.data.tables.in_memory import from_table as from_table
     from dranking.data.texts.collection import collection as collection
@@ -146,7 +146,7 @@ _HOME = {
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms",
     "write_click_store": "dranking.clicks.write_store",
-    "write_dataset": "dranking.data.store.dataset",
+    "write_dataset": "dranking.data.store.write_dataset",
     "write_parquet": "dranking.data.parquet.dataset",
     "write_scores": "dranking.rankers.write_scores",
 }

@@ -19,14 +19,16 @@ from dranking.clicks.propensities import Propensities
 from dranking.clicks.source import ClickSource, as_source
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
-from dranking.data.store.dataset import StoredDataset, commit_dataset
+from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import LabelOrigin, WrittenSegment
 from dranking.data.store.relabel import relabel_segment
 from dranking.data.store.segment_writer import write_segment
+from dranking.data.store.write_dataset import commit_dataset
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.errors import DataError
-from dranking.files.commit import DirectoryCommit, begin_directory, check_output_directory
+from dranking.files.commit import DirectoryCommit, begin_directory
+from dranking.files.output_checks import check_output_directory
 from dranking.files.places import AnyPlace, Place
 
 Integers = NDArray[np.int64]

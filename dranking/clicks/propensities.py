@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import SEAL, read_json, sealed_json, unsealed
 from dranking.files.places import AnyPlace, as_place
 

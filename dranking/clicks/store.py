@@ -32,8 +32,8 @@ from dranking.clicks.night_tables import (
     read_table,
 )
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import restore_interrupted
 from dranking.files.manifests import read_manifest
+from dranking.files.output_checks import restore_interrupted
 from dranking.files.places import AnyPlace, Place, as_place
 
 

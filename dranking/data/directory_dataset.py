@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.commit import restore_interrupted
 from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.output_checks import restore_interrupted
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 
 

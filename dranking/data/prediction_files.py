@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import atomic_path
+from dranking.files.atomic_files import atomic_path
 from dranking.files.places import AnyPlace
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends

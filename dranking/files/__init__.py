@@ -5,9 +5,12 @@
 | `places` | a local path or an fsspec URL as one type | all that is read and written |
 | `requests` | retries of requests to stores, and errors that stores cause | all below |
 | `reading` | ranged and concurrent reads of checked length | all that is read |
-| `commit` | files and directories, whole or not at all | all that is written |
-| `local_output` | temporary name, fsync, rename; leftovers of killed processes | `commit` |
-| `object_store` | objects written on a condition, in one request | `commit`, locks |
+| `atomic_files` | a file, whole or not at all | all files that are written |
+| `commit` | a directory of parts, whole or not at all | all directories that are written |
+| `output_checks` | what is at a place, and whether it may be replaced | both writers |
+| `clean` | removal of what killed writers left | command line |
+| `local_output` | temporary name, fsync, rename; leftovers of killed processes | both writers |
+| `object_store` | objects written on a condition, in one request | both writers, `locks` |
 | `locks` | file locks, and leases in stores | `commit`, registry, runs |
 | `debris` | names of parts, and removal of parts that no manifest names | `commit` |
 | `json_files` | JSON of bounded size; seals; flaws are ValueErrors | manifests, models |
@@ -18,9 +21,9 @@
 | `redaction` | texts without credentials | logs, reports, errors, registry |
 | `key_values` | settings written as ``key=value`` | command line, retrain's configuration |
 
-Every directory of the project holds a ``manifest.json`` whose "format" begins with ``dranking-``.
-The manifest is written last, and a non-empty directory without one is never overwritten. This layer
-imports only `dranking.errors`. The module of a file format that a single kind of directory uses
-lies beside that kind's reader: Zarr arrays in `dranking.data.store`, row files in
-`dranking.data.statistics`.
+The writers are `atomic_files` and `commit`. Every directory of the project holds a
+``manifest.json`` whose "format" begins with ``dranking-``. The manifest is written last, and a non-
+empty directory without one is never overwritten. This layer imports only `dranking.errors`. The
+module of a file format that a single kind of directory uses lies beside that kind's reader: Zarr
+arrays in `dranking.data.store`, row files in `dranking.data.statistics`.
 """

@@ -18,16 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dranking.errors import DataError
 from dranking.files.checksums import Checksum, checksum, file_checksum
-from dranking.files.commit import (
-    FORMAT_PREFIX,
-    MANIFEST_NAME,
-    manifest_format,
-    new_directory,
-    restore_interrupted,
-)
+from dranking.files.commit import new_directory
 from dranking.files.debris import GRACE
 from dranking.files.json_files import sealed_json
 from dranking.files.manifests import DirectoryKind, read_manifest
+from dranking.files.output_checks import (
+    FORMAT_PREFIX,
+    MANIFEST_NAME,
+    manifest_format,
+    restore_interrupted,
+)
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import read_bytes
 

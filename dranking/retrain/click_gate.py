@@ -27,7 +27,7 @@ from dranking.clicks.off_policy import QueryValues
 from dranking.clicks.off_policy_value import OffPolicyValue, off_policy_value
 from dranking.clicks.propensities import load_propensities
 from dranking.errors import DataError
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 from dranking.retrain.budget import Allowance, allowance_of, statement

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dranking.errors import DataError
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.redaction import redacted

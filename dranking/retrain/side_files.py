@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 import dranking
 from dranking.errors import DataError, TryAgainError
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
 from dranking.report.page import render
 from dranking.report.sections import page_of

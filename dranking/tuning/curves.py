@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dranking.errors import UsageError
-from dranking.files.commit import atomic_path, check_output_file
+from dranking.files.atomic_files import atomic_path
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import AnyPlace, as_place
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult

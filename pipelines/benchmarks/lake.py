@@ -289,8 +289,8 @@ def index(n_documents: int, rounds: int) -> list[Figure]:
 
 def made_index(path: Path, n_segments: int, n_features: int) -> None:
     """A data set without its segments: a manifest and an index."""
-    from dranking.data.store.dataset import commit_dataset
     from dranking.data.store.manifest import BlockEntry, SegmentEntry, WrittenSegment
+    from dranking.data.store.write_dataset import commit_dataset
     from dranking.files.commit import begin_directory
 
     n_documents, rng = 8_190, random.Random(0)

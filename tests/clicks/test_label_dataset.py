@@ -15,7 +15,7 @@ from dranking.clicks.propensities import Prior, load_propensities, power_propens
 from dranking.clicks.write_store import write_click_store
 from dranking.data.blocks import QueryBlock
 from dranking.data.open import open_dataset
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.errors import DataError
 from dranking.files import links

@@ -11,7 +11,8 @@ from sklearn.preprocessing import QuantileTransformer
 from dranking.data import quantile_sketch
 from dranking.data.quantile_sketch import QuantileSketch
 from dranking.data.scaling import fit_standard, quantile_of, scaled
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.data.transforms import QueryMinMax
 from dranking.errors import DataError

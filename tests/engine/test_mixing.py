@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mean_by_shares

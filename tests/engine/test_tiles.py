@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.engine import tile_layout
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.tile_tasks import ByFeature, Literal

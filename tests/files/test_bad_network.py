@@ -7,6 +7,7 @@ import pytest
 
 from dranking.errors import DataError, TryAgainError
 from dranking.files import commit
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
 from tests.files.s3_proxy import Faults, Proxy
@@ -24,7 +25,7 @@ def bad(bucket, s3_server):
 def write_parts(place, parts, **how):
     with commit.begin_directory(place, **how) as writer:
         for name, content in parts.items():
-            commit.atomic_write(writer.add(name), content)
+            atomic_write(writer.add(name), content)
         names = [writer.name(name) for name in parts]
         writer.finish(json.dumps({"format": "dranking-test", "parts": names}).encode())
     return names
@@ -57,7 +58,7 @@ def test_an_answer_that_is_lost_is_no_failure(bad):
         return number
 
     proxy.next = heal_after_first
-    commit.atomic_write(place / "file", b"content")
+    atomic_write(place / "file", b"content")
     assert proxy.n_faults == 1
     assert read_bytes(place / "file") == b"content"
 
@@ -65,7 +66,7 @@ def test_an_answer_that_is_lost_is_no_failure(bad):
 def test_half_an_answer_is_read_once_more(bad):
     proxy, place = bad
     content = secrets.token_bytes(10_000)
-    commit.atomic_write(place / "file", content)
+    atomic_write(place / "file", content)
     proxy.faults, proxy.n_requests = Faults(truncate=2), 1  # the next request, and every second
     assert read_bytes(place / "file", 0, 10_000) == content
     assert proxy.n_faults == 1
@@ -79,7 +80,7 @@ def test_a_store_that_is_always_busy_is_left_at_the_deadline(bad, monkeypatch):
     monkeypatch.setenv("DRANKING_STORE_DEADLINE", "0.5")
     proxy.faults = Faults(busy=1)
     with pytest.raises(TryAgainError, match=r"no answer for 0\.5 s .Service Unavailable"):
-        commit.atomic_write(place / "file", b"content")
+        atomic_write(place / "file", b"content")
     proxy.faults = Faults(drop=1)
     with pytest.raises(TryAgainError, match=r"the store gave no answer for 0\.5 s"):
         read_bytes(place / "file")

@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 
 from dranking.errors import UsageError
-from dranking.files import commit as atomic
 from dranking.files import local_output
+from dranking.files.atomic_files import atomic_path, atomic_write
+from dranking.files.commit import new_directory
+from dranking.files.output_checks import check_output_directory, restore_interrupted
 
 OURS = json.dumps({"format": "dranking-test"})
 
 
 def make_directory(path, content, overwrite=False):
-    with atomic.new_directory(path, overwrite=overwrite) as temporary:
+    with new_directory(path, overwrite=overwrite) as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner" / "content").write_text(content)
         (temporary / "manifest.json").write_text(OURS)
@@ -70,36 +72,36 @@ def full_disk(monkeypatch):
     ("content", "stored"), [("é\n", b"\xc3\xa9\n"), (b"\x00\r\n", b"\x00\r\n")]
 )
 def test_atomic_write_stores_text_as_utf8_and_bytes_as_they_are(tmp_path, content, stored):
-    atomic.atomic_write(tmp_path / "a" / "b" / "file", content)
+    atomic_write(tmp_path / "a" / "b" / "file", content)
     assert (tmp_path / "a" / "b" / "file").read_bytes() == stored
     assert names_in(tmp_path / "a" / "b") == ["file"]
 
 
 def test_atomic_write_refuses_what_exists_before_any_work(tmp_path):
     file = tmp_path / "file"
-    atomic.atomic_write(str(file), "old")
+    atomic_write(str(file), "old")
     with pytest.raises(UsageError, match=r"file: exists already\. Pass --overwrite"):
-        atomic.atomic_write(file, "new")
+        atomic_write(file, "new")
     with (
         pytest.raises(UsageError, match="--overwrite"),
-        atomic.atomic_path(file),
+        atomic_path(file),
     ):
         pytest.fail("the work was started")
     assert file.read_text() == "old"
-    atomic.atomic_write(file, "new", overwrite=True)
+    atomic_write(file, "new", overwrite=True)
     assert file.read_text() == "new"
 
 
 def test_atomic_write_refuses_a_directory_even_to_overwrite(tmp_path):
     with pytest.raises(UsageError, match="is a directory"):
-        atomic.atomic_write(tmp_path, "text", overwrite=True)
+        atomic_write(tmp_path, "text", overwrite=True)
 
 
 def test_atomic_path_refuses_a_file_that_appeared_meanwhile(tmp_path):
     file = tmp_path / "file"
 
     def both_write():
-        with atomic.atomic_path(file) as temporary:
+        with atomic_path(file) as temporary:
             temporary.write_text("ours")
             file.write_text("theirs")
 
@@ -115,7 +117,7 @@ def test_an_interrupted_file_leaves_the_old_one(tmp_path, interruption):
     file.write_text("old")
 
     def half_written():
-        with atomic.atomic_path(file, overwrite=True) as temporary:
+        with atomic_path(file, overwrite=True) as temporary:
             temporary.write_text("half")
             raise interruption
 
@@ -128,7 +130,7 @@ def test_an_interrupted_file_leaves_the_old_one(tmp_path, interruption):
 def test_overwriting_a_link_replaces_what_it_points_to(tmp_path):
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    atomic.atomic_write(tmp_path / "link", "new", overwrite=True)
+    atomic_write(tmp_path / "link", "new", overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
 
@@ -138,7 +140,7 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
     file = tmp_path / "file"
     file.write_text("old")
     with pytest.raises(UsageError, match=r"/file: cannot be written, No space.*Free some space"):
-        atomic.atomic_write(file, "new", overwrite=True)
+        atomic_write(file, "new", overwrite=True)
     assert file.read_text() == "old"
     assert names_in(tmp_path) == ["file"]
 
@@ -146,7 +148,7 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
 def test_a_real_write_failure_leaves_nothing(tmp_path):
     program = """
         import resource, sys
-        from dranking.files.commit import atomic_write
+        from dranking.files.atomic_files import atomic_write
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         atomic_write(sys.argv[1], "x" * 20_000)
     """
@@ -159,7 +161,7 @@ def test_a_real_write_failure_leaves_nothing(tmp_path):
 def test_errors_of_the_callers_own_work_pass_unchanged(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match=r"input\.txt"),
-        atomic.atomic_path(tmp_path / "file"),
+        atomic_path(tmp_path / "file"),
     ):
         (tmp_path / "input.txt").open()
     assert names_in(tmp_path) == []
@@ -169,12 +171,12 @@ def test_a_place_that_cannot_be_written_is_found_before_any_work(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(UsageError, match="directory cannot be made"),
-        atomic.atomic_path(tmp_path / "file" / "below"),
+        atomic_path(tmp_path / "file" / "below"),
     ):
         pytest.fail("the work was started")
     with (
         pytest.raises(UsageError, match="cannot be written, File name too long"),
-        atomic.atomic_path(tmp_path / ("x" * 250)),
+        atomic_path(tmp_path / ("x" * 250)),
     ):
         pytest.fail("the work was started")
 
@@ -184,7 +186,7 @@ def test_a_place_that_cannot_be_written_is_found_before_any_work(tmp_path):
 
 def test_new_directory_appears_whole(tmp_path):
     path = tmp_path / "a" / "out"
-    with atomic.new_directory(path) as temporary:
+    with new_directory(path) as temporary:
         (temporary / "manifest.json").write_text(OURS)
         assert not path.exists()
         assert temporary.parent == path.parent
@@ -197,7 +199,7 @@ def test_new_directory_refuses_what_exists_before_any_work(tmp_path):
     make_directory(path, "old")
     with (
         pytest.raises(UsageError, match=r"out: exists already\. Pass --overwrite"),
-        atomic.new_directory(path),
+        new_directory(path),
     ):
         pytest.fail("the work was started")
     make_directory(path, "new", overwrite=True)
@@ -236,7 +238,7 @@ def test_overwriting_a_file_with_a_directory_is_refused(tmp_path):
 def test_a_directory_without_manifest_is_a_mistake_of_the_program(tmp_path):
     with (
         pytest.raises(ValueError, match=r"manifest\.json"),
-        atomic.new_directory(tmp_path / "out"),
+        new_directory(tmp_path / "out"),
     ):
         pass
     assert names_in(tmp_path) == []
@@ -250,7 +252,7 @@ def test_an_interrupted_directory_leaves_the_old_state(tmp_path, interruption, e
         make_directory(path, "old")
 
     def half_written():
-        with atomic.new_directory(path, overwrite=exists) as temporary:
+        with new_directory(path, overwrite=exists) as temporary:
             (temporary / "manifest.json").write_text(OURS)
             raise interruption
 
@@ -367,7 +369,7 @@ def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
     inside, done = threading.Event(), threading.Event()
 
     def slow():
-        with atomic.atomic_path(tmp_path / "file", overwrite=True) as temporary:
+        with atomic_path(tmp_path / "file", overwrite=True) as temporary:
             inside.set()
             done.wait(30)
             temporary.write_text("slow")
@@ -375,7 +377,7 @@ def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
     thread = threading.Thread(target=slow)
     thread.start()
     assert inside.wait(30)
-    atomic.atomic_write(tmp_path / "file", "fast", overwrite=True)
+    atomic_write(tmp_path / "file", "fast", overwrite=True)
     done.set()
     thread.join()
     assert (tmp_path / "file").read_text() == "slow"
@@ -385,8 +387,8 @@ def test_two_writers_in_one_process_do_not_disturb_each_other(tmp_path):
 @pytest.mark.parametrize(
     "recover",
     [
-        atomic.restore_interrupted,
-        lambda path: atomic.check_output_directory(path, overwrite=True),
+        restore_interrupted,
+        lambda path: check_output_directory(path, overwrite=True),
     ],
 )
 def test_a_replacement_killed_between_its_renames_is_undone(tmp_path, recover):
@@ -401,7 +403,7 @@ def test_a_replacement_killed_between_its_renames_is_undone(tmp_path, recover):
 def test_a_replacement_in_progress_is_not_undone(tmp_path):
     aside = tmp_path / leftover_name("out", "old", os.getppid())
     aside.mkdir()
-    atomic.restore_interrupted(tmp_path / "out")
+    restore_interrupted(tmp_path / "out")
     assert names_in(tmp_path) == [aside.name]
 
 
@@ -413,7 +415,7 @@ def test_kill_at_any_moment_of_the_swap(tmp_path, moment):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from dranking.files import commit as atomic
+        from dranking.files.commit import new_directory
         path, moment = Path(sys.argv[1]), sys.argv[2]
         rename = os.rename
         done = []
@@ -425,14 +427,14 @@ def test_kill_at_any_moment_of_the_swap(tmp_path, moment):
             if (moment, len(done)) == ("after", 2):
                 os.kill(os.getpid(), signal.SIGKILL)
         os.rename = deadly
-        with atomic.new_directory(path, overwrite=True) as temporary:
+        with new_directory(path, overwrite=True) as temporary:
             (temporary / "inner").mkdir()
             (temporary / "inner" / "content").write_text("new")
             (temporary / "manifest.json").write_text('{"format": "dranking-test"}')
     """
     assert run_python(program, path, moment).returncode == -signal.SIGKILL
     assert len(names_in(tmp_path)) == 2
-    atomic.restore_interrupted(path)
+    restore_interrupted(path)
     assert content_of(path) == ("new" if moment == "after" else "old")
     make_directory(path, "newest", overwrite=True)
     assert content_of(path) == "newest"

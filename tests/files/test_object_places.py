@@ -13,6 +13,8 @@ from scipy import sparse
 
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files import commit, object_store
+from dranking.files.atomic_files import atomic_path, atomic_write
+from dranking.files.clean import clean
 from dranking.files.object_store import put_if_absent, put_if_unchanged, version
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, open_input, read_bytes, read_ranges
@@ -44,7 +46,7 @@ def manifest(**entries):
 
 def test_a_file_is_read_whole_and_in_parts(room):
     content = bytes(range(256)) * 100
-    commit.atomic_write(room / "a" / "file", content)
+    atomic_write(room / "a" / "file", content)
     file = room / "a" / "file"
     assert read_bytes(file) == content
     assert read_bytes(file, 3, 1000) == content[3:1000]
@@ -61,14 +63,14 @@ def test_a_file_is_read_whole_and_in_parts(room):
 def test_long_reads_in_pieces_keep_their_order(room, monkeypatch):
     monkeypatch.setattr("dranking.files.reading.PIECE_BYTES", 1000)
     content = secrets.token_bytes(10_500)
-    commit.atomic_write(room / "file", content)
+    atomic_write(room / "file", content)
     assert read_bytes(room / "file") == content
     with open_input(room / "file") as opened:
         assert opened.read() == content
 
 
 def test_an_empty_file_is_read(room):
-    commit.atomic_write(room / "empty", b"")
+    atomic_write(room / "empty", b"")
     assert read_bytes(room / "empty") == b""
     with open_input(room / "empty") as opened:
         assert opened.read() == b""
@@ -83,14 +85,14 @@ def test_what_is_not_there_is_file_not_found(room):
 
 
 def test_a_range_beyond_the_end_is_an_error(room):
-    commit.atomic_write(room / "file", b"12345")
+    atomic_write(room / "file", b"12345")
     with pytest.raises(DataError, match=r"file.*bytes 2 to 9 were asked for, and 3 bytes came"):
         read_bytes(room / "file", 2, 9)
 
 
 def test_files_are_listed_by_name(room):
     for name in ("b", "a/2", "a/1"):
-        commit.atomic_write(room / name, b"")
+        atomic_write(room / name, b"")
     assert [str(file).removeprefix(str(room)) for file in list_files(room)] == [
         "/a/1",
         "/a/2",
@@ -99,25 +101,25 @@ def test_files_are_listed_by_name(room):
 
 
 def test_a_file_is_replaced_only_on_request(room):
-    commit.atomic_write(room / "file", "old")
+    atomic_write(room / "file", "old")
     with pytest.raises(UsageError, match=r"file: exists already\. Pass --overwrite"):
-        commit.atomic_write(room / "file", "new")
+        atomic_write(room / "file", "new")
     assert read_bytes(room / "file") == b"old"
-    commit.atomic_write(room / "file", "new", overwrite=True)
+    atomic_write(room / "file", "new", overwrite=True)
     assert read_bytes(room / "file") == b"new"
 
 
 def test_a_folder_is_not_overwritten_by_a_file(room):
-    commit.atomic_write(room / "folder" / "file", "old")
+    atomic_write(room / "folder" / "file", "old")
     with pytest.raises(UsageError, match="is a directory"):
-        commit.atomic_write(room / "folder", "new", overwrite=True)
+        atomic_write(room / "folder", "new", overwrite=True)
 
 
 def test_a_file_that_appeared_meanwhile_stays(room):
     def both_write():
-        with commit.atomic_path(room / "file") as temporary:
+        with atomic_path(room / "file") as temporary:
             temporary.write_text("ours")
-            commit.atomic_write(room / "file", "theirs")
+            atomic_write(room / "file", "theirs")
 
     with pytest.raises(UsageError, match="--overwrite"):
         both_write()
@@ -269,7 +271,7 @@ def test_scores_of_a_killed_writer_are_no_obstacle_and_scores_of_a_live_one_stay
         return name
 
     dead, live = write(0), write(1)
-    assert commit.clean(store / "scores", grace=0) == 1
+    assert clean(store / "scores", grace=0) == 1
     names = [file.name for file in list_files(store / "scores")]
     assert sorted(names) == sorted(["_SUCCESS", live])
     assert dead != live
@@ -324,7 +326,7 @@ def test_what_was_replaced_while_it_was_appended_to_stays(tmp_path):
 
 
 def test_files_of_somebody_else_are_not_overwritten(room):
-    commit.atomic_write(room / "thesis" / "chapter", "years of work")
+    atomic_write(room / "thesis" / "chapter", "years of work")
     with pytest.raises(UsageError, match="not written by dranking"):
         commit.begin_directory(room / "thesis", overwrite=True)
     with pytest.raises(UsageError, match="exists already"):
@@ -334,36 +336,36 @@ def test_files_of_somebody_else_are_not_overwritten(room):
 def test_debris_goes_after_its_grace_period_and_nothing_else(room):
     named = write_directory(room / "data", b"content")
     token = named.split("/")[1].partition("-")[0]
-    commit.atomic_write(room / "data" / "parts" / f"{token}-0", b"dropped")
-    commit.atomic_write(room / "data" / "parts" / "0123456789abcdef-9" / "x", b"left")
-    commit.atomic_write(room / "data" / "README", b"by hand")
-    assert commit.clean(room / "data") == 0
-    assert commit.clean(room / "data", grace=0) == 2
+    atomic_write(room / "data" / "parts" / f"{token}-0", b"dropped")
+    atomic_write(room / "data" / "parts" / "0123456789abcdef-9" / "x", b"left")
+    atomic_write(room / "data" / "README", b"by hand")
+    assert clean(room / "data") == 0
+    assert clean(room / "data", grace=0) == 2
     assert content_of(room / "data") == b"content"
     names = sorted(str(file).removeprefix(str(room / "data")) for file in list_files(room / "data"))
     assert names == ["/README", "/manifest.json", f"/{named}"]
-    commit.atomic_write(room / "data" / "manifest.json", b'{"digest": "0"}', overwrite=True)
+    atomic_write(room / "data" / "manifest.json", b'{"digest": "0"}', overwrite=True)
     with pytest.raises(DataError, match=r"damaged .* so nothing is deleted"):
-        commit.clean(room / "data", grace=0)
+        clean(room / "data", grace=0)
     assert len(list_files(room / "data")) == 3
 
 
 def test_only_debris_of_the_directory_itself_is_deleted(room):
     home = room / "home"
     write_directory(home / "train.zarr", b"content")
-    commit.atomic_write(home / "invoice-0123456789abcdef.pdf", b"mine")
+    atomic_write(home / "invoice-0123456789abcdef.pdf", b"mine")
     with pytest.raises(UsageError, match="home: was not written by dranking"):
-        commit.clean(home, grace=0)
-    commit.atomic_write(home / "manifest.json", manifest(writers=["fedcba9876543210"]))
+        clean(home, grace=0)
+    atomic_write(home / "manifest.json", manifest(writers=["fedcba9876543210"]))
     write_directory(home / "parts", b"nested")
     unfinished = home / "parts-of-mine" / "0123456789abcdef-1"
-    commit.atomic_write(unfinished, b"mine")
-    assert commit.clean(home, grace=0) == 0
+    atomic_write(unfinished, b"mine")
+    assert clean(home, grace=0) == 0
     assert content_of(home / "train.zarr") == b"content"
     assert content_of(home / "parts") == b"nested"
     (home / "segments").mkdir(parents=True, exist_ok=True)
     (home / "segments" / ".fedcba9876543210-3.tmp-host-1-2").write_bytes(b"unfinished")
-    assert commit.clean(home, grace=0) == 1
+    assert clean(home, grace=0) == 1
 
 
 def test_grace_counts_from_the_replacement():
@@ -375,8 +377,8 @@ def test_grace_counts_from_the_replacement():
             file.created = file.modified = datetime.now(UTC) - timedelta(days=8)
     write_directory(place, b"new", overwrite=True)
     assert read_bytes(place / old) == b"old"
-    assert commit.clean(place) == 0
-    assert commit.clean(place, grace=0) == 2
+    assert clean(place) == 0
+    assert clean(place, grace=0) == 2
     assert content_of(place) == b"new"
 
 
@@ -398,7 +400,7 @@ def test_a_missing_bucket_is_named(bucket):
     with pytest.raises(DataError, match=r"s3://no-such-bucket-of-ours.*bucket does not exist"):
         read_bytes(as_place("s3://no-such-bucket-of-ours/file"))
     with pytest.raises(DataError, match="bucket does not exist"):
-        commit.atomic_write("s3://no-such-bucket-of-ours/file", b"")
+        atomic_write("s3://no-such-bucket-of-ours/file", b"")
 
 
 def test_an_endpoint_that_is_down_is_tried_until_the_deadline(bucket, monkeypatch):
@@ -440,10 +442,8 @@ def test_a_changed_value_in_a_model_is_noticed(room):
     assert load_bilinear_model(room / "model").words == ("cat", "dog")
     file = room / "model" / "manifest.json"
     changed = read_bytes(file).replace(b'"dog"', b'"dot"')
-    commit.atomic_write(file, changed, overwrite=True)
+    atomic_write(file, changed, overwrite=True)
     with pytest.raises(DataError, match="the content is not what was written, its 'digest' is"):
         load_bilinear_model(room / "model")
-    commit.atomic_write(
-        file, json.dumps(json.loads(changed.replace(b"dot", b"dog"))), overwrite=True
-    )
+    atomic_write(file, json.dumps(json.loads(changed.replace(b"dot", b"dog"))), overwrite=True)
     assert load_bilinear_model(room / "model").words == ("cat", "dog")

@@ -30,7 +30,7 @@ from dranking.cli.scorers import (
     open_scorer,
 )
 from dranking.errors import UsageError
-from dranking.files.commit import check_output_file
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 

@@ -10,8 +10,9 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.errors import DataError
-from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import read_json
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 

@@ -13,7 +13,7 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Data, Json, Model, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.errors import UsageError
-from dranking.files.commit import check_output_directory, check_output_file
+from dranking.files.output_checks import check_output_directory, check_output_file
 from dranking.files.places import Place
 
 

@@ -13,7 +13,8 @@ from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.cli.scorers import open_judged, open_scorer
 from dranking.errors import UsageError
-from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.atomic_files import atomic_write
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 

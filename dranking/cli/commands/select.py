@@ -19,7 +19,7 @@ from dranking.cli.options import (
 )
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.selection_options import Candidates, Scoring, Spending
-from dranking.files.commit import check_output_file
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 

@@ -33,7 +33,7 @@ from dranking.cli.pairwise_options import (
     parse_views,
 )
 from dranking.errors import UsageError
-from dranking.files.commit import check_output_file
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files import object_store
 from dranking.files.checksums import Checksum, checksum
-from dranking.files.commit import SUCCESS_NAME, DirectoryCommit, manifest_format
+from dranking.files.commit import DirectoryCommit
 from dranking.files.json_files import read_json, sealed_json, unsealed
+from dranking.files.output_checks import SUCCESS_NAME, manifest_format
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import read_bytes
 

@@ -36,6 +36,6 @@ taken. What is missing or altered is a `DataError`; a chunk that is wrong is fet
 before. The ``zarr.json`` files, and the index at the end of each shard, are for other readers only.
 
 Modules: `manifest` (with the index), `zarr_arrays`, `segment_layout`, `segment_writer`,
-`segment_files`, `segment_reader`, and `dataset`, which holds the public functions and
-`StoredDataset`.
+`segment_files`, `segment_reader`, `dataset` with `StoredDataset`, and `write_dataset` with the
+public function of this name.
 """

@@ -10,7 +10,8 @@ from typing import Any
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
-from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.atomic_files import atomic_write
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import AnyPlace
 
 

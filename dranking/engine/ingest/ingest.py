@@ -15,7 +15,8 @@ from dranking.data.open import as_paths
 from dranking.data.regrouping.layout import HashCollisionError
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.scaling import Normalize
-from dranking.data.store.dataset import StoredDataset, commit_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import commit_dataset
 from dranking.data.tables.any_table import is_table
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.ingest.fit import fill_as, fit, null_fill

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from dranking.errors import DataError
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import read_bytes
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules

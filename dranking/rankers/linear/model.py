@@ -29,7 +29,7 @@ from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, as_place, is_local
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from dranking.errors import DataError, UsageError
 from dranking.files.array_folder import read_arrays, write_arrays
-from dranking.files.commit import is_written
+from dranking.files.output_checks import is_written
 from dranking.files.places import AnyPlace, Place, as_place
 
 Facts: TypeAlias = dict[str, Any]

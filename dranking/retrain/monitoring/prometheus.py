@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dranking.errors import UsageError
-from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.atomic_files import atomic_write
+from dranking.files.output_checks import check_output_file
 from dranking.files.redaction import redacted
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.markers import Cost

@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.commit import MANIFEST_NAME
 from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.files.local_output import is_temporary
+from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import AnyPlace
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.ledger import Entry, Ledger

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from dranking.errors import DataError
 from dranking.files import object_store
-from dranking.files.commit import MANIFEST_NAME, atomic_write, new_directory
+from dranking.files.atomic_files import atomic_write
+from dranking.files.commit import new_directory
 from dranking.files.local_output import remove_leftovers
 from dranking.files.locks import locked
+from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import list_files, read_bytes
 

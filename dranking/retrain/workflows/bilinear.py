@@ -21,7 +21,7 @@ from dranking.data.texts.collection import Collection, text_collection
 from dranking.data.texts.preferences import SameClass
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import atomic_write
+from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
 from dranking.metrics.per_query import PerQuery

@@ -17,12 +17,13 @@ from dranking.data.digits_ranking import digits_ranking
 from dranking.data.open import data_form
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError
-from dranking.files.commit import MANIFEST_NAME
+from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.retrain.config_tables import DataConfig

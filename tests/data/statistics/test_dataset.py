@@ -10,7 +10,7 @@ from dranking.data.open import open_dataset
 from dranking.data.scaling import scaled
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.write_append_expire import expire_statistics, write_statistics
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.data.transforms import QueryMinMax, Standard

@@ -4,7 +4,8 @@ import pytest
 
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.write_append_expire import write_statistics
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.errors import DataError
 from tests.data.statistics.stores import blocks_of, edited, written
 

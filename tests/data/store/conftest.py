@@ -2,7 +2,7 @@
 
 import pytest
 
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from tests.data.store.blocks import simple_block
 
 

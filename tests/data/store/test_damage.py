@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.errors import DataError
 from tests.data.store.blocks import (
     assert_same,

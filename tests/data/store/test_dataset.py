@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranking.data import directory_dataset
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.transforms import QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 from pipelines.benchmarks.lake import made_index
@@ -296,7 +297,8 @@ def test_kill_in_the_middle_of_a_write(tmp_path):
     before = everything_in(path)
     program = """
         import itertools, sys, time
-        from dranking.data.store.dataset import StoredDataset, write_dataset
+        from dranking.data.store.dataset import StoredDataset
+        from dranking.data.store.write_dataset import write_dataset
         block = StoredDataset(sys.argv[1]).block(0)
         def endless():
             for count in itertools.count():

@@ -12,12 +12,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from dranking.data.blocks import QueryBlock
 from dranking.data.store import segment_reader
-from dranking.data.store.dataset import StoredDataset, commit_dataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.segment_writer import write_segment
+from dranking.data.store.write_dataset import commit_dataset, write_dataset
 from dranking.data.transforms import QueryMinMax
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.files import commit
+from dranking.files.atomic_files import atomic_write
 from dranking.files.commit import begin_directory
 from dranking.files.places import as_place, is_local
 from dranking.rankers.leave_query_out.memory_plan import Needs
@@ -226,7 +228,7 @@ def test_query_ids_are_fetched_without_documents():
 def test_an_overwrite_waits_for_the_end_of_an_append(tmp_path, monkeypatch):
     """Between the comparison and the manifest of an append, no overwrite takes its place."""
     write_dataset(blocks_of(2), tmp_path / "d")
-    write_manifest, others = commit.atomic_write, []
+    write_manifest, others = atomic_write, []
 
     def overwrite():
         write_dataset(blocks_of(3), tmp_path / "d", overwrite=True)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from dranking.data.store.dataset import write_dataset
 from dranking.data.store.segment_writer import write_segment
+from dranking.data.store.write_dataset import write_dataset
 from dranking.errors import DataError
 from tests.data.store.blocks import (
     replayed_fingerprint,

@@ -9,7 +9,8 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import get_pipeline_class
 
 from dranking.data.store import zarr_arrays
-from dranking.data.store.dataset import StoredDataset, write_dataset
+from dranking.data.store.dataset import StoredDataset
+from dranking.data.store.write_dataset import write_dataset
 from tests.data.store.blocks import assert_same, simple_block
 
 

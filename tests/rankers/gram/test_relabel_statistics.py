@@ -8,7 +8,7 @@ import pytest
 from dranking.cli.app import run
 from dranking.data import blocks
 from dranking.data.statistics.dataset import StatisticsDataset
-from dranking.data.store.dataset import write_dataset
+from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.errors import DataError
 from dranking.rankers.gram.relabel_statistics import relabel_statistics

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from dranking.files.commit import atomic_write, check_output_file
+from dranking.files.atomic_files import atomic_write
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 TABLES = (".csv", ".json")

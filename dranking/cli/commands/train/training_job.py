@@ -10,7 +10,7 @@ from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
-from dranking.files.commit import check_output_file
+from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
 
