@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,14 +21,7 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task
-from dranking.engine.tree_sum import (
-    Subtree,
-    combine_by_tasks,
-    joined_runs,
-    run_sum,
-    total_of,
-    tree_sum,
-)
+from dranking.engine.shard_sums import Split, sum_shards, summed_shard
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,7 +169,7 @@ class Shards:
     def mix(
         self,
         function: Callable[..., Any],
-        split: Callable[[Any, float], tuple[Any, Any]],
+        split: Split,
         n_steps: int,
         key: tuple[int, ...],
         *args: Any,
@@ -186,29 +177,23 @@ class Shards:
         n_rounds: int | None = None,
         name: str,
     ) -> tuple[Any, list[Any]]:
-        """Run one epoch like `run`, and sum its arrays over the shards where the shards ran.
-
-        The arrays of 16 shards are added in a task, in the fixed tree of `tree_sum`, and so on; the
-        driver receives the sums of at most 16 tasks.
+        """Run one epoch like `run`, and sum its arrays over the shards; see `sum_shards`.
 
         Parameters
         ----------
         split
-            Takes the result of a shard and the shard's share in the mass. Returns the arrays to
-            sum, which are an array, a number or a tuple of them, and a few facts about the shard.
+            Divides the result of a shard; the share is the shard's share in the mass.
 
         Returns
         -------
         The sum, and the facts of each shard in order.
         """
         leaves = [
-            partial(_leaf, function, split, shard, share)
+            summed_shard(function, split, shard, share)
             for shard, share in enumerate(self.shares.tolist())
         ]
         tasks = self._submit(leaves, n_steps, key, args, n_sources, n_rounds, name)
-        left = combine_by_tasks(self._executor, _join, tasks, 1, f"mix-{name}")
-        run, facts = _join(*self._executor.gather(left))
-        return total_of(run), facts
+        return sum_shards(self._executor, tasks, 1, name)
 
     def _submit(
         self,
@@ -280,16 +265,6 @@ def apportion(mass: Array, total: int) -> Ints:
     return parts
 
 
-def mean_by_shares(arrays: Sequence[Any], shares: Array) -> Any:
-    """Mean of the shards' arrays or `csr_array`s, weighted by the shards' shares (n_shards,).
-
-    The mean has the dtype of the arrays, and is summed in the fixed tree of `tree_sum`.
-    """
-    return tree_sum(
-        array * array.dtype.type(share) for array, share in zip(arrays, shares, strict=True)
-    )
-
-
 def _divide(mass: Array, n_shards: int) -> list[Ints]:
     """Deal the blocks with mass to the shards in turn; shards share blocks if there are too few."""
     blocks = np.flatnonzero(mass)
@@ -312,25 +287,6 @@ def _run_shard(function: Callable[..., Any], visits: list[Visits], *data_and_arg
         for source, v in zip(data, visits, strict=True)
     ]
     return function(_segments(feeds), *args)
-
-
-def _leaf(
-    function: Callable[..., Any],
-    split: Callable[[Any, float], tuple[Any, Any]],
-    shard: int,
-    share: float,
-    segments: Iterator[Segment],
-    *args: Any,
-) -> tuple[list[Subtree], list[Any]]:
-    """Run a function on a shard; the arrays to sum as a run of one leaf, and the facts."""
-    arrays, facts = split(function(segments, *args), share)
-    return run_sum([arrays], shard), [facts]
-
-
-def _join(*parts: tuple[list[Subtree], list[Any]]) -> tuple[list[Subtree], list[Any]]:
-    """Add the arrays of neighbouring shards as far as the tree adds them, and list the facts."""
-    runs, facts = zip(*parts, strict=True)
-    return joined_runs(runs), list(chain.from_iterable(facts))
 
 
 def _look_up(held: dict[int, Any], visits: Visits) -> Iterator[tuple[int, Any, int]]:

@@ -9,7 +9,7 @@ from scipy import sparse
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor, get_executor
-from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion, mean_by_shares
+from dranking.engine.mixing import MAX_ROUNDS, Shards, Source, apportion
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.rankers.pairwise.spd import SPD
 from tests.data.store.blocks import counted_reads
@@ -189,14 +189,6 @@ def test_blocks_are_read_once_or_once_an_epoch(resident, times, tmp_path, monkey
     for epoch in range(3):
         shards.run(visits, 40, (0, epoch), name="visit")
     assert sorted(read) == sorted(list(range(4)) * times)
-
-
-def test_mixing_is_the_mean_by_shares():
-    arrays = [np.array([1.0, 2.0]), np.array([3.0, -2.0]), np.array([0.0, 8.0])]
-    shares = np.array([0.5, 0.25, 0.25])
-    np.testing.assert_array_equal(mean_by_shares(arrays, shares), [1.25, 2.5])
-    one = np.array([0.1, 0.2])
-    np.testing.assert_array_equal(mean_by_shares([one], np.ones(1)), one)
 
 
 @pytest.mark.cluster

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import NonNegativeInt
 from scipy import sparse
 
 from dranking.data.texts.collection import Collection
 from dranking.data.texts.preferences import Preferences
 from dranking.engine.executor import Executor, Task
-from dranking.engine.mixing import mean_by_shares
+from dranking.engine.shard_sums import sum_shards, summed_shard
 from dranking.errors import UsageError
 from dranking.files.array_folder import csr_of
 from dranking.kernels.bilinear.shrinkage import Groups
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.kernels.bilinear.steps import BilinearRun, Steps, frequent_first, margins_of
-from dranking.rankers.training.checkpoint import Arrays, Count, Facts
+from dranking.rankers.training.checkpoint import Arrays, Facts
 from dranking.rankers.training.epochs import TrainingPlan
 from dranking.rankers.training.learning_curve import CurvePoint
-from dranking.rankers.training.state import ShardResult, TrainingState
+from dranking.rankers.training.state import ShardResult, StoredFacts, TrainingState
 from dranking.sampling.tuples import TupleSampler, tuple_sampler
 
 DRAWN_AT_ONCE = 10_000
@@ -60,12 +61,9 @@ class BilinearPoint(CurvePoint):
     peak_bytes: int
 
 
-class _StoredFacts(BaseModel):
+class BilinearFacts(StoredFacts):
     """What a checkpoint stores of a `BilinearState` beside W."""
 
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-    t: Count
-    epoch: Count
     curve: tuple[BilinearPoint, ...]
     stage: Stage
     shape: tuple[NonNegativeInt, NonNegativeInt]
@@ -94,7 +92,7 @@ class BilinearState(TrainingState):
     def to_checkpoint(self) -> tuple[Facts, Arrays]:
         """The facts and the arrays that a checkpoint stores."""
         arrays = {name: getattr(self.weights, name) for name in ("indptr", "indices", "data")}
-        return _StoredFacts.model_validate(self).model_dump(), arrays
+        return BilinearFacts.model_validate(self).model_dump(), arrays
 
     @classmethod
     def from_checkpoint(cls, facts: Facts, arrays: Arrays, shape: tuple[int, int]) -> BilinearState:
@@ -105,7 +103,7 @@ class BilinearState(TrainingState):
         KeyError, TypeError, ValueError, OverflowError
             If the facts or the arrays do not describe a training of a W of this shape.
         """
-        checked: dict[str, Any] = dict(_StoredFacts.model_validate(facts))
+        checked: dict[str, Any] = dict(BilinearFacts.model_validate(facts))
         if checked.pop("shape") != shape:
             raise ValueError(f"W is not of shape {shape}")
         return cls(weights=csr_of(arrays, shape), **checked)
@@ -131,6 +129,15 @@ class SparseShardResult(ShardResult):
         Largest size of W, in bytes.
     """
 
+    threshold: float
+    peak_bytes: int
+
+
+class SparseShardFacts(NamedTuple):
+    """Numbers about the epoch of a shard, as in `SparseShardResult`."""
+
+    losses: float
+    n_steps: int
     threshold: float
     peak_bytes: int
 
@@ -174,7 +181,7 @@ class BilinearPlan(TrainingPlan[BilinearState]):
         key = (self.seed, state.epoch)
         tasks = [
             self.executor.submit(
-                train_shard,
+                summed_shard(train_shard, partial(to_mix, self.steps.grows), shard, share),
                 self.data,
                 weights,
                 (shard, self.n_shards),
@@ -185,27 +192,44 @@ class BilinearPlan(TrainingPlan[BilinearState]):
                 key,
                 name="bilinear-epoch",
             )
-            for shard in range(self.n_shards)
+            for shard, share in enumerate(self.shares.tolist())
         ]
-        mixing = self.executor.submit(mix, self.shares, self.steps.grows, *tasks, name="mix")
-        [mixed] = cast("list[SparseShardResult]", self.executor.gather([mixing]))
-        if not np.isfinite(mixed.losses):
+        mixed, facts = sum_shards(self.executor, tasks, state.shape[1], "bilinear")
+        losses = sum(each.losses for each in facts)
+        if not np.isfinite(losses):
             raise UsageError(
                 f"training diverged in epoch {place + 1}; lower learning_rate (it is "
                 f"{self.steps.learning_rate:.3g})."
             )
+        W = self._mean(state.weights, mixed, facts)
+        n_taken = sum(each.n_steps for each in facts)
         last = state.curve[-1] if state.curve else None
-        W = mixed.weights
         point = BilinearPoint(
             epoch=state.epoch + 1,
-            n_steps=state.n_steps + mixed.n_steps,
-            objective=mixed.losses / mixed.n_steps,
+            n_steps=state.n_steps + n_taken,
+            objective=losses / n_taken,
             stage=state.stage,
             n_stored=W.nnz,
             density=float(W.nnz / np.prod(W.shape, dtype=float)),
-            peak_bytes=max(mixed.peak_bytes, last.peak_bytes if last else 0),
+            peak_bytes=max(*(each.peak_bytes for each in facts), last.peak_bytes if last else 0),
         )
         return replace(state, weights=W, t=state.t + n_steps, epoch=state.epoch + 1), point
+
+    def _mean(self, before: Any, mixed: Any, facts: Sequence[SparseShardFacts]) -> Any:
+        """W after an epoch, from the sum over shards: entries below the mean threshold are dropped.
+
+        Without the threshold, W would keep every entry of any shard. Where W does not grow (on a
+        given support, and in a refit) all entries are kept, in the places of W before the epoch.
+        """
+        if not self.steps.grows:
+            return sparse.csr_array((mixed, before.indices, before.indptr), shape=before.shape)
+        weights = sparse.csr_array(mixed)
+        if self.n_shards > 1:
+            threshold = float(np.mean([each.threshold for each in facts]))
+            weights.data[np.abs(weights.data) < threshold] = 0.0
+            weights.eliminate_zeros()
+            weights.sort_indices()
+        return weights
 
     def progress(self, point: CurvePoint) -> dict[str, Any]:
         """Density of W."""
@@ -262,31 +286,14 @@ def train_shard(
     )
 
 
-def mix(shares: NDArray[np.float64], grows: bool, *results: SparseShardResult) -> SparseShardResult:
-    """Mean of the shards' W by their shares; entries below the mean threshold are dropped.
+def to_mix(grows: bool, result: SparseShardResult, share: float) -> tuple[Any, SparseShardFacts]:
+    """What is summed over the shards, and the facts about a shard; see `shard_sums.Split`.
 
-    Without the threshold, W would keep every entry of any shard. Where W does not grow (on a given
-    support, and in a refit) all entries are kept.
+    The entries of a W that does not grow lie in the same places on all shards.
     """
-    if len(results) == 1:
-        return results[0]
-    threshold = float(np.mean([result.threshold for result in results]))
-    if grows:
-        mean = mean_by_shares([result.weights for result in results], shares)
-        weights = sparse.csr_array(mean)
-        weights.data[np.abs(weights.data) < threshold] = 0.0
-        weights.eliminate_zeros()
-        weights.sort_indices()
-    else:
-        weights = results[0].weights.copy()
-        weights.data = mean_by_shares([result.weights.data for result in results], shares)
-    return SparseShardResult(
-        weights=weights,
-        losses=sum(result.losses for result in results),
-        n_steps=sum(result.n_steps for result in results),
-        threshold=threshold,
-        peak_bytes=max(result.peak_bytes for result in results),
-    )
+    weights = result.weights if grows else result.weights.data
+    facts = SparseShardFacts(result.losses, result.n_steps, result.threshold, result.peak_bytes)
+    return weights * weights.dtype.type(share), facts
 
 
 def tuple_error(data: TrainingData, state: BilinearState, seed: int) -> float:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from dranking.engine.executor import Executor
 from dranking.engine.mixing import Segment, Shards
@@ -28,19 +27,15 @@ from dranking.rankers.pairwise.pair_blocks import (
 from dranking.rankers.training.checkpoint import Arrays, Count, Facts, check_vectors
 from dranking.rankers.training.epochs import TrainingPlan
 from dranking.rankers.training.learning_curve import CurvePoint
-from dranking.rankers.training.state import ShardResult, TrainingState
+from dranking.rankers.training.state import ShardResult, StoredFacts, TrainingState
 from dranking.sampling.pairs import PairStreams
 
 Array = NDArray[np.float64]
 
 
-class _Facts(BaseModel):
+class AveragedFacts(StoredFacts):
     """What a checkpoint stores of an `AveragedState` beside its arrays."""
 
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-    t: Count
-    epoch: Count
-    curve: tuple[CurvePoint, ...]
     n_averaged: Count
 
 
@@ -82,7 +77,7 @@ class AveragedState(TrainingState):
         arrays = {"weights": self.weights, "total": self.total}
         if self.best is not None:
             arrays["best"] = self.best
-        return _Facts.model_validate(self).model_dump(), arrays
+        return AveragedFacts.model_validate(self).model_dump(), arrays
 
     @classmethod
     def from_checkpoint(
@@ -96,7 +91,11 @@ class AveragedState(TrainingState):
             If the facts or the arrays do not describe a training of `n_weights` weights.
         """
         check_vectors(arrays, n_weights)
-        values: dict[str, Any] = {**dict(_Facts.model_validate(facts)), **arrays, "eta0": eta0}
+        values: dict[str, Any] = {
+            **dict(AveragedFacts.model_validate(facts)),
+            **arrays,
+            "eta0": eta0,
+        }
         return cls(**values)
 
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dranking.rankers.training.checkpoint import Arrays, Facts
+from pydantic import BaseModel, ConfigDict
+
+from dranking.rankers.training.checkpoint import Arrays, Count, Facts
 from dranking.rankers.training.learning_curve import CurvePoint
+
+
+class StoredFacts(BaseModel):
+    """What a checkpoint stores of a `TrainingState` beside its arrays."""
+
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+    t: Count
+    epoch: Count
+    curve: tuple[CurvePoint, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

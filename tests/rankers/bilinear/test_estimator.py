@@ -122,7 +122,7 @@ class Interrupted(ThreadExecutor):
         self.left = n_epochs
 
     def submit(self, function, /, *args, name):
-        if name == "mix":
+        if name == "weights":
             self.left -= 1
             if self.left < 0:
                 raise KeyboardInterrupt

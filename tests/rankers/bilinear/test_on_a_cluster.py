@@ -84,12 +84,12 @@ def test_a_worker_lost_amid_an_epoch_changes_no_bit(expected, monkeypatch):
     options = {"n_workers": 2, "memory_limit": "2GiB"}
     with local_cluster(options) as cluster, Client(cluster, set_as_default=False) as client:
         victim = min(client.run(os.getpid).values())
-        submit, epochs = DaskExecutor.submit, []
+        submit, shards = DaskExecutor.submit, []
 
         def killing(self, function, /, *args, name, slot=None):
-            if name == "mix":
-                epochs.append(1)
-                if len(epochs) == 3:
+            if name == "bilinear-epoch":
+                shards.append(1)
+                if len(shards) == 3 * ranker().n_shards:
                     os.kill(victim, signal.SIGKILL)
             return submit(self, function, *args, name=name, slot=slot)
 
@@ -99,14 +99,14 @@ def test_a_worker_lost_amid_an_epoch_changes_no_bit(expected, monkeypatch):
 
 
 class Deadly(ThreadExecutor):
-    """Kills its process amid an epoch."""
+    """Kills its process at the beginning of an epoch."""
 
     def __init__(self, epoch):
         super().__init__(1)
         self.left = epoch
 
     def submit(self, function, /, *args, name, slot=None):
-        self.left -= name == "mix"
+        self.left -= name == "weights"
         if self.left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().submit(function, *args, name=name, slot=slot)
@@ -118,7 +118,7 @@ def train_and_die(path, epoch):
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_bits(expected, tmp_path):
-    """Killed amid the second epoch of the refit."""
+    """Killed in the second epoch of the refit."""
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=train_and_die, args=(tmp_path / "c", 4))
     process.start()
@@ -128,7 +128,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(expected, tmp_path):
 
     class Counting(ThreadExecutor):
         def submit(self, function, /, *args, name, slot=None):
-            epochs.append(name == "mix")
+            epochs.append(name == "weights")
             return super().submit(function, *args, name=name, slot=slot)
 
     found = ranker(checkpoint=tmp_path / "c").fit(documents(), executor=Counting(2))
