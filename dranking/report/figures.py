@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.report.svg import AXIS, BAD, LINE, OURS, SERIES, THEIRS
 from dranking.tuning.curves import lambda_label, measure_label
 
 if TYPE_CHECKING:
@@ -15,12 +16,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-OURS, THEIRS, BAD = "#2f5d8a", "#8a8f98", "#b3261e"
-WIDTH = 5.8
+WIDTH = 4.6
 """Width of figures in inches, at which letters are readable on a phone."""
 MAX_BARS = 1000
 """Largest number of bars for sorted queries; more bars are indistinguishable."""
-MAX_LABEL = 40
+MAX_LABEL = 32
 """Characters of a feature's name in figures."""
 NORMAL_975 = 1.96
 """Half-width of a 95 % interval in standard errors."""
@@ -63,7 +63,7 @@ def draw_weights(names: Sequence[str], weights: Array) -> Figure:
     positions = np.arange(len(names))[::-1]
     axes.barh(positions, weights, color=np.where(weights >= 0, OURS, BAD), height=0.7)
     axes.set_yticks(positions, [plain_label(name) for name in names])
-    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.axvline(0, color=AXIS, linewidth=0.8)
     axes.set_xlabel("weight times standard deviation of the feature")
     return figure
 
@@ -76,7 +76,7 @@ def draw_differences(differences: Array, metric: str) -> Figure:
     ordered = np.sort(differences)[::-1][places]
     width = len(differences) / max(n_bars, 1)
     axes.bar(places + 1, ordered, width=width, color=np.where(ordered >= 0, OURS, BAD))
-    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.axhline(0, color=AXIS, linewidth=0.8)
     axes.set_xlabel("query, from the largest win to the largest loss")
     axes.set_ylabel(f"improvement of {measure_label(metric)}")
     return figure
@@ -96,19 +96,16 @@ def draw_cutoffs(cutoffs: Sequence[int], lines: Mapping[str, Sequence[float]]) -
 
 def draw_regularisation(lambdas: Sequence[float], weights: Array, names: Sequence[str]) -> Figure:
     """Draw (n_lambdas, n_features) standardised weights against lambda, for leading features."""
-    from matplotlib import colormaps
-
     figure, axes = _axes()
-    leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:8]
-    for place, feature in enumerate(leading):
-        colour = colormaps["viridis"](0.05 + 0.85 * place / max(1, len(leading) - 1))
+    leading = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[: len(SERIES)]
+    for feature, colour in zip(leading, SERIES, strict=False):
         label = plain_label(names[feature])
         axes.plot(lambdas, weights[:, feature], marker=".", color=colour, label=label)
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(lambdas), [lambda_label(value) for value in lambdas])
     axes.set_xlabel(r"$\lambda$")
     axes.set_ylabel("standardised weight")
-    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.axhline(0, color=AXIS, linewidth=0.8)
     longest = max((len(names[feature]) for feature in leading), default=0)
     columns = 4 if longest <= MAX_LABEL // 4 else 1 + (longest <= MAX_LABEL // 2)
     figure.legend(frameon=False, loc="outside lower center", ncols=columns)
@@ -145,7 +142,7 @@ def _axes(height: float = 3.0) -> tuple[Figure, Any]:
 
     figure = Figure(figsize=(WIDTH, max(1.4, height)), layout="constrained")
     axes = figure.subplots()
-    axes.grid(color="0.9", linewidth=0.8)
+    axes.grid(color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes

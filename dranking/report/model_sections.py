@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from dranking.bounds.report import RiskBounds
+from dranking.bounds.risk_bound import RiskBound
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.training.learning_curve import CurvePoint, plot_learning_curve
-from dranking.report.content import Array, Content, Training, selection_order
+from dranking.report.content import Array, Content, selection_order
 from dranking.report.figures import (
     draw_regularisation,
     draw_sizes,
@@ -18,6 +20,7 @@ from dranking.report.figures import (
     draw_weights,
 )
 from dranking.report.page import Drawing, Section, Table
+from dranking.report.training_study import Training
 from dranking.tuning.curves import measure_label
 
 N_BARS = 30
@@ -125,24 +128,11 @@ def learning(model: LinearModel) -> Section:
 
 
 def bounds(found: RiskBounds | str) -> Section:
-    """Risk bounds from the training error, or why there are none."""
+    """What the training error says about future queries, in a line; the bounds are folded."""
     title = "What the training error says about future queries"
     if isinstance(found, str):
         return Section(title, [f"No risk bounds here: {found}"])
-    rows = []
-    for bound in found.bounds:
-        if bound.version == "printed":
-            continue
-        known = bound.empirical is not None
-        rows.append(
-            (
-                f"{bound.statement}, {bound.case}",
-                bound.risk,
-                bound.empirical,
-                magnitude(bound.log_value) if known else "unknown",
-                "vacuous" if bound.is_vacuous else "informative",
-            )
-        )
+    shown = [bound for bound in found.bounds if bound.version != "printed"]
     from_sample = [name for name, value in found.known.items() if value.source == "sample"]
     caution = (
         f"These values come from the sample, not from prior knowledge: {', '.join(from_sample)}. "
@@ -150,14 +140,60 @@ def bounds(found: RiskBounds | str) -> Section:
         if from_sample
         else "All caps were given."
     )
-    return Section(
-        title,
+    table = Table(
+        ["risk", "in training", "bound", "queries needed"],
+        [_bound_row(bound) for bound in shown],
+    )
+    all_bounds = Section(
+        f"All {len(shown)} bounds",
         [
             "Position-sensitive bounds of the risk; the probability that a bound fails is at most "
-            f"{found.delta:g}. A vacuous bound exceeds the largest possible risk. {caution}"
+            f"{found.delta:g}. With fewer queries than needed, a bound exceeds the largest "
+            f"possible risk, and says nothing. {caution}"
         ],
-        tables=[Table(["bound", "risk", "training risk", "bound on the risk", "verdict"], rows)],
+        tables=[table],
     )
+    return Section(title, [_answer(shown, found)], folded=all_bounds)
+
+
+def _answer(shown: Sequence[RiskBound], found: RiskBounds) -> str:
+    """Whether any bound says something; if none does, how many queries it would take."""
+    n_queries = found.sample.n_queries
+    informative = [bound for bound in shown if not bound.is_vacuous]
+    if informative:
+        best = min(informative, key=lambda bound: bound.log_value - bound.log_ceiling)
+        share = math.exp(best.log_value - best.log_ceiling)
+        sentence = (
+            f"Something: with probability {1 - found.delta:.0%}, the {best.risk} on future queries "
+            f"is below {share:.0%} of its largest possible value."
+        )
+        if found.is_approximation:
+            sentence += " This is an approximation, as it takes limits of all queries from these."
+        return sentence
+    needed = [b.log_queries_needed for b in shown if b.log_queries_needed is not None]
+    would_take = (
+        f"The first bound to say something would take about {rounded(min(needed))} queries."
+        if needed
+        else "At this training error, no number of queries would be enough."
+    )
+    return f"Nothing, with {n_queries:,} training queries. {would_take}"
+
+
+def _bound_row(bound: RiskBound) -> tuple[str | float | None, ...]:
+    known, needed = bound.empirical is not None, bound.log_queries_needed
+    return (
+        f"{bound.risk}: {bound.statement}, {bound.case}",
+        bound.empirical,
+        magnitude(bound.log_value) if known else "unknown",
+        rounded(needed) if needed is not None else "none is enough" if known else "unknown",
+    )
+
+
+def rounded(log_value: float) -> str:
+    """Format a large number in two digits, such as 47,000, given by its natural logarithm."""
+    if log_value >= math.log(1e12):
+        return f"10^{log_value / math.log(10):.0f}"
+    return f"{float(f'{math.exp(log_value):.1e}'):,.0f}"
 
 
 def magnitude(log_value: float) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
-import warnings
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dranking.report.svg import SERIES, inline_svg
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
 
 DECIMALS = 4
 TINY, HUGE = 1e-5, 1e6
@@ -60,6 +57,8 @@ class Section:
         Figures and tables after the text.
     code
         Commands, shown in a fixed-width font.
+    folded
+        A section that is shown when its title is clicked.
     """
 
     title: str
@@ -67,6 +66,7 @@ class Section:
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Table] = ()
     code: str = ""
+    folded: Section | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Page:
         The sections, in order.
     good
         Whether the verdict is favourable; None without a verdict.
+    origin
+        What the page and the model were made from and by, for the footer: label and text.
     """
 
     title: str
@@ -90,6 +92,7 @@ class Page:
     facts: Sequence[tuple[str, str]]
     sections: Sequence[Section] = field(default_factory=tuple)
     good: bool | None = None
+    origin: Sequence[tuple[str, str]] = ()
 
 
 def render(page: Page) -> str:
@@ -103,41 +106,12 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cells": cells, "svg": inline_svg, "look": look}
-    return environment.get_template("page.html").render(page=page)
+    environment.filters |= {"cells": cells, "svg": _svg_of, "look": look}
+    return environment.get_template("page.html").render(page=page, series=SERIES)
 
 
-def inline_svg(drawing: Drawing) -> Any:
-    """Render a figure as an SVG element that scales with the page and carries its caption."""
-    from markupsafe import Markup, escape
-    from matplotlib import rc_context
-
-    buffer = io.StringIO()
-    # Letters are drawn as paths, so that no font is needed. The salt makes the bytes reproducible.
-    with (
-        rc_context({"svg.fonttype": "path", "svg.hashsalt": drawing.caption}),
-        warnings.catch_warnings(),
-    ):
-        # Scripts that the font lacks are boxes in the figure; the table shows these names.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        drawing.figure.draw_without_rendering()
-        drawing.figure.set_layout_engine("none")  # a second layout would move parts
-        drawing.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    svg = text[text.index("<svg") :]
-    opening, rest = svg.split(">", 1)
-    opening = re.sub(r' (width|height)="[^"]*"', "", opening)
-    rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
-    rest = _private_ids(rest, f"f{zlib.crc32(drawing.caption.encode()):x}-")
-    label = escape(drawing.caption)
-    return Markup(f'{opening} role="img" aria-label="{label}">{rest}')
-
-
-def _private_ids(svg: str, prefix: str) -> str:
-    """Make the identifiers of a figure unique on the page."""
-    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
-    svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
-    return re.sub(r'href="#', f'href="#{prefix}', svg)
+def _svg_of(drawing: Drawing) -> Any:
+    return inline_svg(drawing.figure, drawing.caption)
 
 
 def cells(table: Table) -> list[list[tuple[str, str]]]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+import dranking
 from dranking.metrics.compare import compare_rows, interval_text
+from dranking.metrics.measures import get_measure
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.report import model_sections as of_model
-from dranking.report.content import CUTOFFS, Content, differences, number
+from dranking.report.content import CUTOFFS, Content, differences, n_too_short, number
 from dranking.report.figures import draw_cutoffs, draw_differences, draw_drift
 from dranking.report.page import Drawing, Page, Section, Table
 from dranking.tuning.curves import measure_label
@@ -42,10 +44,23 @@ def page_of(content: Content, title: str = "Ranking model") -> Page:
     ranker = content.model.provenance.get("ranker", "linear model")
     return Page(
         title=title,
-        subtitle=f"{ranker}, judged under the {content.convention} convention",
+        subtitle=f"{ranker}, judged under the {content.convention} convention.{_zeros(content)}",
         facts=facts,
         sections=tuple(sections_of(content)),
         good=good,
+        origin=_origin(content),
+    )
+
+
+def _zeros(content: Content) -> str:
+    """What the convention does to the metric of short lists, if there are any."""
+    if content.challenger is None or not (n_short := n_too_short(content, content.metric)):
+        return ""
+    name = measure_label(content.metric)
+    k = get_measure(content.metric).cutoff
+    return (
+        f" This convention counts {name} as 0 for the {n_short:,} of "
+        f"{content.challenger.n_queries:,} queries with fewer than {k} documents."
     )
 
 
@@ -68,7 +83,6 @@ def sections_of(content: Content) -> Iterator[Section]:
         yield _drift(content)
     if not isinstance(content.model, BilinearModel):
         yield of_model.bounds(content.bounds)
-    yield _data(content)
     if content.command:
         yield Section(
             "How to reproduce",
@@ -172,16 +186,35 @@ def _mean(table: PerQuery, metric: str, inside: NDArray[np.bool_]) -> float:
 
 
 def _cutoffs(content: Content) -> Section:
-    lines = {
-        name: [table.summary().metrics[f"ndcg@{k}"] for k in CUTOFFS]
-        for name, table in content.judged.items()
+    """NDCG at every cutoff; the figure leaves out lists too short, where the convention says 0."""
+    tables = content.judged
+    names = [f"ndcg@{k}" for k in CUTOFFS]
+    n_short = [n_too_short(content, name) for name in names]
+    means = {
+        model: [table.summary().metrics[name] for name in names] for model, table in tables.items()
     }
-    rows = [(name, *values) for name, values in lines.items()]
-    return Section(
-        "NDCG at each depth",
-        drawings=[Drawing(draw_cutoffs(CUTOFFS, lines), "Mean NDCG@k over the judged queries.")],
-        tables=[Table(["model", *(f"@{k}" for k in CUTOFFS)], rows)],
+    everything = Table(["k", *means], list(zip(CUTOFFS, *means.values(), strict=True)))
+    if not any(n_short) or content.lengths is None:
+        drawing = Drawing(draw_cutoffs(CUTOFFS, means), "Mean NDCG@k over the judged queries.")
+        return Section("NDCG at each depth", (), [drawing], [everything])
+    long_lists = {
+        model: [
+            _mean(table, name, content.lengths >= k) for k, name in zip(CUTOFFS, names, strict=True)
+        ]
+        for model, table in tables.items()
+    }
+    why = (
+        f"The {content.convention} convention counts NDCG@k as 0 for a query with fewer than k "
+        "documents, however well they are ranked. The means over all queries (first table) "
+        "therefore fall at larger k. The figure and the second table leave these queries out."
     )
+    caption = "Mean NDCG@k over the judged queries with k or more documents."
+    kept = Table(
+        ["k", *long_lists, "queries left out"],
+        list(zip(CUTOFFS, *long_lists.values(), n_short, strict=True)),
+    )
+    drawing = Drawing(draw_cutoffs(CUTOFFS, long_lists), caption)
+    return Section("NDCG at each depth", [why], [drawing], [everything, kept])
 
 
 def _drift(content: Content) -> Section:
@@ -206,16 +239,23 @@ def _drift(content: Content) -> Section:
     )
 
 
-def _data(content: Content) -> Section:
-    rows = list(content.facts.items())
-    data = content.model.provenance.get("data", {})
+def _origin(content: Content) -> list[tuple[str, str]]:
+    """Parameters, files, data and versions, for the footer."""
+    provenance = content.model.provenance
+    parameters = provenance.get("parameters", {})
+    rows = []
+    if "regularization" in parameters:
+        rows.append(("lambda", f"{parameters['regularization']:g}"))
+    rows += content.facts.items()
     rows += [
         (
             f"training {name.removeprefix('n_')}",
             f"{value:,}" if isinstance(value, int) else str(value),
         )
-        for name, value in data.items()
+        for name, value in provenance.get("data", {}).items()
     ]
-    versions = content.model.provenance.get("versions", {})
-    rows += [(f"version of {name}", str(value)) for name, value in versions.items()]
-    return Section("Data and versions", tables=[Table(["", ""], rows)])
+    trained_with = ", ".join(f"{k} {v}" for k, v in provenance.get("versions", {}).items())
+    if trained_with:
+        rows.append(("model trained with", trained_with))
+    rows.append(("page written by", f"dranking {dranking.__version__}"))
+    return rows

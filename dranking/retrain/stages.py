@@ -11,6 +11,7 @@ import json
 import platform
 import tempfile
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,7 @@ def _report(
         facts={
             **content.facts,
             "run": run.run_id,
+            "page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             "champion": rival or "none yet",
             **_label_facts(updated),
             **_value_facts(evaluated, config.data.holdout is None),

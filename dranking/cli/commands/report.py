@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -12,14 +15,17 @@ from dranking.cli.option_groups import grouped
 from dranking.cli.options import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.cli.scorers import open_judged, open_scorer
+from dranking.cli.typed_command import typed_command
 from dranking.errors import UsageError
 from dranking.files.atomic_files import atomic_write
 from dranking.files.output_checks import check_output_file
-from dranking.files.places import Place
+from dranking.files.places import Place, is_local
+from dranking.files.redaction import redacted
 
 
 @grouped
 def report(
+    context: typer.Context,
     model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Data,
     output: Output,
@@ -57,7 +63,7 @@ def report(
     The page shows figures, weights, wins and losses on judged data, and needs no other file.
     """
     from dranking.rankers.linear.model import load_model
-    from dranking.report.content import describe
+    from dranking.report.describe import describe
     from dranking.report.page import render
     from dranking.report.sections import page_of
 
@@ -76,8 +82,28 @@ def report(
             convention=convention,
             executor=executor,
         )
+        files = {"model": model, "champion": champion, "judged data": data, "training data": train}
+        facts = _origin(typed_command(context), files)
+        content = replace(content, facts={**content.facts, **facts})
         atomic_write(output, render(page_of(content, title)), overwrite=overwrite)
     if as_json:
         print_json({"output": str(output)})
     else:
         note(f"report written to {output}")
+
+
+def _origin(command: str, files: Mapping[str, Place | None]) -> dict[str, str]:
+    """Dates, files and the command, for the footer of the page."""
+    return {
+        **{f"file of the {use}": _dated(path) for use, path in files.items() if path is not None},
+        "page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "command": command,
+    }
+
+
+def _dated(path: Place) -> str:
+    """A place without secrets and, for a local file, the time when it was written."""
+    if not is_local(path) or not path.exists():
+        return redacted(str(path))
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return f"{path}, written {written:%Y-%m-%d %H:%M} UTC"

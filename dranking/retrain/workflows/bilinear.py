@@ -136,7 +136,7 @@ class BilinearWorkflow:
             facts={
                 "judged texts": f"{held_out.n_documents:,}",
                 "labels": f"{held_out.n_labels:,}",
-                "judged data": held_out.fingerprint,
+                "judged fingerprint": held_out.fingerprint,
             },
         )
 

@@ -15,7 +15,8 @@ from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
-from dranking.report.content import Content, describe, describe_unjudged
+from dranking.report.content import Content
+from dranking.report.describe import describe, describe_unjudged
 from dranking.retrain.config import RetrainConfig
 from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift

@@ -1,0 +1,156 @@
+"""Compute the content of a report about a linear model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.bounds.report import RiskBounds, risk_bounds
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
+from dranking.data.scaling import FeatureMoments, feature_moments, standard_of
+from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.errors import DataError
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import get_measure
+from dranking.metrics.per_query import PerQuery
+from dranking.rankers.linear.model import LinearModel, Transforms, locate_features
+from dranking.report.content import Content, measures_of
+from dranking.report.training_study import study_training
+from dranking.tuning.evaluation import evaluate
+
+Array = NDArray[np.float64]
+
+
+def describe(
+    model: LinearModel,
+    judged: Dataset,
+    *,
+    champion: Any = None,
+    train: Dataset | None = None,
+    metric: str,
+    convention: str,
+    lambdas: Sequence[float] = (),
+    executor: Executor,
+) -> Content:
+    """Compute the content of a report about a linear model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    judged
+        Judged queries that the model was not trained on.
+    champion
+        A model, or anything else that `evaluate` measures, to compare with; None for nothing.
+    train
+        The training data of the model, or its statistics store.
+    metric, convention
+        The main metric, and its convention.
+    lambdas
+        lambdas of the regularisation path, beside the model's own lambda; if there are no others,
+        powers of 4 around the model's own lambda.
+    executor
+        Executor of all passes over the data.
+    """
+
+    def measured(measured_model: Any) -> PerQuery:
+        names = measures_of(metric)
+        return evaluate(measured_model, judged, names, convention, executor=executor).per_query
+
+    content = Content(
+        model=model,
+        metric=get_measure(metric).name,
+        convention=get_convention(convention).name,
+        challenger=measured(model),
+        champion=None if champion is None else measured(champion),
+        lengths=list_lengths(judged, executor),
+        scales=feature_scales(model, judged, executor),
+        facts={
+            "judged documents": f"{judged.n_documents:,}",
+            "judged queries": f"{judged.n_queries:,}",
+            "judged fingerprint": judged.fingerprint,
+        },
+    )
+    if train is None:
+        return content
+    training = study_training(
+        model,
+        train,
+        judged,
+        metric=metric,
+        convention=convention,
+        lambdas=lambdas,
+        executor=executor,
+    )
+    return replace(content, training=training, bounds=bounds_of(model, train, convention, executor))
+
+
+def describe_unjudged(model: LinearModel, data: Dataset, executor: Executor) -> Content:
+    """Compute what a report says of a linear model without judged queries.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        Documents, for the scales of the features; labels are not read.
+    executor
+        Executor of all passes over the data.
+    """
+    return Content(
+        model=model,
+        metric="clicks",
+        convention="position-based clicks",
+        challenger=None,
+        champion=None,
+        scales=feature_scales(model, data, executor),
+        facts={"documents": f"{data.n_documents:,}", "queries": f"{data.n_queries:,}"},
+        bounds="bounds are about judged queries, and this model learned from clicks.",
+    )
+
+
+def bounds_of(
+    model: LinearModel, train: Dataset, convention: str, executor: Executor
+) -> RiskBounds | str:
+    """Risk bounds from the training data; or text that says why there are none."""
+    if not train.has_documents:
+        return (
+            "the model was trained on statistics of queries, and bounds need their documents. "
+            "The command dranking bounds computes them from the data."
+        )
+    try:
+        return risk_bounds(model, train, convention=convention, executor=executor)
+    except DataError as error:  # weighted queries, negative or fractional grades
+        return str(error)
+
+
+def feature_scales(model: LinearModel, data: Dataset, executor: Executor) -> Array:
+    """(n_features,) standard deviation of every feature of a model, after the model's scaling."""
+    columns, missing = locate_features(model.feature_names, model.transforms, data)
+    blocks = map_blocks(
+        _scaled_moments, data, executor, missing, columns=columns, name="scales of features"
+    )
+    return np.array(standard_of(blocks, sparse=data.is_sparse).scale)
+
+
+def _scaled_moments(block: QueryBlock, transforms: Transforms) -> FeatureMoments:
+    for transform in transforms:
+        block = transform.apply(block)
+    return feature_moments(block)
+
+
+def list_lengths(data: Dataset, executor: Executor) -> NDArray[np.int64]:
+    """(n_queries,) number of documents of every query."""
+    none = np.empty(0, dtype=np.intp)
+    blocks = map_blocks(_list_lengths, data, executor, columns=none, name="lengths of lists")
+    return np.concatenate([np.empty(0, np.int64), *blocks])
+
+
+def _list_lengths(block: QueryBlock) -> NDArray[np.int64]:
+    return np.diff(block.query_ptr)

@@ -1,0 +1,106 @@
+"""A study of the training data: the ranker of a model trained again with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.dataset import Dataset
+from dranking.engine.executor import Executor
+from dranking.metrics.conventions import get_convention
+from dranking.metrics.measures import get_measure
+from dranking.rankers.linear.model import LinearModel
+from dranking.tuning.choice import GridPoint
+from dranking.tuning.families import FAMILIES
+from dranking.tuning.folds import QueryKFold, split_queries
+from dranking.tuning.grid import Criterion, ModelPath, grid_points, validation_sums
+from dranking.tuning.settings import Setting
+
+Array = NDArray[np.float64]
+
+N_FOLDS = 5
+KINDS = {"GreedyRankRLS": "greedy-rankrls", "RankRLS": "rankrls"}
+"""Rankers that are trained again for a report: ranker in the provenance -> name in `tune`."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A study of the training data: models of the same kind with other settings.
+
+    Attributes
+    ----------
+    sizes
+        The metric on the judged data for greedy selections of every size; empty for RankRLS.
+    lambdas, weights
+        lambdas, and (n_lambdas, n_features) weights of the model's features at each lambda.
+    stability
+        Share of the folds that select a feature, by name; empty for RankRLS.
+    """
+
+    sizes: Sequence[GridPoint]
+    lambdas: Sequence[float]
+    weights: Array
+    stability: Mapping[str, float]
+
+
+def study_training(
+    model: LinearModel,
+    train: Dataset,
+    judged: Dataset,
+    *,
+    metric: str,
+    convention: str,
+    lambdas: Sequence[float],
+    executor: Executor,
+) -> Training | None:
+    """Train the model's ranker again: with other sizes and lambdas, and without each fold.
+
+    None if the ranker is neither greedy RankRLS nor RankRLS, or if the scaling of the model differs
+    from the scaling of the training data, as the weights are not comparable then.
+    """
+    kind = KINDS.get(str(model.provenance.get("ranker")))
+    parameters = model.provenance.get("parameters", {})
+    features = train.columns_of(model.feature_names)
+    same_scaling = tuple(t.restricted(features) for t in train.transforms) == model.transforms
+    if kind is None or "regularization" not in parameters or not same_scaling:
+        return None
+    value = float(parameters["regularization"])
+    family, is_greedy = FAMILIES[kind], kind == "greedy-rankrls"
+    size = len(model.weights) if is_greedy else train.n_features
+    around = sorted({*lambdas, value})
+    if len(around) == 1:
+        around = [value * 4.0**exponent for exponent in range(-3, 4)]
+    settings = [Setting(regularization=each) for each in around]
+    paths = family.paths(train, settings, size, executor)
+    sizes: Sequence[GridPoint] = ()
+    stability: Mapping[str, float] = {}
+    if is_greedy:
+        own = [path for path in paths if path.setting["regularization"] == value]
+        criterion = Criterion(get_measure(metric).name, get_convention(convention))
+        sizes = grid_points(own, validation_sums(own, train, judged, criterion, executor))
+        stability = _stability(train, value, size, executor)
+    weights = np.array([_weights_of(path, features) for path in paths])
+    return Training(sizes, around, weights, stability)
+
+
+def _weights_of(path: ModelPath, features: NDArray[np.intp]) -> Array:
+    """Weights of some features in the largest model of a path; 0 for features not selected."""
+    weights = dict(zip(path.selected.tolist(), path.weights[-1].tolist(), strict=True))
+    return np.array([weights.get(feature, 0.0) for feature in features.tolist()])
+
+
+def _stability(train: Dataset, value: float, size: int, executor: Executor) -> dict[str, float]:
+    """Share of folds without which a feature is selected, for features selected at least once."""
+    counts: dict[str, int] = {}
+    for rest, _ in split_queries(train, QueryKFold(N_FOLDS), executor):
+        [path] = FAMILIES["greedy-rankrls"].paths(
+            rest, [Setting(regularization=value)], size, executor
+        )
+        for feature in path.selected.tolist():
+            name = train.feature_names[feature]
+            counts[name] = counts.get(name, 0) + 1
+    by_share = sorted(counts.items(), key=lambda item: -item[1])
+    return {name: count / N_FOLDS for name, count in by_share}
