@@ -75,10 +75,18 @@ if TYPE_CHECKING:
     from dranking.rankers.bilinear.model import BilinearModel as BilinearModel
     from dranking.rankers.greedy.cross_validation import GreedyRankRLSCV as GreedyRankRLSCV
     from dranking.rankers.greedy.estimator import GreedyRankRLS as GreedyRankRLS
+    from dranking.rankers.greedy.options import Costs as Costs
+    from dranking.rankers.greedy.options import Forms as Forms
+    from dranking.rankers.greedy.options import Passes as Passes
+    from dranking.rankers.greedy.options import Rescore as Rescore
+    from dranking.rankers.greedy.options import Search as Search
     from dranking.rankers.linear.model import LinearModel as LinearModel
+    from dranking.rankers.linear.pipeline import to_model as to_model
     from dranking.rankers.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
     from dranking.rankers.models import load_model as load_model
     from dranking.rankers.pairwise.lcra import LCRA as LCRA
+    from dranking.rankers.pairwise.options import SGD as SGD
+    from dranking.rankers.pairwise.options import Pairs as Pairs
     from dranking.rankers.pairwise.ranksvm import RankLogistic as RankLogistic
     from dranking.rankers.pairwise.ranksvm import RankSVM as RankSVM
     from dranking.rankers.pairwise.spd import SPD as SPD
@@ -87,6 +95,7 @@ if TYPE_CHECKING:
     from dranking.rankers.training.learning_curve import plot_learning_curve as plot_learning_curve
     from dranking.rankers.write_scores import write_scores as write_scores
     from dranking.tuning.evaluation import evaluate as evaluate
+    from dranking.tuning.folds import QueryKFold as QueryKFold
     from dranking.tuning.search import tune as tune
 
 # Public name -> module that defines it, imported on first use so that `import dranking` is fast.
@@ -95,8 +104,10 @@ _HOME = {
     "BilinearRanker": "dranking.rankers.bilinear.estimator",
     "ClickLog": "dranking.clicks.click_log",
     "Columns": "dranking.data.roles",
+    "Costs": "dranking.rankers.greedy.options",
     "DataError": "dranking.errors",
     "DrankingError": "dranking.errors",
+    "Forms": "dranking.rankers.greedy.options",
     "GreedyRankRLS": "dranking.rankers.greedy.estimator",
     "GreedyRankRLSCV": "dranking.rankers.greedy.cross_validation",
     "HarvestRules": "dranking.clicks.harvest",
@@ -105,11 +116,17 @@ _HOME = {
     "LinearModel": "dranking.rankers.linear.model",
     "LogColumns": "dranking.clicks.logs.columns",
     "MaxMarginRanker": "dranking.rankers.max_margin.estimator",
+    "Pairs": "dranking.rankers.pairwise.options",
+    "Passes": "dranking.rankers.greedy.options",
+    "QueryKFold": "dranking.tuning.folds",
     "RankLogistic": "dranking.rankers.pairwise.ranksvm",
     "RankRLS": "dranking.rankers.rankrls.estimator",
     "RankRLSCV": "dranking.rankers.rankrls.cross_validation",
     "RankSVM": "dranking.rankers.pairwise.ranksvm",
+    "Rescore": "dranking.rankers.greedy.options",
+    "SGD": "dranking.rankers.pairwise.options",
     "SPD": "dranking.rankers.pairwise.spd",
+    "Search": "dranking.rankers.greedy.options",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
     "as_place": "dranking.files.places",
@@ -143,6 +160,7 @@ _HOME = {
     "text_collection": "dranking.data.texts.collection",
     "to_dask_array": "dranking.engine.dask_collections",
     "to_dask_dataframe": "dranking.engine.dask_collections",
+    "to_model": "dranking.rankers.linear.pipeline",
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms",
     "write_click_store": "dranking.clicks.write_store",

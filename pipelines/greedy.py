@@ -38,16 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with progress_shown():
         train = stored(options.train, output / "train.zarr")
         test = stored(options.test, output / "test.zarr")
-        validation = None
+        validation = options.folds
         if options.validation:
             validation = stored(options.validation, output / "validation.zarr")
         execution = ExecutionOptions(scheduler=options.scheduler, cluster=options.cluster)
         with open_executor(execution.scheduler, execution.options) as executor:
             tuned = tune(
                 train,
+                options.regularization,
                 validation=validation,
-                folds=options.folds,
-                regularizations=options.regularization,
                 max_features=options.max_features,
                 measure=options.metric,
                 convention=options.convention,

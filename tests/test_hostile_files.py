@@ -270,7 +270,7 @@ def tiny():
 
 
 def spd(checkpoint, X, y, qid):
-    dr.SPD(n_epochs=2, steps_per_epoch=50, checkpoint=checkpoint).fit(X, y, qid=qid)
+    dr.SPD(sgd=dr.SGD(n_epochs=2, steps_per_epoch=50), checkpoint=checkpoint).fit(X, y, qid=qid)
 
 
 def test_checkpoints_of_a_training(tmp_path):

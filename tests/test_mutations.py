@@ -89,7 +89,9 @@ class Checkpoint:
     @staticmethod
     def training(folder, seed=0):
         X, y, qid = problem(seed)
-        return dr.SPD(n_epochs=3, steps_per_epoch=50, checkpoint=folder).fit(X, y, qid=qid)
+        return dr.SPD(sgd=dr.SGD(n_epochs=3, steps_per_epoch=50), checkpoint=folder).fit(
+            X, y, qid=qid
+        )
 
     @classmethod
     def make(cls, folder, seed):

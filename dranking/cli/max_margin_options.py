@@ -6,10 +6,31 @@ this default.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+
+from dranking.cli.pairwise_options import SGD_OPTIONS
+from dranking.errors import UsageError
+
+
+def with_solver(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of `MaxMarginRanker` that options stand for: steps are part of the solver.
+
+    Raises
+    ------
+    UsageError
+        If options of steps are given for a solver that takes no steps.
+    """
+    flat = {k: v for k, v in options.items() if k not in SGD_OPTIONS or k == "convention"}
+    steps = {name: options[name] for name in SGD_OPTIONS if name in options}
+    if options.get("solver") == "sgd":
+        return flat | {"solver": steps}
+    if extra := sorted(steps.keys() - {"convention"}):
+        raise UsageError(f"{', '.join(extra)}: only --solver sgd takes steps.")
+    return flat
 
 
 @dataclass(frozen=True)

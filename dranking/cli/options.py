@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -36,6 +36,14 @@ Forms: TypeAlias = Annotated[
         help="Forms in which each feature is offered, computed as the data is read: raw, log, "
         "query-minmax, rank, standard, quantile. Default: raw.",
         metavar="FORM,...",
+    ),
+]
+NormalizeFit: TypeAlias = Annotated[
+    Literal["none", "query-minmax", "standard", "log", "rank", "quantile"],
+    typer.Option(
+        "--normalize",
+        help="Scaling of the features that is fitted here and that the model carries out on raw "
+        "data; see ingest --normalize.",
     ),
 ]
 Regularization: TypeAlias = Annotated[

@@ -7,6 +7,7 @@ this default.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -115,6 +116,27 @@ class Views:
     n_unlabelled: Annotated[
         int | None, typer.Option(help="Unlabelled pairs of a step. Default: 5.")
     ] = None
+
+
+SGD_OPTIONS = (
+    "n_epochs", "steps_per_epoch", "eta0", "average",
+    "n_shards", "patience", "metric", "convention",
+)  # fmt: skip
+"""Options that are parameters of `SGD`."""
+
+PAIR_OPTIONS = ("sampling", "position_weights", "label")
+"""Options that are parameters of `Pairs`."""
+
+
+def in_groups(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of `SPD` and `LCRA` that options stand for: steps and pairs are groups."""
+    groups = {"sgd": SGD_OPTIONS, "pairs": PAIR_OPTIONS}
+    found: dict[str, Any] = {
+        group: {name: options[name] for name in names if name in options}
+        for group, names in groups.items()
+    }
+    flat = {k: v for k, v in options.items() if k not in (*SGD_OPTIONS, *PAIR_OPTIONS)}
+    return flat | {group: values for group, values in found.items() if values}
 
 
 def parse_views(texts: list[str]) -> int | list[list[str | int]]:

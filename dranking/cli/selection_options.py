@@ -53,16 +53,16 @@ class Candidates:
         typer.Option(help="Largest number of forms of a feature in the model. Default: 1."),
     ] = None
 
-    def parameters(self) -> dict[str, Any]:
-        """Parameters of `GreedyRankRLS`."""
-        return {
-            "start": features_in(self.start),
-            "forbidden": features_in(self.forbid),
-            "candidates": self.candidates,
-            "random_state": self.seed,
-            "forms": names_in(self.forms) if self.forms else None,
-            "forms_per_feature": self.forms_per_feature,
-        }
+    @property
+    def draws(self) -> dict[str, Any]:
+        """Parameters of `Search` for candidates that are drawn."""
+        return {"candidates": self.candidates, "random_state": self.seed}
+
+    @property
+    def feature_forms(self) -> dict[str, Any]:
+        """Parameters of `Forms`."""
+        names = names_in(self.forms) if self.forms else None
+        return {"names": names, "per_feature": self.forms_per_feature}
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,20 @@ class Scoring:
         ),
     ] = None
 
+    @property
+    def search_options(self) -> dict[str, Any]:
+        """Parameters of `Search`."""
+        return {"kind": self.search, "fitting": self.fitting}
+
+    @property
+    def rescore_options(self) -> dict[str, Any]:
+        """Parameters of `Rescore`."""
+        return {
+            "measure": self.rescore,
+            "n_candidates": self.rescore_candidates,
+            "convention": self.convention,
+        }
+
 
 @dataclass(frozen=True)
 class Spending:
@@ -119,12 +133,12 @@ class Spending:
         float | None, typer.Option(help="Largest total cost of the selected features.")
     ] = None
 
-    def parameters(self) -> dict[str, Any]:
-        """Parameters of `GreedyRankRLS`."""
+    def costs(self) -> dict[str, Any]:
+        """Parameters of `Costs`; reads the file."""
         if self.feature_costs is None:
             return {"budget": self.budget}
         costs, groups = read_costs(self.feature_costs)
-        return {"feature_costs": costs, "feature_groups": groups, "budget": self.budget}
+        return {"costs": costs, "groups": groups, "budget": self.budget}
 
 
 def features_in(text: str) -> list[str]:

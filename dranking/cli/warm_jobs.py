@@ -20,9 +20,9 @@ N_QUERIES, QUERY_SIZE, N_FEATURES = 12, 10, 6
 SELECTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"search": "floating"},
-    {"fitting": "back"},
+    {"search": {"fitting": "back"}},
 )
-EPOCH: dict[str, Any] = {"n_epochs": 1, "steps_per_epoch": 50}
+EPOCH: dict[str, Any] = {"sgd": {"n_epochs": 1, "steps_per_epoch": 50}}
 
 
 class MadeUp(NamedTuple):
@@ -69,15 +69,15 @@ def _selected(data: MadeUp) -> None:
         for options in SELECTIONS:
             model = dr.GreedyRankRLS(3, **options).fit(features)
         model.predict(features)
-    dr.GreedyRankRLS(3, feature_blocks=2).fit(data.dense)
+    dr.GreedyRankRLS(3, passes={"feature_blocks": 2}).fit(data.dense)
 
 
 def _tuned(data: MadeUp) -> None:
     for features in (data.dense, data.csr):
         dr.tune(
             features,
-            regularizations=[0.1, 1.0],
-            leave_query_out=True,
+            [0.1, 1.0],
+            validation="leave-query-out",
             max_features=2,
             measure="ndcg@3",
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -22,6 +23,7 @@ from dranking.rankers.linear.estimator import LinearRanker, check_training_data
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
 from dranking.rankers.pairwise.lcra import LCRA
+from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import RankLogistic, RankSVM
 from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.rankrls.estimator import (
@@ -62,7 +64,10 @@ class Family(NamedTuple):
 
 
 def family_of(
-    model: str, parameters: Mapping[str, Any], unlabelled: Dataset | None = None
+    model: str,
+    parameters: Mapping[str, Any],
+    unlabelled: Dataset | None = None,
+    tuned: Iterable[str] = ("regularization",),
 ) -> Family:
     """The functions of the kind of model with this name.
 
@@ -74,6 +79,8 @@ def family_of(
         Further parameters of the estimator, equal in all fits.
     unlabelled
         For ``lcra``: data on whose pairs the views shall agree.
+    tuned
+        The parameters that the search chooses.
 
     Raises
     ------
@@ -85,11 +92,11 @@ def family_of(
         raise UsageError(f"there is no model {model!r} to tune; choose from {known}.")
     if unlabelled is not None and model != "lcra":
         raise UsageError(f"{model} does not learn from unlabelled data; omit the unlabelled data.")
-    _check_parameters(model, parameters)
+    _check_parameters(model, parameters, set(tuned))
     if model in FAMILIES:
         return FAMILIES[model]
     data = {} if unlabelled is None else {"unlabelled": unlabelled}
-    fit = partial(fitted_ranker, partial(RANKERS[model], **parameters), data)
+    fit = partial(fitted_ranker, RANKERS[model], parameters, data)
     return Family(partial(refitted_paths, fit), partial(fit_on_all_features, fit))
 
 
@@ -191,13 +198,30 @@ def fit_on_all_features(
 
 def fitted_ranker(
     make: Callable[..., Any],
+    parameters: Mapping[str, Any],
     data: Mapping[str, Dataset],
     train: Dataset,
     setting: Setting,
     executor: Executor,
 ) -> LinearRanker:
-    """The ranker of `make` with a setting, fitted to `train`; `data` are more arguments of fit."""
-    ranker: LinearRanker = make(**setting).fit(train, **data, executor=executor)
+    """A ranker with a setting, fitted to `train`.
+
+    Parameters
+    ----------
+    make
+        The kind of ranker.
+    parameters
+        Parameters that are equal in all fits.
+    data
+        More arguments of fit.
+    train, setting, executor
+        What is fitted, the parameters that the search chose, and who computes.
+    """
+    chosen: dict[str, Any] = {**parameters, **setting}
+    if "eta0" in setting:
+        steps = SGD.of(parameters.get("sgd"))
+        chosen["sgd"] = replace(steps, eta0=chosen.pop("eta0"))
+    ranker: LinearRanker = make(**chosen).fit(train, **data, executor=executor)
     return ranker
 
 
@@ -227,12 +251,14 @@ def _error_point(train: Dataset, regularization: float, size: int, error: float)
     )
 
 
-def _check_parameters(model: str, parameters: Mapping[str, Any]) -> None:
+def _check_parameters(model: str, parameters: Mapping[str, Any], tuned: set[str]) -> None:
     """Raise UsageError if the estimator has no such parameter, or the search chooses it."""
     known: set[str] = set()
     if model in RANKERS:
         chosen = {"checkpoint", "warm_start", "normalize", *tunable_of(model)}
         known = set(RANKERS[model]().get_params()) - chosen
+    if "eta0" in tuned and SGD.of(parameters.get("sgd")).eta0 is not None:
+        raise UsageError("eta0 is a parameter of sgd, and there are values of it to try; omit one.")
     unknown = sorted(set(parameters) - known)
     if unknown:
         raise UsageError(
@@ -250,7 +276,7 @@ FAMILIES: dict[str, Family] = {
     "greedy-rankrls": Family(greedy_paths, fit_greedy, greedy_errors),
     "rankrls": Family(
         rankrls_paths,
-        partial(fit_on_all_features, partial(fitted_ranker, RankRLS, {})),
+        partial(fit_on_all_features, partial(fitted_ranker, RankRLS, {}, {})),
         rankrls_errors,
     ),
 }

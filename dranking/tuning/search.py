@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, Literal, cast
 
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
@@ -29,26 +29,22 @@ from dranking.tuning.scores import (
 )
 from dranking.tuning.settings import check_axes, setting_of, setting_text, settings_of
 
+LEAVE_QUERY_OUT: Final = "leave-query-out"
+
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
     train: Dataset,
+    grid: Iterable[float] | Mapping[str, Iterable[Any]],
     *,
-    regularizations: Iterable[float],
-    mus: Iterable[float] | None = None,
-    eta0s: Iterable[float | None] | None = None,
-    normalizations: Iterable[str] = (),
+    validation: Dataset | QueryKFold | int | Literal["leave-query-out"],
+    model: ModelName = "greedy-rankrls",
     parameters: Mapping[str, Any] | None = None,
     unlabelled: Dataset | None = None,
-    validation: Dataset | None = None,
-    folds: int | None = None,
-    leave_query_out: bool = False,
-    model: ModelName = "greedy-rankrls",
     max_features: int | None = None,
     measure: str = "map",
     convention: str | Convention = DEFAULT_CONVENTION,
     rule: Rule | None = None,
     feature_penalty: float = 0.0,
-    seed: int = 0,
     executor: Any = None,
 ) -> TuningResult:
     """Choose lambda, the number of features and other parameters, and train the chosen model.
@@ -61,51 +57,45 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     ----------
     train
         Labelled queries.
-    regularizations
-        Values of lambda to try, each above 0; order and repetitions do not matter.
-    mus
-        For ``lcra``: strengths of the co-regularisation to try, each with every lambda. None means
-        the estimator's default.
-    eta0s
-        For ``spd`` and ``lcra``: first step lengths to try, each with every lambda and mu. The
-        value None, or None instead of values, means the length that follows from the data. A
-        setting whose training diverges in at least one fold causes a warning and is never chosen.
-    normalizations
-        Scalings of the features to try: "none", "query-minmax", "standard", "log", "rank",
-        "quantile"; each with all settings. A scaling is fitted to all training data, also where
-        queries are held out, so scores are those given this fit. The chosen model records its
-        scaling. Without any, the data is taken as it is.
-    parameters
-        Parameters of the estimator that are equal in all fits, such as ``n_epochs`` of ``spd``, or
-        ``loss`` and ``convention`` of ``max-margin``.
-    unlabelled
-        For ``lcra``: data on whose pairs the views shall agree; see `LCRA.fit`.
+    grid
+        Values of lambda to try, each above 0; or the values of several parameters by name, which
+        are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
+        "log"]}``. Order and repetitions of numbers do not matter. The parameters are:
+
+        - ``regularization``: lambda.
+        - ``mu``, for ``lcra``: strength of the co-regularisation.
+        - ``eta0``, for ``spd`` and ``lcra``: first step length; None means the length that follows
+          from the data. A setting whose training diverges in at least one fold causes a warning and
+          is never chosen.
+        - ``normalize``: scaling of the features, "none", "query-minmax", "standard", "log", "rank"
+          or "quantile". A scaling is fitted to all training data, also where queries are held out,
+          so scores are those given this fit. The chosen model records its scaling.
     validation
-        Judged queries on which the models are measured.
-    folds
-        Number of folds of training queries for cross-validation, instead of validation data. Every
-        labelled query is held out once, and a score is the mean over these queries; queries without
-        labels are trained on in all folds.
-    leave_query_out
-        Instead of validation data, measure the predictions of each query by the weights that are
-        fitted to all other queries; the selection computes these weights anyway. The features are
-        selected with all queries, so the scores are slightly optimistic. For ``greedy-rankrls``,
-        and for ``rankrls`` with the measure ``squared_error``.
+        How models are measured: on judged queries that are given; by cross-validation, with a
+        `QueryKFold` or a number of folds; or by "leave-query-out", with the predictions of each
+        query by the weights that are fitted without it. In cross-validation every labelled query is
+        held out once, and a score is the mean over these queries; queries without labels are
+        trained on in all folds. Leave-query-out takes the features that all queries selected, so
+        its scores are slightly optimistic; it is for ``greedy-rankrls``, and for ``rankrls`` with
+        the measure ``squared_error``.
     model
         Kind of model. ``greedy-rankrls`` tries 1 to `max_features` features; other models have all
         features.
+    parameters
+        Parameters of the estimator that are equal in all fits, such as ``sgd`` of ``spd``, or
+        ``loss`` and ``convention`` of ``max-margin``.
+    unlabelled
+        For ``lcra``: data on whose pairs the views shall agree; see `LCRA.fit`.
     max_features
         Largest number of features; None means all features of the data.
     measure, convention
         Measure and convention, as in `evaluate`. The smallest value of a measure of error is best.
-        With `leave_query_out` also ``squared_error``, a sum over queries, which needs no documents:
+        With "leave-query-out" also ``squared_error``, a sum over queries, which needs no documents:
         a statistics store can take the place of its data.
     rule, feature_penalty
         How a point of the grid is chosen; see `dranking.tuning.choice.choose`. None means
         "one-standard-error" where at least 20 queries are held out and no penalty is given, and
         otherwise "best".
-    seed
-        Seed of the folds. The fold of a query follows from its id and the seed.
     executor
         "threads" or a `distributed.Client`; None means the current client, else threads.
 
@@ -117,34 +107,36 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Raises
     ------
     UsageError
-        If a parameter is out of range, or the model does not have it, or not exactly one of
-        `validation`, `folds` and `leave_query_out` is given.
+        If a parameter is out of range, or the model does not have it.
     DivergedError
         If the training diverges with every setting.
     DataError
         If data is wrong, no validation query counts for the measure, or the measure needs documents
         and the data is a statistics store.
     """
-    family = family_of(model, parameters or {}, unlabelled)
-    values = {"regularization": regularizations, "mu": mus, "eta0": eta0s}
+    values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
+    normalizations = values.pop("normalize", ())
     axes = check_axes(model, tunable_of(model), values)
+    family = family_of(model, parameters or {}, unlabelled, tuned=axes)
     settings = settings_of(axes)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
     if model != "greedy-rankrls":
         _check_nothing_about_size(train, model, size, rule, feature_penalty)
-    criterion = Criterion(_measure_name(measure, leave_query_out), get_convention(convention))
-    _check_one_way(validation, folds, leave_query_out)
+    held_out = _held_out(validation)
+    criterion = Criterion(
+        _measure_name(measure, held_out == LEAVE_QUERY_OUT), get_convention(convention)
+    )
     if criterion.measure != SQUARED_ERROR:
-        (train if validation is None else validation).check_documents()
+        (held_out if isinstance(held_out, Dataset) else train).check_documents()
     run = get_executor(executor)
 
     def scores(data: Dataset) -> tuple[GridPoint, ...]:
-        if validation is not None:
-            split = [(data, validation)]
+        if isinstance(held_out, Dataset):
+            split = [(data, held_out)]
             return score_validation(family, split, settings, size, criterion, rule, run)
-        if folds is not None:
-            splits = list(split_queries(data, QueryKFold(folds, seed), run))
+        if isinstance(held_out, QueryKFold):
+            splits = list(split_queries(data, held_out, run))
             return score_validation(family, splits, settings, size, criterion, rule, run)
         if criterion.measure == SQUARED_ERROR:
             return score_lqo_errors(data, model, family, settings, size, rule, run)
@@ -152,37 +144,37 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
 
     names = [cast(Normalize, name) for name in dict.fromkeys(normalizations)]
     views: dict[str | None, Dataset] = {n: scaled(train, n, blocks_on(run)) for n in names}
-    grid = tuple(
+    points = tuple(
         GridPoint(**point, normalize=name) for name in names for point in scores(views[name])
     )
     if not names:
-        views, grid = {None: train}, scores(train)
-    _warn_of_diverged(grid)
-    rule = rule or default_rule(grid, feature_penalty)
+        views, points = {None: train}, scores(train)
+    _warn_of_diverged(points)
+    rule = rule or default_rule(points, feature_penalty)
     higher = higher_is_better(criterion.measure)
-    point = choose(grid, rule, feature_penalty, higher)
+    point = choose(points, rule, feature_penalty, higher)
     while (fitted := _fitted(family, views[point.get("normalize")], point, run)) is None:
-        grid = tuple({**p, "score": math.nan} if p is point else p for p in grid)
-        _warn_of_diverged(grid)
-        point = choose(grid, rule, feature_penalty, higher)
+        points = tuple({**p, "score": math.nan} if p is point else p for p in points)
+        _warn_of_diverged(points)
+        point = choose(points, rule, feature_penalty, higher)
 
     final, selected = fitted
-    best = choose(grid, "best", feature_penalty, higher)
-    _warn_of_edge(best, grid)
+    best = choose(points, "best", feature_penalty, higher)
+    _warn_of_edge(best, points)
     search = {
         "rule": rule,
         "feature_penalty": feature_penalty,
         **{f"{name}s": json_ready(tried) for name, tried in axes.items()},
         **({"normalizations": names} if names else {}),
         "max_features": size,
-        **_validation_facts(validation, folds, seed, leave_query_out),
+        **_validation_facts(held_out),
     }
     return TuningResult(
         chosen=_without_error(point),
         best=_without_error(best),
         rule=rule,
         selected=tuple(selected),
-        grid=grid,
+        grid=points,
         model=with_provenance(final, search, criterion, point),
         measure=criterion.measure,
         convention=criterion.convention.name,
@@ -207,14 +199,20 @@ def _fitted(
         return None
 
 
-def _check_one_way(validation: Dataset | None, folds: int | None, leave_query_out: bool) -> None:
-    """Raise UsageError unless exactly one way to measure the models is given."""
-    n_ways = (validation is not None) + (folds is not None) + leave_query_out
-    if n_ways != 1:
-        raise UsageError(
-            "tuning needs exactly one of validation data, a number of folds, and leave-query-out "
-            f"predictions; {n_ways} of them were given."
-        )
+def _held_out(
+    validation: Dataset | QueryKFold | int | str,
+) -> Dataset | QueryKFold | Literal["leave-query-out"]:
+    """How models are measured, checked."""
+    if isinstance(validation, (Dataset, QueryKFold)):
+        return validation
+    if isinstance(validation, int) and not isinstance(validation, bool):
+        return QueryKFold(validation)
+    if validation == LEAVE_QUERY_OUT:
+        return LEAVE_QUERY_OUT
+    raise UsageError(
+        f"validation is {validation!r}; give judged queries (open_dataset), a number of folds, or "
+        f"{LEAVE_QUERY_OUT!r}."
+    )
 
 
 def _measure_name(measure: str, leave_query_out: bool) -> str:
@@ -278,12 +276,10 @@ def _warn_of_edge(point: GridPoint, grid: Sequence[GridPoint]) -> None:
         )
 
 
-def _validation_facts(
-    validation: Dataset | None, folds: int | None, seed: int, leave_query_out: bool
-) -> dict[str, Any]:
-    if leave_query_out:
-        return {"leave_query_out": True}
-    if validation is None:
-        return {"folds": folds, "seed": seed}
-    facts = {"fingerprint": validation.fingerprint, "n_queries": validation.n_queries}
-    return {"validation": facts}
+def _validation_facts(held_out: Dataset | QueryKFold | str) -> dict[str, Any]:
+    if isinstance(held_out, QueryKFold):
+        return {"folds": held_out.n_folds, "seed": held_out.seed}
+    if isinstance(held_out, Dataset):
+        facts = {"fingerprint": held_out.fingerprint, "n_queries": held_out.n_queries}
+        return {"validation": facts}
+    return {"leave_query_out": True}

@@ -41,7 +41,7 @@ class Setting(TypedDict):
 
 
 def check_axes(
-    model: str, tunable: Sequence[str], values: Mapping[str, Iterable[float | None] | None]
+    model: str, tunable: Sequence[str], values: Mapping[str, Iterable[float | None]]
 ) -> Axes:
     """Values to try of each parameter, ascending and without repetitions; None comes first.
 
@@ -52,20 +52,24 @@ def check_axes(
     tunable
         Parameters of this kind of model that a search can choose.
     values
-        Values of each parameter; the search does not choose a parameter whose values are None.
+        Values of each parameter that the search chooses.
 
     Raises
     ------
     UsageError
-        If a parameter has no values, a value is out of range, or the model has no such parameter.
+        If a parameter has no values, a value is out of range, the model has no such parameter, or
+        there is no regularization.
     """
     axes: Axes = {}
-    for name, given in values.items():
-        if given is None:
-            continue
-        if name not in tunable:
-            raise UsageError(f"{model} has no {name} to choose; it has {', '.join(tunable)}.")
-        axes[name] = list(given)
+    unknown = [name for name in values if name not in tunable]
+    if unknown:
+        raise UsageError(f"{model} has no {unknown[0]} to choose; it has {', '.join(tunable)}.")
+    if "regularization" not in values:
+        raise UsageError("the grid has no regularization; give at least one lambda to try.")
+    for name in filter(values.__contains__, tunable):
+        if not isinstance(values[name], Iterable):
+            raise UsageError(f"{name} is {values[name]!r}; give the values to try as a list.")
+        axes[name] = list(values[name])
         if not axes[name]:
             raise UsageError(f"there is no {name} to try; give at least one value.")
         for value in axes[name]:

@@ -96,7 +96,7 @@ def in_memory(size: Size, target: float, n_steps: int, sofia: str | None) -> lis
 
 def epochs(n_steps: int, n_shards: int = 1) -> SPD:
     """A ranker that trains for a number of steps; estimating the objective counts as training."""
-    return SPD(LAMBDA, n_epochs=2, steps_per_epoch=n_steps // 2, n_shards=n_shards)
+    return SPD(LAMBDA, sgd=dr.SGD(n_epochs=2, steps_per_epoch=n_steps // 2, n_shards=n_shards))
 
 
 def two_workers(n_documents: int, n_steps: int) -> list[Figure]:
@@ -137,8 +137,8 @@ def streaming(sizes: Sequence[int]) -> list[Figure]:
     speeds: dict[int, list[float]] = {m: [] for m in sizes}
 
     def train(m: int, data: Dataset) -> None:
-        options = {"n_epochs": min(10, largest // m), "steps_per_epoch": STEPS_PER_DOCUMENT * m}
-        ranker = SPD(LAMBDA, memory_limit=1, **options).fit(data, executor=core)
+        steps = {"n_epochs": min(10, largest // m), "steps_per_epoch": STEPS_PER_DOCUMENT * m}
+        ranker = SPD(LAMBDA, memory_limit=1, sgd=steps).fit(data, executor=core)
         speeds[m].append(ranker.n_steps_ / ranker.learning_curve_[-1].seconds)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +166,7 @@ def load(path: Path) -> Dataset:
 def train_once(n_documents: int, data: Dataset) -> SPD:
     """Train for one epoch while streaming; the number of steps follows from `n_documents`."""
     n_steps = STEPS_PER_DOCUMENT * n_documents
-    ranker = SPD(LAMBDA, n_epochs=1, steps_per_epoch=n_steps, memory_limit=1)
+    ranker = SPD(LAMBDA, sgd=dr.SGD(n_epochs=1, steps_per_epoch=n_steps), memory_limit=1)
     return ranker.fit(data, executor=ThreadExecutor(1))
 
 

@@ -92,7 +92,7 @@ def run(ranker: ModelName, fold: Fold) -> Outcome:
         fold.train,
         validation=fold.validation,
         model=ranker,
-        regularizations=LAMBDAS[ranker],
+        grid=LAMBDAS[ranker],
         measure="map",
         convention=CONVENTION,
         rule="best",
@@ -108,7 +108,7 @@ def draw(name: str, folds: Sequence[Fold], output: Path) -> list[Path]:
             tune(
                 fold.train,
                 validation=fold.validation,
-                regularizations=FIGURE_LAMBDAS,
+                grid=FIGURE_LAMBDAS,
                 measure=measure,
                 convention=CONVENTION,
                 rule="best",

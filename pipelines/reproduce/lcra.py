@@ -130,7 +130,8 @@ def run_split(judged: Judged, options: argparse.Namespace, number: int) -> dict[
     """Run every method on a split; the number of the split seeds the views and the pairs."""
     grid = QUICK if options.quick else GRID
     split = split_queries(judged, number, options.labels)
-    parameters = {"n_epochs": 1, "steps_per_epoch": options.steps, "random_state": number}
+    steps = {"n_epochs": 1, "steps_per_epoch": options.steps}
+    parameters = {"sgd": steps, "random_state": number}
     return {name: run_method(name, split, grid, parameters, options.convention) for name in METHODS}
 
 

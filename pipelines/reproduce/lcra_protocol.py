@@ -19,6 +19,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
 from dranking.metrics.significance import paired_t_test
 from dranking.tuning.families import ModelName
+from dranking.tuning.folds import QueryKFold
 from dranking.tuning.search import tune
 
 TRAINING_SHARE = 0.7
@@ -224,16 +225,20 @@ def run_method(
     mus = grid.mus if method.mus is None else method.mus
     options: dict[str, Any] = {
         "model": method.model,
-        "regularizations": grid.lambdas,
-        "mus": mus or None,
-        "eta0s": grid.eta0s,
+        "grid": {
+            "regularization": grid.lambdas,
+            **({"mu": mus} if mus else {}),
+            "eta0": grid.eta0s,
+        },
         "parameters": {**shared_parameters(method, parameters), **method.parameters},
         "measure": MEASURE,
         "convention": convention,
     }
     n_labelled = sum(np.isfinite(y).any() for y in relevance_of_queries(split.train))
     seed = parameters["random_state"]
-    best = tune(split.train, folds=min(N_FOLDS, n_labelled), seed=seed, **options).chosen
+    best = tune(
+        split.train, validation=QueryKFold(min(N_FOLDS, n_labelled), seed), **options
+    ).chosen
     setting: dict[str, Any] = {k: v for k, v in best.items() if k not in ("n_features", "score")}
     tested = tune(split.train, validation=split.test, **options).grid
     [score] = [p["score"] for p in tested if setting.items() <= p.items()]

@@ -196,8 +196,7 @@ def run_split(
         judged, number, condition.labels, noise=condition.noise, only_with_pairs=True
     )
     parameters = {
-        "n_epochs": 1,
-        "steps_per_epoch": condition.steps,
+        "sgd": {"n_epochs": 1, "steps_per_epoch": condition.steps},
         "random_state": number,
         "views": views_of(condition),
     }

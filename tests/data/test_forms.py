@@ -14,6 +14,7 @@ from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.export.formats import export_model
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
 from tests.export.test_formats import python_scores, sql_scores
+from tests.rankers.grouped import greedy
 
 FORMS = ["raw", "log", "query-minmax", "rank", "standard", "quantile"]
 NAMES = ["size", "clicks", "age"]
@@ -90,8 +91,8 @@ def test_sparse_features_have_the_forms_that_keep_zeros():
     ids=str,
 )
 def test_a_selection_has_the_bits_of_one_on_stored_columns(stored, options, most):
-    ranker = dr.GreedyRankRLS(n_features=most, regularization=2.0, forms=FORMS, **options)
-    other = dr.GreedyRankRLS(n_features=most, regularization=2.0, **options)
+    ranker = greedy(n_features=most, regularization=2.0, forms=FORMS, **options)
+    other = greedy(n_features=most, regularization=2.0, **options)
     ranker.fit(raw_data())
     other.fit(stored)
     assert ranker.selected_ == other.selected_
@@ -138,7 +139,9 @@ def test_a_round_takes_the_best_form_of_the_features_that_are_left():
 
 
 def test_models_and_rankers_score_raw_data(view, tmp_path):
-    ranker = dr.GreedyRankRLS(n_features=6, forms=FORMS, forms_per_feature=2).fit(raw_data())
+    ranker = dr.GreedyRankRLS(n_features=6, forms=dr.Forms(names=FORMS, per_feature=2)).fit(
+        raw_data()
+    )
     columns = whole(view).astype(np.float64)
     expected = columns[:, ranker.selected_] @ ranker.coef_[ranker.selected_]
     assert ranker.n_features_in_ == 3
@@ -178,7 +181,7 @@ def test_statistics_are_told_the_forms(view, tmp_path):
 
 def test_tune_selects_among_the_columns_of_a_view():
     found = dr.tune(
-        with_forms(raw_data(), ["raw", "log"]), regularizations=[1.0, 4.0], leave_query_out=True
+        with_forms(raw_data(), ["raw", "log"]), grid=[1.0, 4.0], validation="leave-query-out"
     )
     assert max(point["n_features"] for point in found.grid) == 3
 
@@ -187,7 +190,9 @@ def test_exports_compute_the_forms():
     forms = ["raw", "log", "standard", "quantile"]
     data = raw_data()
     with pytest.warns(SelectionWarning):
-        ranker = dr.GreedyRankRLS(n_features=12, forms=forms, forms_per_feature=4).fit(data)
+        ranker = dr.GreedyRankRLS(n_features=12, forms=dr.Forms(names=forms, per_feature=4)).fit(
+            data
+        )
     model = ranker.to_model()
     rows = [dict(zip(NAMES, row.tolist(), strict=True)) for row in X]
     expected = model.predict(data)

@@ -10,6 +10,7 @@ from dranking.data.blocks import block_boundaries
 from dranking.data.texts.collection import collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.dask_collections import as_dataset
+from tests.rankers.grouped import lcra, max_margin, spd
 
 
 class Job(NamedTuple):
@@ -78,7 +79,7 @@ def jobs(data):
     def selected(executor, checkpoint=None):
         """Select features on a dask DataFrame."""
         with small_blocks():
-            ranker = dr.GreedyRankRLS(6, 2.0, prefetch=1).fit(
+            ranker = dr.GreedyRankRLS(6, 2.0, passes=dr.Passes(prefetch=1)).fit(
                 partitions(frame), "relevance", qid="qid", executor=executor
             )
         return ranker.coef_.tobytes()
@@ -87,11 +88,13 @@ def jobs(data):
     bilinear = {"n_steps": 800, "n_epochs": 4, "n_shards": 2}
     return {
         "greedy": Job(
-            fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, prefetch=1, **o)), "update", True
+            fitted(lambda **o: dr.GreedyRankRLS(6, 2.0, passes=dr.Passes(prefetch=1), **o)),
+            "update",
+            True,
         ),
         "ranksvm": Job(fitted(lambda: dr.RankSVM(0.01)), "curvature"),
-        "spd": Job(fitted(lambda **o: dr.SPD(0.01, **epochs, **o)), "spd-epoch", True),
-        "lcra": Job(fitted(lambda **o: dr.LCRA(0.01, **epochs, **o)), "lcra-epoch", True),
+        "spd": Job(fitted(lambda **o: spd(0.01, **epochs, **o)), "spd-epoch", True),
+        "lcra": Job(fitted(lambda **o: lcra(0.01, **epochs, **o)), "lcra-epoch", True),
         "bilinear": Job(
             fitted(
                 lambda **o: dr.BilinearRanker(1e-4, **bilinear, **o), topics, same_class(topics)
@@ -99,9 +102,7 @@ def jobs(data):
             "bilinear-epoch",
             True,
         ),
-        "max-margin": Job(
-            fitted(lambda **o: dr.MaxMarginRanker(0.1, "ap", tol=1e-2, **o)), "hinge", True
-        ),
+        "max-margin": Job(fitted(lambda **o: max_margin(0.1, "ap", tol=1e-2, **o)), "hinge", True),
         "evaluate": Job(evaluated, "evaluate"),
         "collection": Job(collected(frame), "block"),
         "scattered": Job(collected(frame.sample(frac=1, random_state=1)), "pick"),

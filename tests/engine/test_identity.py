@@ -10,6 +10,8 @@ from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from dranking.rankers.max_margin import estimator as max_margin
+from tests.rankers.grouped import greedy
+from tests.rankers.grouped import max_margin as grouped_max_margin
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -58,8 +60,7 @@ def test_greedy_rankrls(dataset, client):
 @pytest.mark.parametrize("dataset", ["sparse stored"], indirect=True)
 def test_other_searches(parameters, dataset, client):
     here, there = (
-        dr.GreedyRankRLS(4, 0.1, **parameters).fit(dataset, executor=way)
-        for way in ("threads", client)
+        greedy(4, 0.1, **parameters).fit(dataset, executor=way) for way in ("threads", client)
     )
     assert here.path_.kept == there.path_.kept
     np.testing.assert_array_equal(here.lqo_error_, there.lqo_error_)
@@ -73,7 +74,9 @@ def test_feature_blocks(stored, client, keep_rows):
     for parts in (1, 3):
         needs = Needs(stored, 4, get_executor(client), parts)
         limit = needs.total(keep_rows, keep_rows, 1)
-        ranker = dr.GreedyRankRLS(4, 2.0, feature_blocks=parts, memory_limit=limit)
+        ranker = dr.GreedyRankRLS(
+            4, 2.0, passes=dr.Passes(feature_blocks=parts), memory_limit=limit
+        )
         ranker.fit(stored, executor=client)
         assert ranker.selected_ == expected.selected_
         np.testing.assert_array_equal(ranker.lqo_error_, expected.lqo_error_)
@@ -103,7 +106,9 @@ def test_max_margin(loss, solver, dataset, client, monkeypatch):
     monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
     options = {"n_epochs": 2, "steps_per_epoch": 400, "n_shards": 2, "tol": 0.2}
     options["max_iter"] = 2 if solver == "newton" else 10
-    ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, **options)
+    if solver != "sgd":
+        options = {name: options[name] for name in ("tol", "max_iter")}
+    ranker = grouped_max_margin(0.1, loss, solver=solver, **options)
     here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)
     assert here.objective_ == there.objective_
@@ -115,7 +120,7 @@ def test_max_margin(loss, solver, dataset, client, monkeypatch):
 def test_max_margin_goes_on_elsewhere(loss, dataset, client, tmp_path):
     """A training with validation begins on threads and ends on worker processes."""
     ranker = dr.MaxMarginRanker(
-        0.1, loss, solver="sgd", n_epochs=3, steps_per_epoch=300, n_shards=2
+        0.1, loss, solver=dr.SGD(n_epochs=3, steps_per_epoch=300, n_shards=2)
     )
     whole = clone(ranker).fit(dataset, validation=dataset, executor="threads")
     ranker.set_params(checkpoint=tmp_path / "c")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 
 import dranking as dr
-from dranking.rankers.pairwise.lcra import LCRA
-from dranking.rankers.pairwise.spd import SPD
+from tests.rankers.grouped import lcra, spd
 
 LOSSES = st.sampled_from(["hinge", "squared-hinge", "logistic", "squared"])
 REGULARIZATIONS = st.sampled_from(
@@ -69,12 +68,12 @@ options = st.fixed_dictionaries(
 
 @given(data(), options, st.booleans())
 def test_spd(dataset, options, projection):
-    fits(SPD(projection=projection, n_epochs=2, **options), dataset, "Lower eta0")
+    fits(spd(projection=projection, n_epochs=2, **options), dataset, "Lower eta0")
 
 
 @given(data(), options, STRENGTHS, st.integers(1, 3))
 def test_lcra(dataset, options, mu, k):
-    fits(LCRA(mu=mu, n_labelled=k, n_epochs=2, **options), dataset, "Lower eta0")
+    fits(lcra(mu=mu, n_labelled=k, n_epochs=2, **options), dataset, "Lower eta0")
 
 
 @given(data(), REGULARIZATIONS, st.sampled_from(["squared-hinge", "hinge", "logistic"]))

@@ -144,7 +144,7 @@ def test_regressions_are_named_worst_first(page):
 
 def test_other_rankers_have_a_page_too():
     train, judged = ranking(1), ranking(2)
-    model = dr.SPD(n_epochs=2, random_state=0).fit(train).to_model()
+    model = dr.SPD(sgd=dr.SGD(n_epochs=2), random_state=0).fit(train).to_model()
     content = describe(
         model, judged, train=train, metric="map", convention="letor4",
         executor=get_executor("threads"),

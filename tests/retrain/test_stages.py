@@ -16,6 +16,7 @@ from dranking.retrain.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from dranking.tuning.folds import QueryKFold
 from dranking.tuning.search import tune
 from tests.retrain.stream import Stream
 
@@ -83,13 +84,11 @@ def test_tuning_is_what_the_configuration_says(stream, way):
     choice = {"rule": "one-standard-error"} if way == "validation" else {"feature_penalty": 0.01}
     expected = tune(
         train,
-        regularizations=[0.25, 0.5, 1, 2, 4],
+        grid=[0.25, 0.5, 1, 2, 4],
         max_features=4,
-        validation=judged if way == "validation" else None,
-        folds=None if way == "validation" else 3,
+        validation=judged if way == "validation" else QueryKFold(3, 5),
         measure="map",
         convention="letor4",
-        seed=5,
         **choice,
     )
     assert outcome.results.tune.chosen == dict(expected.chosen)
@@ -101,14 +100,14 @@ def test_tuning_is_what_the_configuration_says(stream, way):
 
 
 def test_parameters_reach_the_ranker(stream):
-    of_kind(stream, "spd", "model.parameters={n_epochs=3, random_state=7}", "model.eta0=0.5")
+    of_kind(stream, "spd", "model.parameters={sgd={n_epochs=3}, random_state=7}", "model.eta0=0.5")
     found = model_of(stream, "000001")["provenance"]["parameters"]
-    assert (found["n_epochs"], found["random_state"], found["eta0"]) == (3, 7, 0.5)
+    assert (found["sgd"]["n_epochs"], found["random_state"], found["sgd"]["eta0"]) == (3, 7, 0.5)
     outcome = of_kind(
-        stream, "spd", "model.parameters={n_epochs=2}", "model.eta0=[0.5, 1]", "tune.folds=2"
+        stream, "spd", "model.parameters={sgd={n_epochs=2}}", "model.eta0=[0.5, 1]", "tune.folds=2"
     )
     version = outcome.results.publish.version
-    assert model_of(stream, version)["provenance"]["parameters"]["n_epochs"] == 2
+    assert model_of(stream, version)["provenance"]["parameters"]["sgd"]["n_epochs"] == 2
     assert outcome.results.tune.n_tried == 2
 
 

@@ -79,7 +79,7 @@ def test_validation_is_a_refit_for_every_lambda_and_size(measure, convention, la
     result = dr.tune(
         train.dataset(layout, max_documents=20),
         validation=validation.dataset(layout, max_documents=9),
-        regularizations=LAMBDAS[::-1],
+        grid=LAMBDAS[::-1],
         max_features=SIZE,
         measure=measure,
         convention=convention,
@@ -100,9 +100,8 @@ def test_cross_validation_holds_every_query_out_once(max_documents):
     n_queries = len(problem.sizes)
     result = dr.tune(
         problem.dataset(max_documents=max_documents),
-        folds=3,
-        seed=5,
-        regularizations=LAMBDAS,
+        validation=dr.QueryKFold(3, 5),
+        grid=LAMBDAS,
         max_features=SIZE,
         convention="letor4",
     )
@@ -125,7 +124,7 @@ def test_rankrls_has_every_feature():
         train.dataset(),
         validation=validation.dataset(),
         model="rankrls",
-        regularizations=LAMBDAS,
+        grid=LAMBDAS,
         convention="letor4",
     )
     queries = centred_queries(*everything(train))
@@ -143,7 +142,7 @@ def test_rankrls_has_every_feature():
 def test_the_model_is_trained_on_all_training_data_with_the_values_chosen():
     problem = problem_of(4, n_queries=20)
     data = problem.dataset()
-    result = dr.tune(data, folds=4, regularizations=LAMBDAS, max_features=SIZE)
+    result = dr.tune(data, validation=4, grid=LAMBDAS, max_features=SIZE)
     selected = list(result.selected)
     assert len(selected) == result.chosen["n_features"]
     queries = centred_queries(*everything(problem))
@@ -166,7 +165,7 @@ def test_scores_are_those_of_evaluating_the_model_even_with_ties():
         result = dr.tune(
             train,
             validation=validation,
-            regularizations=[2.0],
+            grid=[2.0],
             max_features=size,
             convention="letor4",
         )
@@ -179,7 +178,7 @@ def test_a_measure_of_error_is_best_where_smallest():
     result = dr.tune(
         problem_of(1).dataset(),
         validation=problem_of(2).dataset(),
-        regularizations=LAMBDAS,
+        grid=LAMBDAS,
         measure="pairwise_error",
     )
     assert result.chosen["score"] == pytest.approx(min(p["score"] for p in result.grid))
@@ -190,7 +189,7 @@ def test_rule_and_penalty_reach_the_choice():
         return dr.tune(
             problem_of(1).dataset(),
             validation=problem_of(2, n_queries=n_queries).dataset(),
-            regularizations=LAMBDAS,
+            grid=LAMBDAS,
             **options,
         ).chosen["n_features"]
 
@@ -213,7 +212,7 @@ def test_the_default_rule_is_one_standard_error_where_the_data_justifies_it(
     n_queries, options, rule
 ):
     data = problem_of(1, n_queries=n_queries).dataset()
-    result = dr.tune(data, folds=3, regularizations=LAMBDAS, max_features=SIZE, **options)
+    result = dr.tune(data, validation=3, grid=LAMBDAS, max_features=SIZE, **options)
     assert result.rule == result.model.provenance["tuning"]["rule"] == rule
     penalty = options.get("feature_penalty", 0.0)
     merits = [p["score"] - penalty * p["n_features"] for p in result.grid]
@@ -227,23 +226,21 @@ def test_the_default_rule_is_one_standard_error_where_the_data_justifies_it(
     [([2.0**-20, 2.0**40], "smallest of those tried: a smaller"), ([2.0**40], None)],
 )
 def test_a_lambda_at_the_edge_of_the_grid_is_warned_of(lambdas, said):
-    options = {"folds": 3, "regularizations": lambdas, "model": "rankrls"}
+    options = {"validation": 3, "grid": lambdas, "model": "rankrls"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TuningWarning)
         dr.tune(problem_of(1).dataset(), **options)
     assert [said in str(w.message) for w in caught] == ([] if said is None else [True])
 
 
-@pytest.mark.parametrize("way", ["validation", "folds", "leave_query_out"])
+@pytest.mark.parametrize("way", ["validation", "folds", "leave-query-out"])
 def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
     train, judged = problem_of(1).dataset(), problem_of(2).dataset()
     names = ["none", "log", "query-minmax", "quantile"]
-    options = {
-        "regularizations": LAMBDAS,
-        way: {"validation": judged, "folds": 3, "leave_query_out": True}[way],
-    }
-    found = dr.tune(train, normalizations=names, **options)
-    alone = {name: dr.tune(scaled(train, name), **options) for name in names}
+    validation = {"validation": judged, "folds": 3}.get(way, way)
+    both = {"regularization": LAMBDAS, "normalize": names}
+    found = dr.tune(train, both, validation=validation)
+    alone = {n: dr.tune(scaled(train, n), LAMBDAS, validation=validation) for n in names}
     grid = [{**p, "normalize": name} for name in names for p in alone[name].grid]
     assert list(found.grid) == grid
 
@@ -257,7 +254,7 @@ def test_a_scaling_is_chosen_as_by_one_search_for_each(way):
     assert found.model.transforms == alone[best].model.transforms
     assert found.model.provenance["tuning"]["normalizations"] == names
     with pytest.raises(UsageError, match="there is no scaling 'cube'"):
-        dr.tune(train, normalizations=["cube"], **options)
+        dr.tune(train, {**both, "normalize": ["cube"]}, validation=validation)
 
 
 class CountedDataset(Dataset):
@@ -279,14 +276,14 @@ class CountedDataset(Dataset):
 def test_validation_data_is_read_once_and_only_what_some_model_has():
     train = problem_of(1).dataset()
     validation = CountedDataset(problem_of(2).dataset(max_documents=9))
-    dr.tune(train, validation=validation, regularizations=[2.0], max_features=2)
+    dr.tune(train, validation=validation, grid=[2.0], max_features=2)
     selected = sorted(dr.GreedyRankRLS(n_features=2, regularization=2.0).fit(train).selected_)
     assert sorted(validation.reads) == [(b, selected) for b in range(validation.n_blocks)]
 
 
 def test_training_data_is_read_once_for_the_grid_and_once_for_the_model():
     train = CountedDataset(problem_of(1).dataset(max_documents=9))
-    dr.tune(train, validation=problem_of(2).dataset(), regularizations=LAMBDAS)
+    dr.tune(train, validation=problem_of(2).dataset(), grid=LAMBDAS)
     assert sorted(train.reads) == sorted(2 * [(b, None) for b in range(train.n_blocks)])
 
 
@@ -298,8 +295,7 @@ def test_validation_data_is_scaled_as_the_training_data_was():
     standard, raw = scaled(stretched(1), "standard"), stretched(2)
     same = raw.transformed(standard.transforms)
     results = [
-        dr.tune(standard, validation=data, regularizations=[1.0], max_features=SIZE)
-        for data in (raw, same)
+        dr.tune(standard, validation=data, grid=[1.0], max_features=SIZE) for data in (raw, same)
     ]
     assert results[0].grid == results[1].grid
     assert results[0].model.transforms
@@ -309,7 +305,7 @@ def test_json_is_the_contract():
     result = dr.tune(
         problem_of(1).dataset(),
         validation=problem_of(2).dataset(),
-        regularizations=[1.0, 1.0, 2.0],
+        grid=[1.0, 1.0, 2.0],
         max_features=2,
     )
     content = json.loads(json.dumps(result.as_json(), allow_nan=False))
@@ -328,7 +324,7 @@ def test_one_validation_query_has_no_standard_error():
     result = dr.tune(
         problem_of(1).dataset(),
         validation=dr.from_arrays(np.eye(6)[:3], [2, 0, 1], [1, 1, 1]),
-        regularizations=[1.0],
+        grid=[1.0],
         max_features=1,
     )
     assert np.isnan(result.grid[0]["standard_error"])
@@ -339,7 +335,7 @@ def test_one_validation_query_has_no_standard_error():
 
 
 def test_table():
-    result = dr.tune(problem_of(1).dataset(), folds=2, regularizations=[1.0], max_features=3)
+    result = dr.tune(problem_of(1).dataset(), validation=2, grid=[1.0], max_features=3)
     table = result.to_table()
     assert table.column_names == [
         "regularization",
@@ -353,7 +349,7 @@ def test_table():
 
 def test_the_model_says_how_it_was_chosen():
     validation = problem_of(2).dataset()
-    options = {"regularizations": [1.0, 2.0], "max_features": 2, "convention": "letor4"}
+    options = {"grid": [1.0, 2.0], "max_features": 2, "convention": "letor4"}
     result = dr.tune(problem_of(1).dataset(), validation=validation, **options)
     provenance = result.model.provenance
     assert provenance["tuning"] == {
@@ -367,7 +363,7 @@ def test_the_model_says_how_it_was_chosen():
     assert provenance["metrics"]["convention"] == "letor4"
     assert provenance["metrics"]["means"] == {"map": result.chosen["score"]}
 
-    result = dr.tune(problem_of(1).dataset(), folds=3, seed=7, **options)
+    result = dr.tune(problem_of(1).dataset(), validation=dr.QueryKFold(3, 7), **options)
     assert result.model.provenance["tuning"]["folds"] == 3
     assert result.model.provenance["tuning"]["seed"] == 7
     assert result.model.provenance["metrics"]["data"] == "held-out folds"
@@ -376,7 +372,7 @@ def test_the_model_says_how_it_was_chosen():
 def test_progress_is_reported():
     seen = []
     with reporting(lambda stage, done, total, facts: seen.append((stage, done, total))):
-        dr.tune(problem_of(1).dataset(), folds=3, regularizations=[1.0], max_features=2)
+        dr.tune(problem_of(1).dataset(), validation=3, grid=[1.0], max_features=2)
     assert [(done, total) for stage, done, total in seen if stage == "tune"] == [
         (1, 3), (2, 3), (3, 3),
     ]  # fmt: skip
@@ -417,13 +413,13 @@ def test_wrong_calls_fail_before_anything_is_read(options, message):
 def test_validation_data_without_relevant_documents():
     nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], [1, 1, 1])
     with pytest.raises(DataError, match=r"no validation query counts for map under the standard"):
-        dr.tune(problem_of(1).dataset(), validation=nothing, regularizations=[1.0])
+        dr.tune(problem_of(1).dataset(), validation=nothing, grid=[1.0])
 
 
 def test_validation_data_that_lacks_features():
     narrow = dr.from_arrays(np.ones((2, 2)), [0, 1], [1, 1])
     with pytest.raises(DataError, match=r"lacks 4 of the 6 features needed"):
-        dr.tune(problem_of(1).dataset(), validation=narrow, regularizations=[1.0])
+        dr.tune(problem_of(1).dataset(), validation=narrow, grid=[1.0])
 
 
 @pytest.mark.cluster
@@ -445,9 +441,9 @@ def test_leave_query_out_scores_are_those_of_refits():
     problem = problem_of(4)
     result = dr.tune(
         problem.dataset(),
-        regularizations=LAMBDAS,
+        grid=LAMBDAS,
         max_features=SIZE,
-        leave_query_out=True,
+        validation="leave-query-out",
         measure="map",
         convention="letor4",
     )
@@ -468,9 +464,7 @@ def test_leave_query_out_scores_are_those_of_refits():
 
 def test_leave_query_out_is_for_greedy_rankrls():
     with pytest.raises(UsageError, match="not for rankrls"):
-        dr.tune(
-            problem_of().dataset(), regularizations=[1.0], leave_query_out=True, model="rankrls"
-        )
+        dr.tune(problem_of().dataset(), grid=[1.0], validation="leave-query-out", model="rankrls")
 
 
 @pytest.mark.parametrize("model", ["ranksvm", "ranksvm-hinge", "ranklogistic"])
@@ -480,7 +474,7 @@ def test_rankers_over_pairs_are_tuned(model):
     result = dr.tune(
         problem.dataset(),
         validation=held_out.dataset(),
-        regularizations=lambdas,
+        grid=lambdas,
         model=model,
         measure="ndcg@5",
     )
@@ -496,7 +490,7 @@ def test_rankers_over_pairs_are_tuned(model):
     assert result.chosen["score"] == max(point["score"] for point in result.grid)
     assert result.selected == tuple(range(6))
     with pytest.raises(UsageError, match=f"{model} has all features"):
-        dr.tune(problem.dataset(), folds=3, regularizations=[1.0], model=model, max_features=2)
+        dr.tune(problem.dataset(), validation=3, grid=[1.0], model=model, max_features=2)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
@@ -537,7 +531,7 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
 
 
 def test_a_feature_must_be_worth_its_penalty_in_squared_error():
-    options = {"regularizations": [1.0], "leave_query_out": True, "measure": "squared_error"}
+    options = {"grid": [1.0], "validation": "leave-query-out", "measure": "squared_error"}
     free = dr.tune(problem_of(4, 30).dataset(), **options)
     dear = dr.tune(problem_of(4, 30).dataset(), feature_penalty=1e9, **options)
     assert (free.chosen["n_features"] > 1, dear.chosen["n_features"]) == (True, 1)
@@ -547,7 +541,7 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
     ("options", "message"),
     [
         (
-            {"leave_query_out": False, "folds": 2},
+            {"validation": 2},
             "measures leave-query-out predictions",
         ),
         ({"rule": "one-standard-error"}, "needs the standard error of a score"),
@@ -555,23 +549,23 @@ def test_a_feature_must_be_worth_its_penalty_in_squared_error():
     ],
 )
 def test_what_squared_error_cannot_choose(options, message):
-    call = {"regularizations": [1.0], "leave_query_out": True, "measure": "squared_error"}
+    call = {"grid": [1.0], "validation": "leave-query-out", "measure": "squared_error"}
     with pytest.raises(UsageError, match=message):
         dr.tune(problem_of().dataset(), **(call | options))
 
 
-@pytest.mark.parametrize("options", [{"folds": 2}, {"leave_query_out": True}])
-def test_rankings_of_a_statistics_store_are_refused_before_it_is_read(tmp_path, options):
+@pytest.mark.parametrize("validation", [2, "leave-query-out"])
+def test_rankings_of_a_statistics_store_are_refused_before_it_is_read(tmp_path, validation):
     store = build_statistics(problem_of().dataset(), tmp_path / "store")
     shutil.rmtree(tmp_path / "store" / "blocks")
     with pytest.raises(DataError, match=r"hold no documents.*lqo-squared_error"):
-        dr.tune(store, regularizations=[1.0], **options)
+        dr.tune(store, [1.0], validation=validation)
 
 
 def test_a_statistics_store_is_validated_on_documents(tmp_path):
     dataset, validation = problem_of(1).dataset(), problem_of(2).dataset()
     store = build_statistics(dataset, tmp_path / "store")
-    options = {"validation": validation, "regularizations": LAMBDAS, "max_features": SIZE}
+    options = {"validation": validation, "grid": LAMBDAS, "max_features": SIZE}
     assert dr.tune(store, **options).as_json() == dr.tune(dataset, **options).as_json()
     with pytest.raises(DataError, match="hold no documents"):
         dr.tune(dataset, **(options | {"validation": store}))

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import dranking as dr
+from dranking.cli.max_margin_options import with_solver
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.tuning import families
 from dranking.tuning.curves import plot_curves
 from dranking.tuning.folds import QueryKFold
+from tests.rankers.grouped import lcra, max_margin, spd
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
 
@@ -46,12 +48,9 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     result = dr.tune(
         data,
         model="lcra",
-        regularizations=LAMBDAS,
-        mus=[0.5, 0.0],
-        eta0s=[0.05, None, 0.05],
-        parameters={**STEPS, "random_state": 3},
-        folds=3,
-        seed=7,
+        grid={"regularization": LAMBDAS, "mu": [0.5, 0.0], "eta0": [0.05, None, 0.05]},
+        parameters={"sgd": STEPS, "random_state": 3},
+        validation=dr.QueryKFold(3, 7),
     )
     assert keys_of(result, "regularization", "mu", "eta0") == [
         (a, b, c) for a in LAMBDAS for b in (0.0, 0.5) for c in (None, 0.05)
@@ -64,9 +63,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
             held_out = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
             test = part(problem, held_out)
             coef = (
-                dr.LCRA(**setting, **STEPS, random_state=3)
-                .fit(data.select_queries(~held_out))
-                .coef_
+                lcra(**setting, **STEPS, random_state=3).fit(data.select_queries(~held_out)).coef_
             )
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
@@ -76,7 +73,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     best = max(point["score"] for point in result.grid)
     assert result.chosen["score"] == best
     chosen = {name: result.chosen[name] for name in ("regularization", "mu", "eta0")}
-    final = dr.LCRA(**chosen, **STEPS, random_state=3).fit(data).to_model()
+    final = lcra(**chosen, **STEPS, random_state=3).fit(data).to_model()
     assert result.model.weights == final.weights
     tuning = result.model.provenance["tuning"]
     assert tuning["regularizations"] == LAMBDAS
@@ -89,9 +86,8 @@ def test_spd_is_chosen_on_validation_data():
         train,
         validation=validation,
         model="spd",
-        regularizations=LAMBDAS,
-        eta0s=[0.01, math.inf],
-        parameters={**STEPS, "loss": "logistic"},
+        grid={"regularization": LAMBDAS, "eta0": [0.01, math.inf]},
+        parameters={"sgd": STEPS, "loss": "logistic"},
         measure="ndcg@5",
     )
     assert keys_of(result, "regularization", "eta0") == [
@@ -100,9 +96,9 @@ def test_spd_is_chosen_on_validation_data():
     assert [point["eta0"] for point in result.as_json()["grid"]] == [0.01, "inf", 0.01, "inf"]
     provenance = json.loads(result.model.to_json())["provenance"]
     assert provenance["tuning"]["eta0s"] == [0.01, "inf"]
-    assert provenance["parameters"]["eta0"] == result.as_json()["chosen"]["eta0"]
+    assert provenance["parameters"]["sgd"]["eta0"] == result.as_json()["chosen"]["eta0"]
     for point in result.grid:
-        ranker = dr.SPD(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
+        ranker = spd(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
         model = ranker.fit(train).to_model()
         score = dr.evaluate(model, validation, ["ndcg@5"]).metrics["ndcg@5"]
         assert point["score"] == pytest.approx(score, rel=1e-12)
@@ -116,28 +112,33 @@ def test_spd_is_chosen_on_validation_data():
 def test_max_margin_is_cross_validated_by_queries(parameters):
     problem = random_problem(1, 20, n_features=6)
     data = problem.dataset(max_documents=50)
-    options = {"model": "max-margin", "parameters": parameters, "folds": 2, "seed": 7}
-    result = dr.tune(data, regularizations=LAMBDAS, measure="map", **options)
+    kept = with_solver(parameters)
+    options = {"model": "max-margin", "parameters": kept, "validation": QueryKFold(2, 7)}
+    result = dr.tune(data, grid=LAMBDAS, measure="map", **options)
     fold = QueryKFold(2, seed=7).assign(range(20))
     for value, point in zip(LAMBDAS, result.grid, strict=True):
         values, weights = [], []
         for index in range(2):
             train, test = data.select_queries(fold != index), part(problem, fold == index)
-            coef = dr.MaxMarginRanker(value, **parameters).fit(train).coef_
+            coef = max_margin(value, **parameters).fit(train).coef_
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         assert point["score"] == pytest.approx(reference.mean_and_error(values, weights)[0])
-    final = dr.MaxMarginRanker(result.chosen["regularization"], **parameters).fit(data).to_model()
+    final = max_margin(result.chosen["regularization"], **parameters).fit(data).to_model()
     assert result.model.weights == final.weights
 
 
 def test_unlabelled_data_reaches_lcra():
     train, other = random_problem(1, 20).dataset(), random_problem(2, 30).dataset()
-    options = {"validation": random_problem(3, 20).dataset(), "parameters": STEPS}
+    options = {"validation": random_problem(3, 20).dataset(), "parameters": {"sgd": STEPS}}
     result = dr.tune(
-        train, model="lcra", regularizations=[0.1], mus=[1.0], unlabelled=other, **options
+        train,
+        model="lcra",
+        grid={"regularization": [0.1], "mu": [1.0]},
+        unlabelled=other,
+        **options,
     )
-    expected = dr.LCRA(0.1, 1.0, **STEPS).fit(train, unlabelled=other)
+    expected = lcra(0.1, 1.0, **STEPS).fit(train, unlabelled=other)
     assert result.model.weights == expected.to_model().weights
 
 
@@ -147,11 +148,10 @@ def with_diverged():
     with pytest.warns(TuningWarning, match=r"diverged with regularization 0.001, eta0 1e\+06"):
         return dr.tune(
             random_problem(1, 30).dataset(),
-            folds=3,
+            validation=3,
             model="spd",
-            regularizations=LAMBDAS,
-            eta0s=[0.01, 1e6],
-            parameters={**STEPS, "loss": "squared"},
+            grid={"regularization": LAMBDAS, "eta0": [0.01, 1e6]},
+            parameters={"sgd": STEPS, "loss": "squared"},
         )
 
 
@@ -186,11 +186,10 @@ def test_one_fold_that_diverges_is_enough(measure):
     with pytest.warns(TuningWarning, match=r"regularization 0.01, eta0 0.01: not chosen"):
         result = dr.tune(
             problem.dataset(),
-            folds=3,
+            validation=3,
             model="spd",
-            regularizations=[0.01],
-            eta0s=[1e-10, 0.01],
-            parameters={**STEPS, "loss": "squared"},
+            grid={"regularization": [0.01], "eta0": [1e-10, 0.01]},
+            parameters={"sgd": STEPS, "loss": "squared"},
             measure=measure,
         )
     assert result.chosen["eta0"] == 1e-10
@@ -204,7 +203,8 @@ def test_what_diverges_on_all_training_data_is_not_chosen_either(monkeypatch):
             raise DivergedError("too long")
         return fit(fit_setting, train, setting, *others)
 
-    options = {"model": "spd", "regularizations": LAMBDAS, "folds": 2, "parameters": STEPS}
+    steps = {"sgd": STEPS}
+    options = {"model": "spd", "grid": LAMBDAS, "validation": 2, "parameters": steps}
     data = random_problem(1, 30).dataset()
     best = dr.tune(data, **options).chosen
     monkeypatch.setattr(families, "fit_on_all_features", diverging)
@@ -219,11 +219,10 @@ def test_nothing_but_divergence_is_an_error():
     with pytest.raises(DivergedError, match=r"with every setting \(regularization 0.1, eta0 1e\+0"):
         dr.tune(
             random_problem(1, 30).dataset(),
-            folds=2,
+            validation=2,
             model="spd",
-            regularizations=[0.1],
-            eta0s=[1e6],
-            parameters={**STEPS, "loss": "squared"},
+            grid={"regularization": [0.1], "eta0": [1e6]},
+            parameters={"sgd": STEPS, "loss": "squared"},
         )
 
 
@@ -234,32 +233,39 @@ def test_queries_without_relevant_documents_are_no_divergence():
             random_problem(1).dataset(),
             validation=nothing,
             model="spd",
-            regularizations=[0.1],
-            parameters=STEPS,
+            grid=[0.1],
+            parameters={"sgd": STEPS},
         )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mus": [0.1]}, "spd has no mu to choose; it has regularization, eta0"),
-        ({"model": "ranksvm", "eta0s": [0.1]}, "ranksvm has no eta0 to choose"),
-        ({"eta0s": []}, "there is no eta0 to try"),
-        ({"eta0s": [0.0]}, "eta0 is 0.0; it must be"),
-        ({"model": "lcra", "mus": [-1.0]}, "mu is -1.0; it must be"),
-        ({"model": "lcra", "mus": [math.inf]}, "mu is inf; it must be"),
-        ({"parameters": {"views": 2}}, "spd takes no views while it is tuned; choose from average"),
+        ({"mu": [0.1]}, "spd has no mu to choose; it has regularization, eta0"),
+        ({"model": "ranksvm", "eta0": [0.1]}, "ranksvm has no eta0 to choose"),
+        ({"eta0": []}, "there is no eta0 to try"),
+        ({"eta0": [0.0]}, "eta0 is 0.0; it must be"),
+        ({"model": "lcra", "mu": [-1.0]}, "mu is -1.0; it must be"),
+        ({"model": "lcra", "mu": [math.inf]}, "mu is inf; it must be"),
+        (
+            {"parameters": {"views": 2}},
+            "spd takes no views while it is tuned; choose from loss",
+        ),
         ({"parameters": {"eta0": 0.1}}, "spd takes no eta0 while it is tuned"),
-        ({"model": "max-margin", "eta0s": [0.1]}, "max-margin has no eta0 to choose"),
+        ({"parameters": {"sgd": {"eta0": 0.1}}, "eta0": [0.1]}, "eta0 is a parameter of sgd, and"),
+        ({"parameters": {"sgd": {"epochs": 1}}}, "SGD has no epochs; choose from average, conv"),
+        ({"model": "max-margin", "eta0": [0.1]}, "max-margin has no eta0 to choose"),
         ({"model": "max-margin", "parameters": {"loss": "auc"}}, "loss is 'auc'; choose pairwise"),
         ({"parameters": {"checkpoint": "c"}}, "spd takes no checkpoint while it is tuned"),
         ({"model": "rankrls", "parameters": {"seed": 1}}, "rankrls takes no seed .*no parameter"),
         ({"unlabelled": random_problem().dataset()}, "spd does not learn from unlabelled data"),
         ({"max_features": 2}, "spd has all features"),
-        ({"folds": None, "leave_query_out": True}, "exist for greedy-rankrls, not for spd"),
+        ({"validation": "leave-query-out"}, "exist for greedy-rankrls, not for spd"),
     ],
 )
 def test_wrong_calls(options, message):
-    call = {"model": "spd", "regularizations": [0.1], "folds": 2, **options}
+    options = dict(options)
+    axes = {name: options.pop(name) for name in ("mu", "eta0") if name in options}
+    call = {"model": "spd", "grid": {"regularization": [0.1], **axes}, "validation": 2, **options}
     with pytest.raises(UsageError, match=message):
         dr.tune(random_problem().dataset(), **call)

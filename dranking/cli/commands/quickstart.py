@@ -40,6 +40,7 @@ def quickstart(
     from dranking.rankers.greedy.path import SelectionRules
     from dranking.rankers.greedy.selection import select_paths
     from dranking.tuning.curves import save_figure
+    from dranking.tuning.folds import QueryKFold
     from dranking.tuning.search import tune
 
     if not is_local(output):
@@ -53,12 +54,11 @@ def quickstart(
         note("tuning lambda and the number of features by cross-validation over queries ...")
         tuned = tune(
             train,
-            folds=N_FOLDS,
-            regularizations=LAMBDAS,
+            LAMBDAS,
+            validation=QueryKFold(N_FOLDS, seed),
             measure="ndcg@10",
             convention="standard",
             rule="one-standard-error",
-            seed=seed,
         )
         tuned.model.save(output / "model.json", overwrite=True)
         value = tuned.chosen["regularization"]

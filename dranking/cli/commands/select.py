@@ -13,12 +13,14 @@ from dranking.cli.options import (
     Data,
     Json,
     MemoryLimit,
+    NormalizeFit,
     Output,
     Overwrite,
     Regularization,
 )
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.selection_options import Candidates, Scoring, Spending
+from dranking.cli.selection_options import Candidates, Scoring, Spending, features_in
+from dranking.errors import UsageError
 from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 
@@ -32,6 +34,7 @@ def select(
     scoring: Scoring,
     spending: Spending,
     regularization: Regularization = 1.0,
+    normalize: NormalizeFit = "none",
     patience: Annotated[
         int | None,
         typer.Option(
@@ -67,17 +70,24 @@ def select(
 ) -> None:
     """Select features by greedy RankRLS and write the sparse model."""
     from dranking.rankers.greedy.estimator import GreedyRankRLS
+    from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
 
     check_output_file(output, overwrite)
-    searched = given(scoring, **candidates.parameters(), **spending.parameters(), prefetch=prefetch)
+    if candidates.forms and normalize != "none":
+        raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,
-            patience=patience,
-            feature_blocks=feature_blocks,
+            start=features_in(candidates.start),
+            forbidden=features_in(candidates.forbid),
+            search=Search(**given(**scoring.search_options, **candidates.draws, patience=patience)),
+            rescore=Rescore(**given(**scoring.rescore_options)),
+            feature_costs=Costs(**spending.costs()),
+            forms=Forms(**given(**candidates.feature_forms)),
+            normalize=normalize,
             checkpoint=checkpoint,
-            **searched,
+            passes=Passes(prefetch, feature_blocks),
         )
         ranker.fit(columns.open(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)
@@ -95,7 +105,7 @@ def _selection(ranker: Any) -> dict[str, Any]:
         "lqo_error": ranker.lqo_error_.tolist(),
         "regularization": ranker.regularization,
         **({} if ranker.cost_ is None else {"cost": ranker.cost_}),
-        **({} if ranker.search == "forward" else {"rounds": _rounds(ranker)}),
+        **({} if ranker.search.kind == "forward" else {"rounds": _rounds(ranker)}),
     }
 
 
@@ -124,7 +134,7 @@ def _print_selection(ranker: Any) -> None:
         f"{len(ranker.selected_)} of {ranker.n_features_in_} features, "
         f"lambda {ranker.regularization:g}"
     )
-    if ranker.search == "forward":
+    if ranker.search.kind == "forward":
         _print_picks(ranker, title)
     else:
         _print_rounds(ranker, title)

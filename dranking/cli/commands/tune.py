@@ -10,7 +10,7 @@ import typer
 
 from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.max_margin_options import Margins, Solver
+from dranking.cli.max_margin_options import Margins, Solver, with_solver
 from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
 from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
@@ -30,6 +30,7 @@ from dranking.cli.pairwise_options import (
     Projection,
     Unlabelled,
     Views,
+    in_groups,
     parse_views,
 )
 from dranking.errors import UsageError
@@ -157,41 +158,41 @@ def tune(
     data, by cross-validation, or by leave-query-out predictions.
     """
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
+    from dranking.tuning.folds import QueryKFold
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
+    if sum(way is not None for way in (validation, folds, criterion)) != 1:
+        raise UsageError("give exactly one of --validation, --folds and --criterion.")
     if forms and normalize:
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
     if criterion is not None:
         metric = _lqo_metric(criterion)
     if figure is not None:
         check_figure(figure, overwrite)
+    options = given(pairs, loss=loss) | given(projection) | given(margins) | given(solver)
+    options |= _views(views)
+    grid = given(regularization=regularization, mu=others.mu, eta0=others.eta0)
+    if normalize:
+        grid["normalize"] = names_in(normalize)
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
+        held_out: Any = columns.open_if_given(validation)
+        if folds is not None:
+            held_out = QueryKFold(folds, seed)
+        if criterion is not None:
+            held_out = "leave-query-out"
         result = search(
             _in_forms(columns.open(train_data), forms, executor),
-            validation=columns.open_if_given(validation),
-            folds=folds,
-            leave_query_out=criterion is not None,
+            grid,
+            validation=held_out,
             model=model,
-            regularizations=regularization,
-            mus=others.mu,
-            eta0s=others.eta0,
-            normalizations=names_in(normalize),
-            parameters={
-                **given(pairs, loss=loss),
-                **given(projection),
-                **given(margins),
-                **given(solver),
-                **_views(views),
-                **_parameters(model, seed, convention),
-            },
+            parameters=_parameters(model, options, seed, convention),
             unlabelled=columns.open_if_given(unlabelled),
             max_features=max_features,
             measure=metric,
             convention=convention,
             rule=rule,
             feature_penalty=feature_penalty,
-            seed=seed,
             executor=executor,
         )
     result.model.save(output, overwrite=overwrite)
@@ -230,11 +231,16 @@ def _views(views: Views) -> dict[str, Any]:
     return {**given(views), **given(views=parsed)}
 
 
-def _parameters(model: TuneModel, seed: int, convention: str) -> dict[str, Any]:
-    """Parameters of the estimator that follow from options of the search."""
-    draws = {"random_state": seed} if model in ("spd", "lcra", "max-margin") else {}
-    # Losses of lists follow the convention that the metric is measured under.
-    return {**draws, "convention": convention} if model == "max-margin" else draws
+def _parameters(
+    model: TuneModel, options: dict[str, Any], seed: int, convention: str
+) -> dict[str, Any]:
+    """Parameters of the estimator: its options, and what follows from options of the search."""
+    if model in ("spd", "lcra"):
+        return in_groups(options) | {"random_state": seed}
+    if model == "max-margin":
+        # Losses of lists follow the convention that the metric is measured under.
+        return with_solver(options | {"convention": convention}) | {"random_state": seed}
+    return options
 
 
 def _print_tuned(result: TuningResult, metric: str, measured_by: str) -> None:

@@ -19,8 +19,8 @@ from dranking.rankers.linear.estimator import check_positive
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-Costs: TypeAlias = Mapping[str, float] | Sequence[float] | Array
-Groups: TypeAlias = Mapping[str, str] | Sequence[str | None]
+CostValues: TypeAlias = Mapping[str, float] | Sequence[float] | Array
+GroupLabels: TypeAlias = Mapping[str, str] | Sequence[str | None]
 
 ROUNDING = 1e-9
 """Share of the budget by which costs may exceed the budget, so that ten features of cost 0.1 fit
@@ -108,7 +108,7 @@ class FeatureCosts:
 
 
 def feature_costs(
-    dataset: Dataset, costs: Costs | None, groups: Groups | None, budget: float | None
+    dataset: Dataset, costs: CostValues | None, groups: GroupLabels | None, budget: float | None
 ) -> FeatureCosts | None:
     """Checked `FeatureCosts` from what users give; None without costs.
 
@@ -182,7 +182,7 @@ def _checked_cost(name: str, value: Any) -> float:
     return cost
 
 
-def _group_numbers(groups: Groups | None, names: Sequence[str]) -> NDArray[np.int64]:
+def _group_numbers(groups: GroupLabels | None, names: Sequence[str]) -> NDArray[np.int64]:
     """(n_features,) the index of the first feature of each feature's group."""
     if groups is None:
         return np.arange(len(names))

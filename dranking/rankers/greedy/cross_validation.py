@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.rankers.greedy.estimator import warn_of_rounding
+from dranking.rankers.greedy.options import Passes
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import feature_indices
@@ -37,7 +38,7 @@ class GreedyRankRLSCV(SelectingRanker):
         Largest number of features, at least 1 and at most the number in the data.
     regularizations
         lambdas > 0 to try.
-    start, forbidden, prefetch, memory_limit, checkpoint, normalize
+    start, forbidden, normalize, memory_limit, checkpoint, passes
         As in `GreedyRankRLS`.
 
     Attributes
@@ -91,19 +92,19 @@ class GreedyRankRLSCV(SelectingRanker):
         *,
         start: Sequence[int | str] = (),
         forbidden: Sequence[int | str] = (),
-        prefetch: int | None = None,
+        normalize: Normalize = "none",
         memory_limit: int | str | None = None,
         checkpoint: AnyPlace | None = None,
-        normalize: Normalize = "none",
+        passes: Passes | Mapping[str, Any] | None = None,
     ) -> None:
         self.n_features = n_features
         self.regularizations = regularizations
         self.start = start
         self.forbidden = forbidden
-        self.prefetch = prefetch
+        self.normalize = normalize
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
-        self.normalize = normalize
+        self.passes = passes
 
     def fit(
         self,
@@ -127,17 +128,19 @@ class GreedyRankRLSCV(SelectingRanker):
             raise UsageError("regularizations is empty; name at least one lambda above 0.")
         run = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, run)
+        passes = Passes.of(self.passes)
         rules = SelectionRules(
             self.n_features,
             start=feature_indices(dataset, self.start),
             forbidden=feature_indices(dataset, self.forbidden),
-            prefetch=self.prefetch,
+            prefetch=passes.prefetch,
         )
         found = select_paths(
             dataset,
             self.regularizations,
             rules,
             memory_limit=self.memory_limit,
+            feature_blocks=passes.feature_blocks,
             checkpoint=self.checkpoint,
             executor=run,
         )

@@ -7,7 +7,7 @@ Ranking Models, SIGIR 2010 workshop; in the form that THEORY.md beside this file
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from dranking.engine.map_blocks import blocks_on
 from dranking.engine.traffic import Traffic
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, SelectionWarning, listed
 from dranking.files.places import AnyPlace
-from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.greedy.costs import Costs, Groups, feature_costs
-from dranking.rankers.greedy.path import Fitting, SearchName, SelectionPath, SelectionRules
+from dranking.rankers.greedy.costs import CostValues, feature_costs
+from dranking.rankers.greedy.options import Costs, Forms, Passes, Rescore, Search
+from dranking.rankers.greedy.path import SearchName, SelectionPath, SelectionRules
 from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import feature_indices
@@ -50,71 +50,23 @@ class GreedyRankRLS(SelectingRanker):
         the selection of an earlier fit.
     forbidden
         Features that are never selected, by index or name.
-    patience
-        End when this many features in a row brought no new smallest error, and drop the rounds of
-        these features. `n_features` is then the largest number of features, or in a backward search
-        the smallest number. None means never.
-    candidates
-        Number of candidates scored in a round, drawn at random anew in every round (the paper's
-        section 5); None means all features.
-    random_state
-        Seed of the draws of `candidates`.
-    prefetch
-        Gram rows fetched in one pass over the data: rows of upcoming picks, then of the best
-        candidates. None means 32 where a sample of the data predicts the picks (dense data that
-        stays in memory, or statistics, with picks by the error alone), 1 with `candidates`, and
-        otherwise the number with which a pick takes the least time, estimated from the passes so
-        far. The result is the same in every bit.
-    memory_limit
-        Bytes to take over all workers, or text such as "8GB"; None means most of the available
-        memory. Data that does not fit is read again in each pass, Gram rows that do not fit are
-        computed again; the result is the same in every bit.
-    feature_blocks
-        Number of parts into which the features are split, each with its own tiles of the data; None
-        means one part, or as many parts as are needed to fit a block of queries into a worker. The
-        result is the same in every bit.
-    checkpoint
-        File that holds the features selected after each round. If the file exists, a fit continues
-        from the stored rounds, to the identical result.
-    feature_costs
-        Cost of computing each feature, at least 0: ``(n_features_in_,)`` in order, or name -> cost.
-        Each round then picks the feature that lowers the error most per cost; `n_features` is the
-        largest number of features. None means that all features cost the same.
-    feature_groups
-        Groups of features whose common cost is paid once, by the first feature selected: a label
-        for each feature in order, None for a feature without a group; or name -> label.
-    budget
-        Largest cost of the selected features together. None means that there is no limit.
     search
-        "forward" adds a feature in each round. "floating" (SFFS) also drops, after each round,
-        features without which the error is smaller than any error seen with so few features.
-        "backward" begins with all features that are not forbidden and drops, in each round, the
-        feature without which the error is smallest, until `n_features` are left; with t features
-        left, a round takes O(t^3) for each query, and t Gram rows. Features of `start` are never
-        dropped. `feature_costs` and `rescore` need a forward search; `candidates` and
-        `fitting="back"` need a forward or floating search.
-    fitting
-        How a candidate is scored. "pre" fits all weights with the candidate, which is exact; "back"
-        fits the weight of the candidate alone, while the weights of the selected features stay. All
-        weights are fitted again once the candidate is picked (the paper's section 5).
+        "forward", "floating" or "backward"; `Search` has more: patience, drawn candidates, and
+        `fitting`.
     rescore
-        A ranking measure, such as ``map`` or ``ndcg@10``: each round scores its best candidates
-        again by this measure of the leave-query-out predictions, and picks the best of them. The
-        measure takes one more pass over the documents in each round. None means to pick by the
-        squared error.
-    rescore_candidates
-        Number of candidates that each round scores again.
-    convention
-        Convention of the measure: standard, letor4, letor3, mslr or trec.
+        A ranking measure, such as ``map`` or ``ndcg@10``, by which each round picks among its best
+        candidates; `Rescore` names the number of candidates and the convention too. None means to
+        pick by the squared error.
+    feature_costs
+        Cost of computing each feature, at least 0: ``(n_features_in_,)`` in order, or name -> cost;
+        `Costs` has groups and a budget too. Each round then picks the feature that lowers the error
+        most per cost; `n_features` is the largest number of features. None means that all features
+        cost the same.
     forms
-        Forms of each raw feature that are candidates: "raw", "log", "query-minmax", "rank",
-        "standard", "quantile"; see `dranking.data.forms.with_forms`. A form is named like
-        ``log(f12)``. Forms are computed when blocks are read: data, memory and time are those of as
-        many columns. In `start` and `forbidden`, indices and names are those of the columns; costs
-        and groups belong to features. Statistics that are built of such a view, or a data set that
-        holds the columns, give the same result with ``("raw",)``.
-    forms_per_feature
-        Largest number of forms of one feature that are selected.
+        Forms of each raw feature that are candidates, such as ``("raw", "log")``; see `Forms`. In
+        `start` and `forbidden`, indices and names are then those of the columns; costs and groups
+        belong to features. Statistics that are built of such a view, or a data set that holds the
+        columns, give the same result with ``("raw",)``.
     normalize
         Scaling of the features: "query-minmax", "standard", "log", "rank" or "quantile"; see
         `dranking.data.transforms`. `fit` fits the scaling to all documents given, `predict` and the
@@ -122,6 +74,15 @@ class GreedyRankRLS(SelectingRanker):
         is that of data ingested with this scaling. A scaling that the data set records already is
         not undone: the new one comes after it. Has no use together with `forms`, which are forms of
         raw features. `transform` gives the selected columns as they are, not scaled.
+    memory_limit
+        Bytes to take over all workers, or text such as "8GB"; None means most of the available
+        memory. Data that does not fit is read again in each pass, Gram rows that do not fit are
+        computed again; the result is the same in every bit.
+    checkpoint
+        File that holds the features selected after each round. If the file exists, a fit continues
+        from the stored rounds, to the identical result.
+    passes
+        How passes over the data are shared: `Passes`. The result is the same in every bit.
 
     Attributes
     ----------
@@ -180,47 +141,27 @@ class GreedyRankRLS(SelectingRanker):
         *,
         start: Sequence[int | str] = (),
         forbidden: Sequence[int | str] = (),
-        patience: int | None = None,
-        candidates: int | None = None,
-        random_state: int = 0,
-        prefetch: int | None = None,
-        memory_limit: int | str | None = None,
-        feature_blocks: int | None = None,
-        checkpoint: AnyPlace | None = None,
-        feature_costs: Costs | None = None,
-        feature_groups: Groups | None = None,
-        budget: float | None = None,
-        search: SearchName = "forward",
-        fitting: Fitting = "pre",
-        rescore: str | None = None,
-        rescore_candidates: int = 10,
-        convention: str = DEFAULT_CONVENTION,
-        forms: Sequence[FormName] = ("raw",),
-        forms_per_feature: int = 1,
+        search: SearchName | Search | Mapping[str, Any] = "forward",
+        rescore: str | Rescore | Mapping[str, Any] | None = None,
+        feature_costs: CostValues | Costs | None = None,
+        forms: Sequence[FormName] | Forms | Mapping[str, Any] = ("raw",),
         normalize: Normalize = "none",
+        memory_limit: int | str | None = None,
+        checkpoint: AnyPlace | None = None,
+        passes: Passes | Mapping[str, Any] | None = None,
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
         self.start = start
         self.forbidden = forbidden
-        self.patience = patience
-        self.candidates = candidates
-        self.random_state = random_state
-        self.prefetch = prefetch
-        self.memory_limit = memory_limit
-        self.feature_blocks = feature_blocks
-        self.checkpoint = checkpoint
-        self.feature_costs = feature_costs
-        self.feature_groups = feature_groups
-        self.budget = budget
         self.search = search
-        self.fitting = fitting
         self.rescore = rescore
-        self.rescore_candidates = rescore_candidates
-        self.convention = convention
+        self.feature_costs = feature_costs
         self.forms = forms
-        self.forms_per_feature = forms_per_feature
         self.normalize = normalize
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.passes = passes
 
     def fit(
         self,
@@ -264,28 +205,29 @@ class GreedyRankRLS(SelectingRanker):
         """
         run = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, run)
-        dataset = with_forms(dataset, self.forms, blocks_on(run))
-        costs = feature_costs(dataset, self.feature_costs, self.feature_groups, self.budget)
+        search, forms, passes = Search.of(self.search), Forms.of(self.forms), Passes.of(self.passes)
+        dataset = with_forms(dataset, forms.names, blocks_on(run))
+        costs = feature_costs(dataset, **Costs.of(self.feature_costs).get_params())
         rules = SelectionRules(
             self.n_features,
             start=feature_indices(dataset, self.start),
             forbidden=feature_indices(dataset, self.forbidden),
-            patience=self.patience,
-            candidates=self.candidates,
-            random_state=self.random_state,
-            prefetch=self.prefetch,
+            patience=search.patience,
+            candidates=search.candidates,
+            random_state=search.random_state,
+            prefetch=passes.prefetch,
             costs=costs,
-            search=self.search,
-            fitting=self.fitting,
-            rescoring=Rescoring.of(self.rescore, self.rescore_candidates, self.convention),
-            forms_per_feature=self.forms_per_feature,
+            search=search.kind,
+            fitting=search.fitting,
+            rescoring=Rescoring.of(**Rescore.of(self.rescore).get_params()),
+            forms_per_feature=forms.per_feature,
         )
         found = select_paths(
             dataset,
             [self.regularization],
             rules,
             memory_limit=self.memory_limit,
-            feature_blocks=self.feature_blocks,
+            feature_blocks=passes.feature_blocks,
             checkpoint=self.checkpoint,
             executor=run,
         )
@@ -300,7 +242,7 @@ class GreedyRankRLS(SelectingRanker):
         self.relative_rounding_ = self.path_.relative_rounding
         warn_of_rounding(self.path_, dataset.feature_names)
         # In other searches the error is not all that decides, or a later round may drop features.
-        if self.rescore is None and self.search == "forward":
+        if rules.rescoring is None and rules.search == "forward":
             _warn_of_picks_without_gain(self.path_)
         return self
 

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.engine.tiles import Tiles
-from dranking.errors import DataError, UsageError
+from dranking.errors import DataError
 from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
 from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.rankers.leave_query_out.held_out import FeatureSets
 from dranking.rankers.leave_query_out.predictions import measure_sets, with_exact_ties
-from dranking.rankers.linear.estimator import check_whole
+from dranking.rankers.linear.estimator import check_count
 
 Array = NDArray[np.float64]
 
@@ -49,20 +49,18 @@ class Rescoring:
     candidates: int
 
     @classmethod
-    def of(cls, measure: str | None, candidates: int, convention: str) -> Rescoring | None:
+    def of(cls, measure: str | None, n_candidates: int, convention: str) -> Rescoring | None:
         """A checked `Rescoring`; None without a measure.
 
         Raises
         ------
         UsageError
-            If there is no such measure or convention, or `candidates` is below 1.
+            If there is no such measure or convention, or `n_candidates` is below 1.
         """
         if measure is None:
             return None
-        check_whole("rescore_candidates", candidates)
-        if candidates < 1:
-            raise UsageError(f"rescore_candidates is {candidates}; it must be at least 1.")
-        return cls(get_measure(measure).name, get_convention(convention), int(candidates))
+        check_count("the number of candidates to rescore", n_candidates)
+        return cls(get_measure(measure).name, get_convention(convention), int(n_candidates))
 
     @property
     def name(self) -> str:

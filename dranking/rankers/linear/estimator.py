@@ -29,6 +29,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, table_scores
+from dranking.rankers.linear.options import Options
 
 
 class LinearRanker(BaseEstimator):  # type: ignore[misc]
@@ -142,7 +143,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             transforms=tuple(t.restricted(used) for t in self._transforms),
             provenance={
                 "ranker": type(self).__name__,
-                "parameters": {name: json_ready(v) for name, v in self.get_params().items()},
+                "parameters": json_ready(self.get_params(deep=False)),
                 **self._fit_facts(),
                 "data": self._data_facts,
                 "versions": {
@@ -211,6 +212,15 @@ def check_whole(name: str, value: Any) -> None:
         raise UsageError(f"{name} is {value!r}; it must be a whole number.")
 
 
+def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is a whole number >= `least`; `optional` allows None."""
+    if optional and value is None:
+        return
+    check_whole(name, value)
+    if value < least:
+        raise UsageError(f"{name} is {value}; it must be at least {least}.")
+
+
 def check_training_data(dataset: Dataset) -> None:
     """Raise DataError if the data has no features or no labelled document."""
     if not dataset.n_features:
@@ -235,6 +245,8 @@ def json_ready(value: Any) -> Any:
         return str(value)
     if isinstance(value, (np.generic, np.ndarray)):
         return json_ready(value.tolist())
+    if isinstance(value, Options):
+        return json_ready(value.get_params())
     if isinstance(value, Mapping):
         return {str(name): json_ready(v) for name, v in value.items()}
     if isinstance(value, (list, tuple, range)):

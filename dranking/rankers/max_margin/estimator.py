@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,6 +21,7 @@ from dranking.losses.pairwise import smoothed_hinge
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.rankers.linear.estimator import (
     LinearRanker,
+    check_count,
     check_positive,
     check_training_data,
     check_whole,
@@ -34,9 +36,10 @@ from dranking.rankers.max_margin.listwise_objective import (
 )
 from dranking.rankers.max_margin.sgd import ListwiseSGD, MarginSPD
 from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
+from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.pairwise.stochastic_ranker import Average, check_count, map_labels
+from dranking.rankers.pairwise.stochastic_ranker import map_labels
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 
@@ -47,14 +50,8 @@ Solver: TypeAlias = Literal["auto", "cutting-planes", "newton", "sgd"]
 
 CHOICES = {
     name: get_args(values)
-    for name, values in {"loss": Loss, "solver": Solver, "margins": Margins, "form": Form}.items()
+    for name, values in {"loss": Loss, "margins": Margins, "form": Form}.items()
 }
-
-SGD_PARAMETERS = (
-    "regularization", "convention", "n_epochs", "steps_per_epoch", "eta0", "average", "n_shards",
-    "patience", "metric", "random_state", "checkpoint",
-)  # fmt: skip
-"""Parameters that `SPD` takes as well."""
 
 
 class MaxMarginRanker(LinearRanker):
@@ -74,9 +71,10 @@ class MaxMarginRanker(LinearRanker):
         over all pairs of different relevance.
     solver
         "cutting-planes": to a duality gap. "newton" (pairwise loss only): the method of `RankSVM`,
-        in O(l log l) for a list of l documents. "sgd": steps on a drawn pair, or on the most
-        violated ranking of a drawn list, as in `SPD`. "auto": "newton" for the pairwise loss,
-        "cutting-planes" for lists.
+        in O(l log l) for a list of l documents. `SGD`, or a mapping of its parameters: steps on a
+        drawn pair, or on the most violated ranking of a drawn list, as in `SPD`; by default an
+        epoch on lists has as many steps as there are queries, and at least 10,000. "sgd" is
+        ``SGD()``. "auto": "newton" for the pairwise loss, "cutting-planes" for lists.
     margins
         Margins of the pairwise loss. "levels": grade g of r levels is rank ``y = r - g``, and m is
         r. "ranks", for queries whose documents are all ranked: y is 1 more than the number of more
@@ -94,11 +92,10 @@ class MaxMarginRanker(LinearRanker):
         "newton" ends as in `RankSVM` at a tolerance of `tol` times 1e-6.
     max_iter
         Largest number of rounds of "cutting-planes", or of steps of "newton".
-    n_epochs, steps_per_epoch, eta0, average, n_shards, patience, metric, random_state
-        Parameters of "sgd", as in `SPD`; by default an epoch on lists has as many steps as there
-        are queries, and at least 10,000. Validation uses `convention`.
+    random_state
+        Seed of the draws of `SGD`.
     checkpoint
-        Directory that stores the training after each epoch of "sgd" or round of "cutting-planes".
+        Directory that stores the training after each epoch of `SGD` or round of "cutting-planes".
         A fit that finds a stored training resumes it, to the identical result.
     normalize
         Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`;
@@ -114,13 +111,13 @@ class MaxMarginRanker(LinearRanker):
         Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. NaN
         for other solvers.
     n_iter_ : int
-        Rounds of "cutting-planes", or steps of "newton" or "sgd".
+        Rounds of "cutting-planes", or steps of "newton" or `SGD`.
     n_terms_ : float
         Weighted number of queries or pairs in the mean.
     n_levels_ : int
         Number of levels of the margins; 0 for margins by ranks and for lists.
     learning_curve_ : tuple of CurvePoint
-        A point for each epoch of "sgd", with the validation metric; empty for other solvers.
+        A point for each epoch of `SGD`, with the validation metric; empty for other solvers.
 
     References
     ----------
@@ -145,25 +142,18 @@ class MaxMarginRanker(LinearRanker):
     n_levels_: int
     learning_curve_: tuple[CurvePoint, ...]
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: one argument per parameter
+    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
         self,
         regularization: float = 1e-3,
         loss: Loss = "ap",
         *,
-        solver: Solver = "auto",
+        solver: Solver | SGD | Mapping[str, Any] = "auto",
         margins: Margins = "levels",
         n_levels: int | None = None,
         form: Form = "argmax",
         convention: str = DEFAULT_CONVENTION,
         tol: float = 1e-4,
         max_iter: int = 1_000,
-        n_epochs: int = 10,
-        steps_per_epoch: int | None = None,
-        eta0: float | None = None,
-        average: Average = "second-half",
-        n_shards: int = 1,
-        patience: int | None = None,
-        metric: str = "ndcg@10",
         random_state: int = 0,
         checkpoint: AnyPlace | None = None,
         normalize: Normalize = "none",
@@ -177,13 +167,6 @@ class MaxMarginRanker(LinearRanker):
         self.convention = convention
         self.tol = tol
         self.max_iter = max_iter
-        self.n_epochs = n_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.eta0 = eta0
-        self.average = average
-        self.n_shards = n_shards
-        self.patience = patience
-        self.metric = metric
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.normalize = normalize
@@ -205,7 +188,7 @@ class MaxMarginRanker(LinearRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`.
         validation
-            Data on which solver "sgd" evaluates the model after each epoch.
+            Data on which solver `SGD` evaluates the model after each epoch.
 
         Raises
         ------
@@ -240,8 +223,8 @@ class MaxMarginRanker(LinearRanker):
         targets = partial(margin_targets, rule=rule)
         objective = PairwiseObjective(dataset, self.regularization, executor, targets)
         self.n_terms_ = objective.n_pairs
-        if self.solver == "sgd":
-            learner = MarginSPD(rule, **self._sgd_options())
+        if self._steps is not None:
+            learner = MarginSPD(rule, **self._sgd_options(self._steps))
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
             return self._minimise_by_cutting_planes(objective.hinge_risk, dataset)
@@ -258,8 +241,8 @@ class MaxMarginRanker(LinearRanker):
         loss = list_loss(rule.measure, self.form)
         objective = ListwiseObjective(dataset, rule, loss, executor)
         self.n_terms_ = objective.n_lists
-        if self.solver == "sgd":
-            steps = ListwiseSGD(objective, **self._sgd_options())
+        if self._steps is not None:
+            steps = ListwiseSGD(objective, **self._sgd_options(self._steps))
             return self._fit_by_sgd(steps, dataset, validation, executor)
         return self._minimise_by_cutting_planes(objective.risk, dataset)
 
@@ -287,10 +270,16 @@ class MaxMarginRanker(LinearRanker):
         parameters = {name: getattr(self, name) for name in names}
         return {**parameters, "n_levels": self.n_levels_, "data": dataset.fingerprint}
 
-    def _sgd_options(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name) for name in ("regularization", "convention", *SGD_PARAMETERS)
-        }
+    @property
+    def _steps(self) -> SGD | None:
+        """The steps of the solver `SGD`; None for other solvers."""
+        if self.solver == "sgd":
+            return SGD()
+        return None if isinstance(self.solver, str) else SGD.of(self.solver)
+
+    def _sgd_options(self, steps: SGD) -> dict[str, Any]:
+        names = ("regularization", "random_state", "checkpoint")
+        return {"sgd": steps, **{name: getattr(self, name) for name in names}}
 
     def _check(self, validation: Dataset | None) -> None:
         check_positive("regularization", self.regularization)
@@ -307,11 +296,13 @@ class MaxMarginRanker(LinearRanker):
             )
         if self.loss == "pairwise" and self.form == "sum":
             raise UsageError("form is sum, which is for lists; omit form for loss pairwise.")
-        if self.solver == "sgd":
+        if self._steps is not None:
             return
-        for name, value in (("validation", validation), ("patience", self.patience)):
-            if value is not None:
-                raise UsageError(f"{name} is for solver sgd; omit {name} for {self.solver}.")
+        if self.solver not in get_args(Solver):
+            known = ", ".join(get_args(Solver))
+            raise UsageError(f"solver is {self.solver!r}; choose {known}, or an SGD.")
+        if validation is not None:
+            raise UsageError(f"validation is for solver sgd; omit validation for {self.solver}.")
         newton = self.solver == "newton" or (self.loss == "pairwise" and self.solver == "auto")
         if newton and self.checkpoint is not None:
             raise UsageError(

@@ -26,6 +26,7 @@ from dranking.rankers.max_margin.listwise_objective import (
     measured_lists,
 )
 from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
+from dranking.rankers.pairwise.options import Pairs
 from dranking.rankers.pairwise.pair_blocks import (
     LABELLED,
     PairBlock,
@@ -46,7 +47,7 @@ class MarginSPD(SPD):
     """SPD with a margin for each pair: the difference of the pair's targets."""
 
     def __init__(self, margin_rule: MarginRule, **options: Any) -> None:
-        super().__init__(loss="hinge", label="difference", **options)
+        super().__init__(loss="hinge", pairs=Pairs(label="difference"), **options)
         self.margin_rule = margin_rule
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class MarginSPD(SPD):
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         problem = super()._problem(dataset, executor)
-        prepare = partial(margin_block, pairs=self._rule, margins=self.margin_rule)
+        prepare = partial(margin_block, pairs=self._pairs.rule, margins=self.margin_rule)
         return problem._replace(sources=[problem.sources[0]._replace(prepare=prepare)])
 
 
@@ -71,7 +72,7 @@ def margin_block(block: QueryBlock, pairs: PairRule, margins: MarginRule) -> Pai
 
 def parameters_of(learner: SPD) -> dict[str, Any]:
     """A learner's values of the parameters of SPD."""
-    return {name: getattr(learner, name) for name in SPD().get_params()}
+    return {name: getattr(learner, name) for name in SPD().get_params(deep=False)}
 
 
 class ListBlock(NamedTuple):
@@ -115,10 +116,10 @@ class ListwiseSGD(SPD):
         return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label=1.0)
 
     def _n_steps(self, dataset: Dataset) -> int:
-        return self.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
+        return self._steps.steps_per_epoch or max(MIN_LIST_STEPS, dataset.n_queries)
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
-        return ListEpoch(steps, self.label, self.random_state, self.lists.loss)
+        return ListEpoch(steps, self._pairs.label, self.random_state, self.lists.loss)
 
     def _largest_norm(self, problem: PairProblem) -> float:
         source = problem.sources[0]

@@ -13,7 +13,7 @@ The parts of a training, in the order in which they run:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeAlias
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.scaling import Normalize
 from dranking.data.transforms import missing_transforms
-from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment, Shards, Source
 from dranking.errors import DataError, UsageError
@@ -31,24 +31,16 @@ from dranking.files.places import AnyPlace
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
-from dranking.metrics.conventions import DEFAULT_CONVENTION
-from dranking.rankers.linear.estimator import check_positive, feature_indices
+from dranking.rankers.linear.estimator import check_count, check_positive, feature_indices
 from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
+from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
-    Label,
     PairProblem,
     labelled_block,
     unlabelled_block,
     unlabelled_mass,
 )
-from dranking.rankers.pairwise.stochastic_ranker import (
-    Average,
-    Loss,
-    StochasticRanker,
-    check_count,
-    map_labels,
-)
-from dranking.sampling.pairs import Balance, Positions
+from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker, map_labels
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,13 +88,14 @@ class LCRA(StochasticRanker):
         Pairs drawn for a step: k, at least 1, and l, at least 0. The terms of all pairs add up.
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
-    eta0
-        First step length. None means ``1 / (k max |p_v|^2)``, the maximum over all views of 1,000
-        drawn pairs (half of the quotient for the squared hinge).
-    label, average, n_epochs, steps_per_epoch, sampling, position_weights, n_shards
-        As in `SPD`; `sampling` holds for unlabelled pairs as well.
-    patience, metric, convention, warm_start, random_state, memory_limit, checkpoint
-        As in `SPD`. `random_state` also draws the random partition.
+    pairs
+        As in `SPD`; `sampling` and `position_weights` hold for unlabelled pairs as well.
+    sgd
+        As in `SPD`. By default the first step has the length ``1 / (k max |p_v|^2)``, the maximum
+        over all views of 1,000 drawn pairs (half of the quotient for the squared hinge).
+    warm_start, random_state, normalize, memory_limit, checkpoint
+        As in `SPD`. `random_state` also draws the random partition. The scaling of `normalize` is
+        fitted to the labelled data, and carried out on the unlabelled data too.
 
     Attributes
     ----------
@@ -129,7 +122,7 @@ class LCRA(StochasticRanker):
 
     views_: list[list[int]]
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: one argument per parameter
+    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
         self,
         regularization: float = 1e-4,
         mu: float = 0.1,
@@ -138,19 +131,11 @@ class LCRA(StochasticRanker):
         n_labelled: int = 1,
         n_unlabelled: int = 5,
         loss: Loss = "hinge",
-        label: Label = "sign",
-        eta0: float | None = None,
-        average: Average = "second-half",
-        n_epochs: int = 10,
-        steps_per_epoch: int | None = None,
-        sampling: Balance = "pairs",
-        position_weights: Positions = "equal",
-        n_shards: int = 1,
-        patience: int | None = None,
-        metric: str = "ndcg@10",
-        convention: str = DEFAULT_CONVENTION,
+        pairs: Pairs | Mapping[str, Any] | None = None,
+        sgd: SGD | Mapping[str, Any] | None = None,
         warm_start: bool = False,
         random_state: int = 0,
+        normalize: Normalize = "none",
         memory_limit: int | str | None = None,
         checkpoint: AnyPlace | None = None,
     ) -> None:
@@ -160,19 +145,11 @@ class LCRA(StochasticRanker):
         self.n_labelled = n_labelled
         self.n_unlabelled = n_unlabelled
         self.loss = loss
-        self.label = label
-        self.eta0 = eta0
-        self.average = average
-        self.n_epochs = n_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.sampling = sampling
-        self.position_weights = position_weights
-        self.n_shards = n_shards
-        self.patience = patience
-        self.metric = metric
-        self.convention = convention
+        self.pairs = pairs
+        self.sgd = sgd
         self.warm_start = warm_start
         self.random_state = random_state
+        self.normalize = normalize
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
 
@@ -187,7 +164,7 @@ class LCRA(StochasticRanker):
         validation: Dataset | None = None,
         executor: Any = None,
     ) -> LCRA:
-        """Train for `n_epochs`.
+        """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
@@ -204,8 +181,8 @@ class LCRA(StochasticRanker):
         DataError
             If the data is wrong, or has no labelled or no unlabelled pair.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, executor)
         return self._fit(self._problem(dataset, unlabelled, executor), executor, validation)
 
     def partial_fit(
@@ -223,8 +200,8 @@ class LCRA(StochasticRanker):
 
         The model is the mean over iterates of this call alone. No checkpoint is written.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
+        dataset = self._more_data(X, y, qid, query_weights, executor)
         return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
 
     def _problem(
@@ -234,7 +211,7 @@ class LCRA(StochasticRanker):
         views = split_views(dataset, self.views, self.random_state)
         columns = np.concatenate([np.array(view) for view in views])
         view_ptr = np.cumsum([0, *map(len, views)])
-        prepare = partial(labelled_block, rule=self._rule, columns=columns)
+        prepare = partial(labelled_block, rule=self._pairs.rule, columns=columns)
         labelled, squared_label = self._labelled_source(dataset, executor, prepare)
         sources = [labelled]
         if self.mu > 0 and self.n_unlabelled > 0:
@@ -246,15 +223,14 @@ class LCRA(StochasticRanker):
     ) -> Source:
         source = dataset if unlabelled is None else same_features(unlabelled, dataset)
         ignore_labels = unlabelled is not None
-        mass = np.array(map_labels(unlabelled_mass, source, executor, self._rule, ignore_labels))
+        rule = self._pairs.rule
+        mass = np.array(map_labels(unlabelled_mass, source, executor, rule, ignore_labels))
         if not mass.sum() > 0:
             raise DataError(
                 "no query has two unlabelled documents and a weight above 0: there is no pair to "
                 "agree on. Pass unlabelled=, or set mu=0 to train the views on their own."
             )
-        prepare = partial(
-            unlabelled_block, rule=self._rule, columns=columns, ignore_labels=ignore_labels
-        )
+        prepare = partial(unlabelled_block, rule=rule, columns=columns, ignore_labels=ignore_labels)
         return Source(source, prepare, mass)
 
     def _check(self, dataset: Dataset) -> None:
@@ -280,7 +256,7 @@ class LCRA(StochasticRanker):
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> CoregularisedEpoch:
         return CoregularisedEpoch(
             steps,
-            self.label,
+            self._pairs.label,
             self.random_state,
             Views(problem.view_ptr, self.n_labelled, 4.0 * self.mu * problem.n_views),
             self.n_unlabelled if len(problem.sources) > 1 else 0,

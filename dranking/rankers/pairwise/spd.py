@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
-from dranking.engine.dask_collections import as_dataset
+from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Segment
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise.sgd import Iterate, Steps, pair_steps
-from dranking.metrics.conventions import DEFAULT_CONVENTION
 from dranking.rankers.pairwise.epochs import AveragedResult, ShardEpoch
-from dranking.rankers.pairwise.pair_blocks import Label, PairProblem, labelled_block
-from dranking.rankers.pairwise.stochastic_ranker import Average, Loss, StochasticRanker
-from dranking.sampling.pairs import Balance, Positions
+from dranking.rankers.pairwise.options import SGD, Pairs
+from dranking.rankers.pairwise.pair_blocks import PairProblem, labelled_block
+from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker
 
 Array = NDArray[np.float64]
 
@@ -38,41 +37,21 @@ class SPD(StochasticRanker):
         lambda > 0.
     loss
         "hinge", "squared-hinge", "logistic" or "squared" (half the square).
-    label
-        Label of a pair: "sign" means 1 for every pair, "difference" the difference of relevance.
-        With "difference" a hinge asks for a *smaller* margin, 1 / difference, of pairs that differ
-        more.
-    eta0
-        First step length. None means ``1 / max |p|^2`` over 1,000 drawn pairs (half of it for
-        the squared hinge); infinity means pure Pegasos, whose first steps are long.
     projection
         Project the weights onto a ball that holds the minimum.
-    average
-        The model is the mean of the iterates of the "second-half" of the steps of a call, the mean
-        of "all" iterates, or with "none" the last iterate.
-    n_epochs
-        Number of epochs of `fit`.
-    steps_per_epoch
-        Steps of an epoch; None means the number of labelled documents, and at least 100,000.
-    sampling
-        "pairs": all pairs of the data are equally likely; "queries": all queries are equally
-        likely, and all pairs within a query.
-    position_weights
-        "equal", or "dcg" to draw a pair in proportion to the discount 1 / log2(1 + rank) of its
-        better document in the ideal ranking.
-    n_shards
-        Parts of the data that are trained on their own in each epoch. After the epoch their weights
-        are averaged by the shards' shares of the pairs (iterative parameter mixing). At most
-        `n_shards` workers are busy. The result depends on `n_shards`, not on the workers.
-    patience
-        The training ends after so many epochs without a better `metric` on the validation data, and
-        keeps the best model. None means all epochs and the last model.
-    metric, convention
-        Metric and convention of the validation, as in `dranking.evaluate`.
+    pairs
+        The pairs that steps draw, and their labels: `Pairs`, or a mapping of its parameters.
+    sgd
+        Number and length of the steps, shards, and validation: `SGD`, or a mapping of its
+        parameters. By default the first step has the length ``1 / max |p|^2`` over 1,000 drawn
+        pairs (half of it for the squared hinge).
     warm_start
         `fit` continues from the weights and the number of steps at the end of the last fit.
     random_state
         Seed of all random draws.
+    normalize
+        Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`;
+        `partial_fit` and the validation data take the scaling that the first data fitted.
     memory_limit
         Memory for blocks read from storage, in bytes or as text such as "8GB"; None means most of
         the memory of the machine or the workers. Blocks that do not fit are read in every epoch,
@@ -96,44 +75,28 @@ class SPD(StochasticRanker):
     np.int64(2)
     """
 
-    def __init__(  # noqa: PLR0913 - scikit-learn's way: one argument per parameter
+    def __init__(  # noqa: PLR0913 - scikit-learn's way: every parameter by its name
         self,
         regularization: float = 1e-4,
         loss: Loss = "hinge",
         *,
-        label: Label = "sign",
-        eta0: float | None = None,
         projection: bool = False,
-        average: Average = "second-half",
-        n_epochs: int = 10,
-        steps_per_epoch: int | None = None,
-        sampling: Balance = "pairs",
-        position_weights: Positions = "equal",
-        n_shards: int = 1,
-        patience: int | None = None,
-        metric: str = "ndcg@10",
-        convention: str = DEFAULT_CONVENTION,
+        pairs: Pairs | Mapping[str, Any] | None = None,
+        sgd: SGD | Mapping[str, Any] | None = None,
         warm_start: bool = False,
         random_state: int = 0,
+        normalize: Normalize = "none",
         memory_limit: int | str | None = None,
         checkpoint: AnyPlace | None = None,
     ) -> None:
         self.regularization = regularization
         self.loss = loss
-        self.label = label
-        self.eta0 = eta0
         self.projection = projection
-        self.average = average
-        self.n_epochs = n_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.sampling = sampling
-        self.position_weights = position_weights
-        self.n_shards = n_shards
-        self.patience = patience
-        self.metric = metric
-        self.convention = convention
+        self.pairs = pairs
+        self.sgd = sgd
         self.warm_start = warm_start
         self.random_state = random_state
+        self.normalize = normalize
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
 
@@ -147,7 +110,7 @@ class SPD(StochasticRanker):
         validation: Dataset | None = None,
         executor: Any = None,
     ) -> SPD:
-        """Train for `n_epochs`.
+        """Train for `sgd.n_epochs` epochs.
 
         Parameters
         ----------
@@ -163,8 +126,8 @@ class SPD(StochasticRanker):
         DataError
             If the data is wrong, or has no pair.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
+        dataset = self._training_data(X, y, qid, query_weights, executor)
         return self._fit(self._problem(dataset, executor), executor, validation)
 
     def partial_fit(
@@ -181,13 +144,13 @@ class SPD(StochasticRanker):
 
         The model is the mean over iterates of this call alone. No checkpoint is written.
         """
-        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         executor = get_executor(executor)
+        dataset = self._more_data(X, y, qid, query_weights, executor)
         return self._fit_on(self._problem(dataset, executor), executor, validation)
 
     def _problem(self, dataset: Dataset, executor: Executor) -> PairProblem:
         self._check(dataset)
-        prepare = partial(labelled_block, rule=self._rule)
+        prepare = partial(labelled_block, rule=self._pairs.rule)
         source, squared_label = self._labelled_source(dataset, executor, prepare)
         n = dataset.n_features
         return PairProblem(dataset, [source], np.arange(n), np.array([0, n]), squared_label)
@@ -200,7 +163,7 @@ class SPD(StochasticRanker):
         return float(np.sqrt(bound / self.regularization))
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
-        return PairEpoch(steps, self.label, self.random_state)
+        return PairEpoch(steps, self._pairs.label, self.random_state)
 
 
 class PairEpoch(ShardEpoch):

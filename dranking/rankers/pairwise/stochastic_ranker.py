@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, Literal, Self, TypeAlias
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
+from dranking.data.transforms import missing_transforms
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import parse_memory
@@ -24,16 +26,16 @@ from dranking.metrics.measures import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.estimator import (
     LinearRanker,
+    check_count,
     check_positive,
     check_training_data,
-    check_whole,
     json_ready,
 )
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, locate_features
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
+from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
-    Label,
     PairBlock,
     PairProblem,
     pair_mass,
@@ -45,13 +47,11 @@ from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 from dranking.rankers.training.validation import Validation
-from dranking.sampling.pairs import Balance, PairRule, Positions
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Loss: TypeAlias = Literal["hinge", "squared-hinge", "logistic", "squared"]
-Average: TypeAlias = Literal["second-half", "all", "none"]
 
 LOSSES: dict[str, int] = {
     "hinge": sgd.HINGE,
@@ -104,21 +104,20 @@ class StochasticRanker(LinearRanker):
 
     regularization: float
     loss: Loss
-    label: Label
-    eta0: float | None
-    average: Average
-    n_epochs: int
-    steps_per_epoch: int | None
-    sampling: Balance
-    position_weights: Positions
-    n_shards: int
-    patience: int | None
-    metric: str
-    convention: str
+    pairs: Pairs | Mapping[str, Any] | None
+    sgd: SGD | Mapping[str, Any] | None
     warm_start: bool
     random_state: int
     memory_limit: int | str | None
     checkpoint: AnyPlace | None
+
+    @property
+    def _steps(self) -> SGD:
+        return SGD.of(self.sgd)
+
+    @property
+    def _pairs(self) -> Pairs:
+        return Pairs.of(self.pairs)
 
     def _shard_epoch(self, problem: PairProblem, steps: Steps) -> ShardEpoch:
         """The function that a shard runs in an epoch; can be pickled."""
@@ -128,11 +127,23 @@ class StochasticRanker(LinearRanker):
         """Radius of the ball onto which the weights are projected."""
         return np.inf
 
+    def _more_data(
+        self, X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor
+    ) -> Dataset:
+        """The arguments of `partial_fit` as a data set, with the scaling that `fit` would fit.
+
+        Later data takes the scaling of the first: a new one would change what the weights mean.
+        """
+        if self.normalize == "none" or not hasattr(self, "coef_"):
+            return self._training_data(X, y, qid, query_weights, executor)
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
+        return dataset.transformed(missing_transforms(self._transforms, dataset.transforms))
+
     def _fit(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
-        """Train for `n_epochs`: a new model, or with `warm_start` the present model."""
+        """Train for all epochs: a new model, or with `warm_start` the present model."""
         start = self._previous(problem) if self.warm_start else None
         return self._train(
-            problem, executor, self.n_epochs, start, validation, checkpoint=self.checkpoint
+            problem, executor, self._steps.n_epochs, start, validation, checkpoint=self.checkpoint
         )
 
     def _fit_on(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
@@ -170,8 +181,9 @@ class StochasticRanker(LinearRanker):
         validation: Dataset | None,
     ) -> Validation:
         """How the model is measured after each epoch; checks the data before any epoch."""
+        steps = self._steps
         if validation is None:
-            if self.patience is not None and n_epochs > 1:
+            if steps.patience is not None and n_epochs > 1:
                 raise UsageError(
                     "patience needs validation data; pass validation=, or patience=None."
                 )
@@ -186,16 +198,16 @@ class StochasticRanker(LinearRanker):
                 weights=tuple(problem.coef(state.model).tolist()),
                 transforms=train.transforms,
             )
-            return mean_metric(model, validation, self.metric, self.convention, executor)
+            return mean_metric(model, validation, steps.metric, steps.convention, executor)
 
-        return Validation(measure, higher_is_better(self.metric), self.patience, start.epoch)
+        return Validation(measure, higher_is_better(steps.metric), steps.patience, start.epoch)
 
     def _plan(
         self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState
     ) -> PairPlan:
         """The epochs to run."""
         shards = Shards(
-            problem.sources, self.n_shards, executor, resident=self._fits(problem, executor)
+            problem.sources, self._steps.n_shards, executor, resident=self._fits(problem, executor)
         )
         n_steps = self._n_steps(problem.dataset)
         steps = Steps(
@@ -221,33 +233,17 @@ class StochasticRanker(LinearRanker):
     def _check(self, dataset: Dataset) -> None:
         """Raise an error if a parameter is out of range or the data has nothing to learn from."""
         check_positive("regularization", self.regularization)
-        if self.eta0 is not None and self.eta0 != np.inf:
-            check_positive("eta0", self.eta0)
-        for name, choices in (
-            ("loss", tuple(LOSSES)),
-            ("label", ("sign", "difference")),
-            ("average", ("second-half", "all", "none")),
-        ):
-            if getattr(self, name) not in choices:
-                raise UsageError(
-                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}."
-                )
-        for name in ("n_epochs", "steps_per_epoch", "n_shards", "patience"):
-            check_count(name, getattr(self, name), optional=name in ("steps_per_epoch", "patience"))
+        if self.loss not in LOSSES:
+            raise UsageError(f"loss is {self.loss!r}; choose from {', '.join(LOSSES)}.")
         check_count("random_state", self.random_state, least=0)
-        self._rule.check()
-        get_measure(self.metric)
-        get_convention(self.convention)
+        self._steps.check()
+        self._pairs.check()
         check_training_data(dataset)
 
     @property
     def _loss_code(self) -> int:
         """Number of the loss in kernels."""
         return LOSSES[self.loss]
-
-    @property
-    def _rule(self) -> PairRule:
-        return PairRule(self.sampling, self.position_weights)
 
     @property
     def _pairs_per_step(self) -> int:
@@ -258,14 +254,14 @@ class StochasticRanker(LinearRanker):
         self, dataset: Dataset, executor: Executor, prepare: Callable[..., PairBlock]
     ) -> tuple[Source, float]:
         """The labelled pairs of a data set, and the mean square of their labels."""
-        masses = np.array(map_labels(pair_mass, dataset, executor, self._rule))
+        masses = np.array(map_labels(pair_mass, dataset, executor, self._pairs.rule))
         total, squares = masses.sum(axis=0)
         if not total > 0:
             raise DataError(
                 "no query has two documents of different relevance and a weight above 0: there "
                 "is no pair to learn from."
             )
-        squared_label = float(squares / total) if self.label == "difference" else 1.0
+        squared_label = float(squares / total) if self._pairs.label == "difference" else 1.0
         return Source(dataset, prepare, masses[:, 0]), squared_label
 
     def _previous(self, problem: PairProblem) -> AveragedState | None:
@@ -286,7 +282,7 @@ class StochasticRanker(LinearRanker):
 
     def _untrained(self, problem: PairProblem) -> AveragedState:
         n = len(problem.columns)
-        eta0 = self.eta0
+        eta0 = self._steps.eta0
         if eta0 is None:
             norm = self._largest_norm(problem)
             # Where no two documents of a pair differ, no step moves the weights.
@@ -301,12 +297,12 @@ class StochasticRanker(LinearRanker):
         return sampled_norm(source.prepare(first), problem.view_ptr, self.random_state)
 
     def _n_steps(self, dataset: Dataset) -> int:
-        if self.steps_per_epoch is not None:
-            return self.steps_per_epoch
+        if self._steps.steps_per_epoch is not None:
+            return self._steps.steps_per_epoch
         return max(MIN_STEPS_PER_EPOCH, dataset.n_documents - dataset.n_unlabelled)
 
     def _average_from(self, t: int, n_steps: int) -> int:
-        return {"all": t, "second-half": t + n_steps // 2, "none": NEVER}[self.average]
+        return {"all": t, "second-half": t + n_steps // 2, "none": NEVER}[self._steps.average]
 
     def _fits(self, problem: PairProblem, executor: Executor) -> bool:
         """Whether all blocks may stay in memory; to load blocks takes about twice their size."""
@@ -321,9 +317,10 @@ class StochasticRanker(LinearRanker):
         self, problem: PairProblem, start: AveragedState, validation: Dataset | None
     ) -> dict[str, Any]:
         elsewhere = {"checkpoint", "warm_start"}
-        parameters = {k: v for k, v in self.get_params().items() if k not in elsewhere}
+        grouped = {"sgd": self._steps, "pairs": self._pairs}
+        parameters = {**self.get_params(deep=False), **grouped}
         return {
-            **parameters,
+            **{name: json_ready(v) for name, v in parameters.items() if name not in elsewhere},
             "ranker": type(self).__name__,
             "data": [source.dataset.fingerprint for source in problem.sources],
             "validation": None if validation is None else validation.fingerprint,
@@ -335,7 +332,7 @@ class StochasticRanker(LinearRanker):
     ) -> Self:
         """Keep the model: with `patience` the model that validated best, else the last model."""
         weights = state.model
-        if self.patience is not None and state.best is not None:
+        if self._steps.patience is not None and state.best is not None:
             weights = state.best
         coef = problem.coef(weights)
         loss, without = self._mean_losses(problem, state, coef, shards, n_draws)
@@ -364,7 +361,7 @@ class StochasticRanker(LinearRanker):
             (self.random_state, state.epoch),
             coef[problem.columns],
             self._loss_code,
-            self.label,
+            self._pairs.label,
             (self.random_state, state.epoch),
             n_sources=1,
             n_rounds=1,
@@ -408,15 +405,6 @@ def map_labels(
         function, dataset, executor, *args, columns=columns, combine=list, name="pairs"
     )
     return list(chain.from_iterable(parts))
-
-
-def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
-    """Raise UsageError unless `value` is a whole number >= `least`; `optional` allows None."""
-    if optional and value is None:
-        return
-    check_whole(name, value)
-    if value < least:
-        raise UsageError(f"{name} is {value}; it must be at least {least}.")
 
 
 def without_facts(losses: tuple[Any, ...], share: float) -> tuple[tuple[Any, ...], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import Literal, cast
 
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset
@@ -37,6 +37,8 @@ from dranking.retrain.workflows.incremental_statistics import sync_statistics
 from dranking.retrain.workflows.parts import Parts, joined
 from dranking.tuning.evaluation import evaluate
 from dranking.tuning.families import family_of
+from dranking.tuning.folds import QueryKFold
+from dranking.tuning.search import LEAVE_QUERY_OUT
 from dranking.tuning.search import tune as search
 from dranking.tuning.settings import Setting
 
@@ -138,28 +140,33 @@ class LinearWorkflow:
         if not config.is_tuned:
             return Tuned()
         criterion = config.tune.criterion
+        values = config.model.model_dump(include={"regularization", "mu", "eta0"})
         result = search(
             self._training_data(statistics),
-            regularizations=config.model.regularization,
-            mus=config.model.mu,
-            eta0s=config.model.eta0,
+            {name: tried for name, tried in values.items() if tried is not None},
+            validation=self._held_out(),
             parameters=config.model.parameters,
             model=config.model.kind,  # type: ignore[arg-type] # not bilinear: see `workflow_of`
             max_features=config.model.n_features,
-            validation=None if config.data.validation is None else self._data("validation"),
-            folds=config.tune.folds,
-            leave_query_out=criterion is not None,
             measure=config.tune.metric if criterion is None else criterion.removeprefix("lqo-"),
             convention=config.tune.convention,
             rule=config.tune.rule,
             feature_penalty=config.tune.feature_penalty,
-            seed=config.tune.seed,
             executor=self._run.executor,
         )
         result.model.save(self._tuned_model, overwrite=True)
         found = result.as_json()
         atomic_write(self._run.folder / "grid.json", json.dumps(found["grid"]), overwrite=True)
         return Tuned(chosen=found["chosen"], n_tried=len(found["grid"]))
+
+    def _held_out(self) -> Dataset | QueryKFold | Literal["leave-query-out"]:
+        """How hyperparameters are measured; the configuration has exactly one way."""
+        config = self._run.config
+        if config.tune.criterion is not None:
+            return LEAVE_QUERY_OUT
+        if config.tune.folds is not None:
+            return QueryKFold(config.tune.folds, config.tune.seed)
+        return self._data("validation")
 
     def fit(self, statistics: StatisticsUpdate, tuned: Tuned) -> Fitted:
         """Train the challenger, or take the model that the stage tune has trained."""

@@ -28,11 +28,11 @@ def figures(quick: bool) -> dict[str, Figure]:
     found: list[Figure] = []
     with made([size]) as [data]:
         fits: dict[str, Callable[[Any], Any]] = {
-            "greedy": lambda executor: dr.GreedyRankRLS(k, 1.0, prefetch=8).fit(
+            "greedy": lambda executor: dr.GreedyRankRLS(k, 1.0, passes=dr.Passes(prefetch=8)).fit(
                 data, executor=executor
             ),
             # The views agree on the same documents, without their labels.
-            "lcra": lambda executor: dr.LCRA(1e-3, **training).fit(
+            "lcra": lambda executor: dr.LCRA(1e-3, sgd=training).fit(
                 data, unlabelled=data, executor=executor
             ),
         }

@@ -43,7 +43,9 @@ def test_feature_blocks_outlive_a_worker(tmp_path, cluster_and_client):
     expected = dr.GreedyRankRLS(5, 2.0).fit(stored, executor=ThreadExecutor(2))
     cluster, client = cluster_and_client
     executor = FaultInjector(client, {("announce", 3): lambda: signal_worker(cluster, client)})
-    found = dr.GreedyRankRLS(5, 2.0, feature_blocks=3).fit(stored, executor=executor)
+    found = dr.GreedyRankRLS(5, 2.0, passes=dr.Passes(feature_blocks=3)).fit(
+        stored, executor=executor
+    )
     assert not executor.faults
     assert found.selected_ == expected.selected_
     np.testing.assert_array_equal(found.lqo_error_, expected.lqo_error_)
@@ -59,7 +61,7 @@ def test_rows_that_made_way_for_others_are_computed_again(
     X = np.hstack([problem.X, problem.X + 0.3 * noise]).astype(np.float32)
     blocks = problem._replace(X=X).dataset(max_documents=40)
     stored = dr.write_dataset((blocks.block(b) for b in range(blocks.n_blocks)), tmp_path / "d")
-    ranker = dr.GreedyRankRLS(10, 2.0, prefetch=12)
+    ranker = dr.GreedyRankRLS(10, 2.0, passes=dr.Passes(prefetch=12))
     expected = ranker.fit(stored, executor=ThreadExecutor(2)).coef_
     fetch, fetched = GramRows.fetch, []
 

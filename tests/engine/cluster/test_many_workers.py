@@ -60,7 +60,7 @@ def here(stored):
 
 
 def spd():
-    return dr.SPD(n_epochs=2, steps_per_epoch=2000, n_shards=SHARDS)
+    return dr.SPD(sgd=dr.SGD(n_epochs=2, steps_per_epoch=2000, n_shards=SHARDS))
 
 
 @pytest.mark.parametrize("resident", [True, False])

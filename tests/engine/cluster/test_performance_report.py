@@ -25,7 +25,7 @@ def data(tmp_path):
 def test_tasks_are_named_by_what_they_do(data, client):
     """The dashboard groups and colours tasks by the beginning of their keys."""
     dr.GreedyRankRLS(3, 2.0).fit(data, executor=client)
-    dr.SPD(0.01, n_epochs=1, steps_per_epoch=100).fit(data, executor=client)
+    dr.SPD(0.01, sgd=dr.SGD(n_epochs=1, steps_per_epoch=100)).fit(data, executor=client)
     names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     steps = {"load", "moments", "gram-rows", "update", "sum-scores", "spd-epoch", "objective"}
     assert steps <= names

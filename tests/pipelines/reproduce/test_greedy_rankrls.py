@@ -76,7 +76,7 @@ def test_tuning_greedy_rankrls_finds_the_published_models(mq2008, fold):
     tuned = dr.tune(
         train,
         validation=validation,
-        regularizations=[2.0**e for e in range(11)],
+        grid=[2.0**e for e in range(11)],
         max_features=46,
         measure="map",
         convention="letor4",
@@ -98,7 +98,7 @@ def test_tuning_rankrls_finds_the_published_models(mq2008, fold):
         train,
         validation=validation,
         model="rankrls",
-        regularizations=[2.0**e for e in range(-15, 16)],
+        grid=[2.0**e for e in range(-15, 16)],
         convention="letor4",
     )
     assert tuned.chosen["regularization"] == 2.0**exponent
@@ -116,7 +116,7 @@ def test_the_only_digit_that_differs_hangs_on_a_tie(mq2008):
         train,
         validation=validation,
         model="rankrls",
-        regularizations=[2.0**e for e in range(-15, 16)],
+        grid=[2.0**e for e in range(-15, 16)],
         convention="letor4",
     )
     tied = [p["regularization"] for p in tuned.grid if p["score"] > tuned.chosen["score"] - 1e-12]

@@ -136,7 +136,7 @@ def test_differences_are_tested_as_pairs():
 def test_the_score_is_that_of_the_setting_chosen(name, names):
     split = split_queries(made_up(), 0, 0.5)
     grid = Grid(lambdas=(1e-2, 1.0), mus=(0.1, 1.0), eta0s=(None, 0.1))
-    steps = {"n_epochs": 1, "steps_per_epoch": 300, "random_state": 5}
+    steps = {"sgd": {"n_epochs": 1, "steps_per_epoch": 300}, "random_state": 5}
     outcome = run_method(name, split, grid, steps, "letor4")
     assert set(outcome.setting) == names
     if name == "SPD MV":

@@ -102,7 +102,8 @@ def test_steps_are_those_of_partial_fit(mu):
     """Queries of two shown documents (and two hidden ones): each call draws the only pair."""
     rng = np.random.default_rng(5)
     n_hidden = 0 if mu is None else 2
-    common = {"regularization": 1e-6, "eta0": 0.1, "average": "none", "steps_per_epoch": 1}
+    steps = {"eta0": 0.1, "average": "none", "steps_per_epoch": 1}
+    common = {"regularization": 1e-6, "sgd": steps}
     served = None
     for _ in range(6):
         X = rng.random((2 + n_hidden, 6)).astype(np.float32)

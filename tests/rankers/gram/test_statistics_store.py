@@ -291,8 +291,8 @@ def test_what_needs_documents_says_so(tmp_path):
         lambda: model.predict(store),
         lambda: dr.RankSVM().fit(store),
         lambda: dr.RankRLS(solver="cg").fit(store),
-        lambda: dr.tune(store, regularizations=[1.0], folds=2),
-        lambda: dr.tune(store, regularizations=[1.0], leave_query_out=True, max_features=2),
+        lambda: dr.tune(store, grid=[1.0], validation=2),
+        lambda: dr.tune(store, grid=[1.0], validation="leave-query-out", max_features=2),
     ):
         with pytest.raises(DataError, match=r"hold no documents.*give the data itself"):
             ask()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.rankers.greedy.costs import feature_costs
 from tests.rankers.greedy.selections import assert_same_bits, select
+from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.search import Refits, cost_rank, total_cost
 
@@ -65,7 +66,7 @@ def test_a_cheap_feature_precedes_a_better_one_and_its_group_is_free():
     # 0 is by far the best, 1 and 2 help; the costs turn that around.
     assert select(dataset, 3).selected == [0, 1, 2]
     costs, groups = [100.0, 1.0, 10.0, 10.0, 10.0, 10.0], ["s", None, "t", "t", None, None]
-    model = dr.GreedyRankRLS(4, feature_costs=costs, feature_groups=groups, budget=11.0)
+    model = dr.GreedyRankRLS(4, feature_costs=dr.Costs(costs=costs, groups=groups, budget=11.0))
     model.fit(dataset)
     assert model.selected_ == [1, 2, 3]
     assert model.cost_ == 11.0
@@ -76,9 +77,11 @@ def test_a_cheap_feature_precedes_a_better_one_and_its_group_is_free():
 def test_names_do_as_well_as_order():
     dataset = random_problem(3, n_features=4).dataset()
     costs = {"f4": 1, "f1": 2, "f2": 2, "f3": 0}
-    by_name = dr.GreedyRankRLS(3, feature_costs=costs, feature_groups={"f2": "g", "f1": "g"})
+    by_name = dr.GreedyRankRLS(
+        3, feature_costs=dr.Costs(costs=costs, groups={"f2": "g", "f1": "g"})
+    )
     by_order = dr.GreedyRankRLS(
-        3, feature_costs=[2, 2, 0, 1], feature_groups=["g", "g", None, None]
+        3, feature_costs=dr.Costs(costs=[2, 2, 0, 1], groups=["g", "g", None, None])
     )
     assert by_name.fit(dataset).selected_ == by_order.fit(dataset).selected_
     assert by_name.cost_ == by_order.cost_
@@ -87,7 +90,7 @@ def test_names_do_as_well_as_order():
 
 def test_a_budget_is_not_missed_by_rounding():
     dataset = random_problem(4, n_features=4).dataset()
-    model = dr.GreedyRankRLS(4, feature_costs=[0.1] * 4, budget=0.3).fit(dataset)
+    model = dr.GreedyRankRLS(4, feature_costs=dr.Costs(costs=[0.1] * 4, budget=0.3)).fit(dataset)
     assert len(model.selected_) == 3
 
 
@@ -96,12 +99,14 @@ def test_a_killed_run_with_costs_goes_on(tmp_path):
     costs = feature_costs(dataset, np.arange(12) + 1.0, None, 30.0)
     whole = select(dataset, 5, costs=costs)
     file = tmp_path / "rounds.json"
-    model = dr.GreedyRankRLS(2, checkpoint=file, feature_costs=costs.costs, budget=30.0)
+    model = dr.GreedyRankRLS(
+        2, checkpoint=file, feature_costs=dr.Costs(costs=costs.costs, budget=30.0)
+    )
     model.fit(dataset)
     model.set_params(n_features=5).fit(dataset)
     assert_same_bits(model.path_, whole)
     with pytest.raises(dr.UsageError, match="other costs"):
-        model.set_params(budget=29.0).fit(dataset)
+        model.set_params(feature_costs__budget=29.0).fit(dataset)
 
 
 @pytest.mark.parametrize(
@@ -127,4 +132,4 @@ def test_a_killed_run_with_costs_goes_on(tmp_path):
 def test_costs_that_cannot_be(parameters, message):
     dataset = random_problem(6, n_features=3).dataset()
     with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(2, **parameters).fit(dataset)
+        greedy(2, **parameters).fit(dataset)

@@ -26,6 +26,7 @@ from tests.rankers.greedy.selections import (
     assert_same_selection,
     select,
 )
+from tests.rankers.grouped import greedy
 from tests.rankers.problems import Problem, random_problem, ranking_problems
 from tests.reference.greedy import (
     centred_queries,
@@ -388,7 +389,7 @@ def test_selection_on_mq2008_is_the_published_one(fold, mq2008_parts):
 )
 def test_parameters_out_of_range_are_refused(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(**parameters).fit(random_problem().dataset())
+        greedy(**parameters).fit(random_problem().dataset())
 
 
 def test_data_without_any_label_is_refused():

@@ -112,7 +112,7 @@ def test_a_tie_between_feature_blocks_goes_to_the_lowest_index():
     X[:, [1, 7]] = X[:, [4, 4]]
     dataset = from_arrays(X, 3 * X[:, 4] + rng.normal(size=60), np.repeat(np.arange(10), 6))
     for n_feature_blocks in (1, 2, 4, 8):
-        ranker = dr.GreedyRankRLS(1, feature_blocks=n_feature_blocks).fit(dataset)
+        ranker = dr.GreedyRankRLS(1, passes=dr.Passes(feature_blocks=n_feature_blocks)).fit(dataset)
         assert ranker.selected_ == [1]
         assert ranker.feature_blocks_ == n_feature_blocks
 
@@ -175,7 +175,9 @@ def test_a_round_sends_messages_of_the_sizes_that_the_theory_gives():
     y = X[:, :6].sum(axis=1) + rng.normal(size=len(X))
     dataset = from_arrays(X, y, np.repeat(np.arange(n_queries), per_query), max_documents=50)
     executor = RecordingExecutor()
-    ranker = dr.GreedyRankRLS(k, prefetch=1, feature_blocks=width).fit(dataset, executor=executor)
+    ranker = dr.GreedyRankRLS(k, passes=dr.Passes(prefetch=1, feature_blocks=width)).fit(
+        dataset, executor=executor
+    )
     traffic, n_ranges = ranker.traffic_, len(tile_ranges(dataset, executor.n_slots, width))
     n_tiles = n_ranges * width
 
@@ -221,14 +223,16 @@ def test_blocks_of_one_feature_add_up_many_queries_in_the_same_order():
 @pytest.mark.parametrize("wrong", [0, -1, 31, 2.5, True])
 def test_a_number_of_feature_blocks_that_cannot_be(datasets, wrong):
     with pytest.raises(dr.UsageError, match="feature_blocks"):
-        dr.GreedyRankRLS(2, feature_blocks=wrong).fit(datasets[0])
+        dr.GreedyRankRLS(2, passes=dr.Passes(feature_blocks=wrong)).fit(datasets[0])
 
 
 def test_sparse_data_and_statistics_are_not_split(datasets, tmp_path):
     problem = random_problem(3, n_queries=10, n_features=8, zeros=0.5)
     with pytest.raises(dr.UsageError, match="sparse data is not split"):
-        dr.GreedyRankRLS(2, feature_blocks=2).fit(problem.dataset(sparse.csr_array))
+        dr.GreedyRankRLS(2, passes=dr.Passes(feature_blocks=2)).fit(
+            problem.dataset(sparse.csr_array)
+        )
     store = build_statistics(problem.dataset(), tmp_path / "s")
     with pytest.raises(dr.UsageError, match="statistics of queries are not split"):
-        dr.GreedyRankRLS(2, feature_blocks=2).fit(store)
-    assert dr.GreedyRankRLS(2, feature_blocks=1).fit(store).feature_blocks_ == 1
+        dr.GreedyRankRLS(2, passes=dr.Passes(feature_blocks=2)).fit(store)
+    assert dr.GreedyRankRLS(2, passes=dr.Passes(feature_blocks=1)).fit(store).feature_blocks_ == 1

@@ -10,6 +10,7 @@ from scipy import sparse
 import dranking as dr
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
+from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem
 from tests.rankers.raw_problems import raw_problem
 from tests.reference.exact_selection import ExactRefits, to_float
@@ -54,7 +55,7 @@ def assert_certified(way, seed, n_features=5):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
-        ranker = dr.GreedyRankRLS(regularization=regularization, **options).fit(data)
+        ranker = greedy(regularization=regularization, **options).fit(data)
     refits, path = ExactRefits(*problem.labelled(), regularization), ranker.path_
     tolerance = max(1e-9, ranker.relative_rounding_)
     for kept, error in zip(path.kept, path.lqo_error, strict=True):

@@ -8,6 +8,7 @@ import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
 from dranking.rankers.greedy.rescoring import Rescoring
 from tests.rankers.greedy.selections import LAYOUTS, assert_same_bits, select
+from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import naive_scores
 from tests.reference.search import Refits, held_out_measure
@@ -33,7 +34,7 @@ def test_rescoring_is_that_of_refits(measure, convention, layout):
     data = problem.labelled()
     refits = Refits(*data, 0.5)
     model = dr.GreedyRankRLS(
-        4, 0.5, rescore=measure, rescore_candidates=3, convention=convention
+        4, 0.5, rescore=dr.Rescore(measure=measure, n_candidates=3, convention=convention)
     ).fit(problem.dataset(layout, max_documents=20))
     differing = 0
     for t, pick in enumerate(model.selected_):
@@ -60,7 +61,9 @@ def test_a_measure_of_errors_is_better_where_it_is_smaller():
     data = problem.labelled()
     dataset = problem.dataset()
     by_error, by_auc = (
-        dr.GreedyRankRLS(1, rescore=measure, rescore_candidates=6).fit(dataset).selected_
+        dr.GreedyRankRLS(1, rescore=dr.Rescore(measure=measure, n_candidates=6))
+        .fit(dataset)
+        .selected_
         for measure in ("pairwise_error", "map")
     )
     values = [held_out_measure(data, [i], 1.0, "pairwise_error", "standard") for i in range(6)]
@@ -74,15 +77,15 @@ def test_a_measure_of_errors_is_better_where_it_is_smaller():
     [
         ({"fitting": "post"}, "fitting is 'post'; choose one of pre, back"),
         ({"rescore": "mapp"}, "no measure 'mapp'"),
-        ({"rescore": "map", "rescore_candidates": 0}, "rescore_candidates is 0"),
-        ({"rescore": "map", "rescore_candidates": 1.5}, "rescore_candidates is 1.5"),
+        ({"rescore": "map", "rescore_candidates": 0}, "candidates to rescore is 0"),
+        ({"rescore": "map", "rescore_candidates": 1.5}, "candidates to rescore is 1.5"),
         ({"rescore": "map", "convention": "mine"}, "no evaluation convention 'mine'"),
         ({"rescore": "map", "feature_costs": [1.0] * 3}, "use one"),
     ],
 )
 def test_what_cannot_be(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
-        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
+        greedy(2, **parameters).fit(random_problem(n_features=3).dataset())
 
 
 def test_a_measure_for_which_no_query_counts_is_refused():
@@ -97,4 +100,4 @@ def test_a_checkpoint_of_another_scoring_is_refused(tmp_path):
     dr.GreedyRankRLS(2, checkpoint=file).fit(dataset)
     for parameters, name in (({"fitting": "back"}, "fitting"), ({"rescore": "map"}, "rescoring")):
         with pytest.raises(dr.UsageError, match=f"other {name}"):
-            dr.GreedyRankRLS(2, checkpoint=file, **parameters).fit(dataset)
+            greedy(2, checkpoint=file, **parameters).fit(dataset)

@@ -283,7 +283,7 @@ def test_provenance_says_where_a_model_comes_from(tmp_path):
         regularization=np.float64(4.0),
         start=np.array([2]),
         forbidden=("f1",),
-        prefetch=np.int32(3),
+        passes=dr.Passes(prefetch=np.int32(3)),
         checkpoint=tmp_path / "picks.json",
     )
     ranker.fit(dataset).to_model().save(tmp_path / "m.json")

@@ -48,6 +48,8 @@ def test_a_fit_equals_the_fit_to_data_that_was_ingested_with_the_scaling(normali
         dr.RankSVM(),
         dr.RankLogistic(),
         dr.MaxMarginRanker(),
+        dr.SPD(sgd=dr.SGD(n_epochs=2, steps_per_epoch=500)),
+        dr.LCRA(mu=0.0, sgd=dr.SGD(n_epochs=2, steps_per_epoch=500)),
     ],
     ids=lambda ranker: type(ranker).__name__,
 )
@@ -68,6 +70,23 @@ def test_every_linear_ranker_scales_to_mean_0_and_deviation_1(ranker, raw, tmp_p
     )
 
 
+def test_later_data_takes_the_scaling_of_the_first(raw):
+    first, later = raw[raw["qid"] < 5], raw[raw["qid"] >= 5]
+    steps = dr.SGD(n_epochs=1, steps_per_epoch=200)
+    parts = dr.SPD(sgd=steps, normalize="standard")
+    X = raw[NAMES].to_numpy()
+    known = (raw["qid"] < 5).to_numpy()
+    by_hand = ((X - X[known].mean(axis=0, dtype=float)) / X[known].std(axis=0, dtype=float)).astype(
+        np.float32
+    )
+    expected = dr.SPD(sgd=steps)
+    for part, rows in ((first, known), (later, ~known)):
+        parts.partial_fit(part[NAMES], part["relevance"], qid=part["qid"])
+        expected.partial_fit(by_hand[rows], part["relevance"], qid=part["qid"])
+    np.testing.assert_allclose(parts.coef_, expected.coef_, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(parts.predict(X), expected.predict(by_hand), rtol=1e-3, atol=1e-4)
+
+
 def test_wrong_scalings_are_refused(raw):
     X, y, qid = raw[NAMES], raw["relevance"], raw["qid"]
     with pytest.raises(dr.UsageError, match="there is no scaling 'minmax'; choose from none"):
@@ -77,8 +96,8 @@ def test_wrong_scalings_are_refused(raw):
     with pytest.raises(dr.UsageError, match="takes no normalize while it is tuned"):
         dr.tune(
             dr.from_arrays(X, y, qid),
-            folds=2,
+            validation=2,
             model="ranksvm",
-            regularizations=[1.0],
+            grid=[1.0],
             parameters={"normalize": "log"},
         )

@@ -44,7 +44,7 @@ def test_small_and_large_queries(max_documents, n_features):
 def test_greedy_selection_of_all_features_ends_at_the_same_error():
     """The two algorithms share no formula."""
     problem = random_problem(2, n_queries=60, n_features=10)
-    found = dr.GreedyRankRLS(10, 4.0, patience=None)
+    found = dr.GreedyRankRLS(10, 4.0, search=dr.Search(patience=None))
     with pytest.warns(dr.errors.SelectionWarning):
         found.fit(problem.dataset())
     [error] = dr.RankRLSCV([4.0]).fit(problem.dataset()).lqo_error_

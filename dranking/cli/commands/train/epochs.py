@@ -10,7 +10,7 @@ import typer
 from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
 from dranking.cli.number_options import parse_step
-from dranking.cli.options import Convention, RegularizationIfGiven
+from dranking.cli.options import Convention, NormalizeFit, RegularizationIfGiven
 from dranking.files.places import Place
 
 
@@ -40,6 +40,7 @@ class Estimator:
     ] = None
     convention: Convention = "standard"
     random_state: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0
+    normalize: NormalizeFit = "none"
     checkpoint: Annotated[
         Place | None,
         typer.Option(
@@ -65,12 +66,27 @@ class Monitoring:
 
 
 def train_epochs(
-    name: str, ranker: Any, job: TrainingJob, monitoring: Monitoring, **others: Place | None
+    name: str,
+    ranker: Any,
+    job: TrainingJob,
+    monitoring: Monitoring,
+    metric: str | None,
+    **others: Place | None,
 ) -> None:
-    """Call `train_linear`, and write the learning curve if `monitoring` names a file."""
+    """Call `train_linear`, and write the learning curve if `monitoring` names a file.
+
+    Parameters
+    ----------
+    name, ranker, job, others
+        As in `train_linear`.
+    monitoring
+        Validation data, and the file of the learning curve.
+    metric
+        The metric of the validation; None means the estimator's default.
+    """
     curve = monitoring.learning_curve
     if curve is not None:
         check_learning_curve(curve, job.overwrite)
     train_linear(name, ranker, job, validation=monitoring.validation, **others)
     if curve is not None:
-        save_learning_curve(ranker, curve, job.overwrite)
+        save_learning_curve(ranker.learning_curve_, metric, curve, job.overwrite)

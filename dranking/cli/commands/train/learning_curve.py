@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,19 +24,22 @@ def check_learning_curve(path: Place, overwrite: bool) -> None:
         check_figure(path, overwrite)
 
 
-def save_learning_curve(ranker: Any, path: Place, overwrite: bool) -> None:
-    """Write or draw the learning curve of a fitted ranker."""
+def save_learning_curve(
+    curve: Sequence[Any], metric: str | None, path: Place, overwrite: bool
+) -> None:
+    """Write or draw a learning curve; its metric is None for the estimator's default."""
+    from dranking.rankers.pairwise.options import SGD
     from dranking.rankers.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 
-    points = [asdict(point) for point in ranker.learning_curve_]
+    points = [asdict(point) for point in curve]
     if path.suffix == ".json":
         text = json.dumps(points)
     elif path.suffix == ".csv":
         rows = [["" if v is None else repr(v) for v in point.values()] for point in points]
         text = "".join(",".join(row) + "\n" for row in (points[0], *rows))
     else:
-        figure = plot_learning_curve(ranker.learning_curve_, metric=measure_label(ranker.metric))
+        figure = plot_learning_curve(curve, metric=measure_label(metric or SGD().metric))
         save_figure(figure, path, overwrite=overwrite)
         return
     atomic_write(path, text.encode(), overwrite=overwrite)

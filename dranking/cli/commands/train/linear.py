@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
 from dranking.cli.option_groups import given, grouped
-from dranking.cli.options import RegularizationIfGiven, RegularizationOrGrid
+from dranking.cli.options import NormalizeFit, RegularizationIfGiven, RegularizationOrGrid
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,12 @@ class Newton:
 
 
 @grouped
-def rankrls(*, regularization: RegularizationOrGrid = None, job: TrainingJob) -> None:
+def rankrls(
+    *,
+    regularization: RegularizationOrGrid = None,
+    normalize: NormalizeFit = "none",
+    job: TrainingJob,
+) -> None:
     """Train RankRLS: regularised least squares over pairs.
 
     Of several lambdas, the lambda with the smallest exact leave-query-out error is chosen.
@@ -37,7 +42,8 @@ def rankrls(*, regularization: RegularizationOrGrid = None, job: TrainingJob) ->
     import dranking as dr
 
     grid = regularization or ()
-    train_linear("rankrls", dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid), job)
+    ranker = dr.RankRLSCV(grid) if len(grid) > 1 else dr.RankRLS(*grid)
+    train_linear("rankrls", ranker.set_params(normalize=normalize), job)
 
 
 @grouped
@@ -49,21 +55,26 @@ def ranksvm(
         Literal["squared-hinge", "hinge"] | None,
         typer.Option(help="Loss of a pair. Default: squared-hinge."),
     ] = None,
+    normalize: NormalizeFit = "none",
     job: TrainingJob,
 ) -> None:
     """Train RankSVM: squared hinge or hinge over all pairs."""
     import dranking as dr
 
-    options = given(newton, regularization=regularization, loss=loss)
+    options = given(newton, regularization=regularization, loss=loss, normalize=normalize)
     train_linear("ranksvm", dr.RankSVM(**options), job)
 
 
 @grouped
 def ranklogistic(
-    *, newton: Newton, regularization: RegularizationIfGiven = None, job: TrainingJob
+    *,
+    newton: Newton,
+    regularization: RegularizationIfGiven = None,
+    normalize: NormalizeFit = "none",
+    job: TrainingJob,
 ) -> None:
     """Train RankLogistic: logistic loss over all pairs."""
     import dranking as dr
 
-    options = given(newton, regularization=regularization)
+    options = given(newton, regularization=regularization, normalize=normalize)
     train_linear("ranklogistic", dr.RankLogistic(**options), job)

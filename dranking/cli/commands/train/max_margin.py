@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
 from dranking.cli.commands.train.training_job import TrainingJob
-from dranking.cli.max_margin_options import Margins, Solver
+from dranking.cli.max_margin_options import Margins, Solver, with_solver
 from dranking.cli.option_groups import given, grouped
 from dranking.cli.pairwise_options import Steps
 from dranking.errors import UsageError
@@ -51,5 +51,6 @@ def max_margin(
 
     if monitoring.learning_curve is not None and solver.solver != "sgd":
         raise UsageError("--learning-curve draws epochs, and only --solver sgd has epochs.")
-    options = {**given(margins), **given(solver), **given(steps), **given(estimator, loss=loss)}
-    train_epochs("max-margin", dr.MaxMarginRanker(**options), job, monitoring)
+    options = given(margins) | given(solver) | given(steps) | given(estimator, loss=loss)
+    ranker = dr.MaxMarginRanker(**with_solver(options))
+    train_epochs("max-margin", ranker, job, monitoring, estimator.metric)

@@ -15,6 +15,7 @@ from dranking.cli.pairwise_options import (
     Stochastic,
     Unlabelled,
     Views,
+    in_groups,
     parse_views,
 )
 
@@ -31,8 +32,8 @@ def spd(
     """Train SPD: stochastic pairwise descent."""
     import dranking as dr
 
-    ranker = dr.SPD(**given(stochastic), **given(own), **given(estimator))
-    train_epochs("spd", ranker, job, monitoring)
+    options = given(stochastic) | given(own) | given(estimator)
+    train_epochs("spd", dr.SPD(**in_groups(options)), job, monitoring, estimator.metric)
 
 
 @grouped
@@ -61,5 +62,6 @@ def lcra(
     import dranking as dr
 
     views = parse_views(own.views) if own.views else None
-    options = {**given(stochastic), **given(own), **given(estimator), **given(mu=mu, views=views)}
-    train_epochs("lcra", dr.LCRA(**options), job, monitoring, unlabelled=unlabelled)
+    options = given(stochastic) | given(own) | given(estimator) | given(mu=mu, views=views)
+    ranker = dr.LCRA(**in_groups(options))
+    train_epochs("lcra", ranker, job, monitoring, estimator.metric, unlabelled=unlabelled)

@@ -14,6 +14,7 @@ import dranking as dr
 from dranking.bounds.caps import Caps
 from dranking.bounds.report import risk_bounds
 from dranking.cli.app import app
+from tests.rankers.grouped import max_margin
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -47,6 +48,7 @@ STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
             },
         ),
         (("--form", "sum", "--max-iter", 900), {"form": "sum", "max_iter": 900}),
+        (("--normalize", "standard"), {"normalize": "standard"}),
         (
             ("--solver", "sgd", *SHORT, "--eta0", "2^-3", "--average", "all"),
             {"solver": "sgd", **STEPS, "eta0": 0.125, "average": "all"},
@@ -59,7 +61,7 @@ def test_train_takes_the_parameters_of_the_estimator(
     data, model = letor(), tmp_path / "m.json"
     code, out, err = dranking("train", "max-margin", data, *options, "-o", model, "--json")
     assert code == 0, err
-    expected = dr.MaxMarginRanker(**parameters).fit(dr.open_dataset(data))
+    expected = max_margin(**parameters).fit(dr.open_dataset(data))
     np.testing.assert_array_equal(
         json.loads(model.read_text())["weights"], expected.to_model().weights
     )
@@ -77,7 +79,7 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
     files = ("-o", model, "--learning-curve", curve, "--checkpoint", checkpoint)
     code, _, err = dranking("train", "max-margin", data, *options, *files)
     assert code == 0, err
-    expected = dr.MaxMarginRanker(solver="sgd", **STEPS, metric="map", patience=2)
+    expected = max_margin(solver="sgd", **STEPS, metric="map", patience=2)
     expected.fit(dr.open_dataset(data), validation=dr.open_dataset(other))
     np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.coef_)
     points = json.loads(curve.read_text())
@@ -102,12 +104,11 @@ def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path
     expected = dr.tune(
         dr.open_dataset(data),
         model="max-margin",
-        regularizations=[0.01, 0.1, 1],
+        grid=[0.01, 0.1, 1],
         parameters={"loss": "ndcg", "tol": 1e-3, "convention": "letor4", "random_state": 4},
         convention="letor4",
         measure="ndcg@5",
-        folds=2,
-        seed=4,
+        validation=dr.QueryKFold(2, 4),
     )
     assert json.loads(out) == expected.as_json()
     np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.model.weights)
@@ -124,8 +125,9 @@ def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path
 
 def test_help_names_the_defaults_and_every_parameter() -> None:
     command = get_command(app).commands["train"].commands["max-margin"]  # type: ignore[attr-defined]
-    defaults = inspect.signature(dr.MaxMarginRanker).parameters
-    assert set(defaults) - {"normalize"} <= {option.name for option in command.params}
+    defaults = {**inspect.signature(dr.SGD).parameters}
+    defaults |= inspect.signature(dr.MaxMarginRanker).parameters
+    assert set(defaults) <= {option.name for option in command.params}
     checked = []
     for option in command.params:
         named = re.search(r"Default: (\S+)\.$", option.help or "")
@@ -138,7 +140,7 @@ def test_help_names_the_defaults_and_every_parameter() -> None:
 @pytest.fixture
 def trained(letor: Write, tmp_path: Path) -> tuple[Path, Path]:
     data, path = letor(), tmp_path / "m.json"
-    dr.MaxMarginRanker(0.1).fit(dr.open_dataset(data)).to_model().save(path)
+    max_margin(0.1).fit(dr.open_dataset(data)).to_model().save(path)
     return path, data
 
 

@@ -15,6 +15,7 @@ from typer.main import get_command
 
 import dranking as dr
 from dranking.cli.app import app
+from tests.rankers.grouped import lcra, spd
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -44,7 +45,10 @@ def weights_of(path: Path) -> np.ndarray:
     [
         ((), {}),
         (("--loss", "logistic"), {"loss": "logistic"}),
-        (("--label", "difference"), {"label": "difference"}),
+        (
+            ("--label", "difference", "--normalize", "log"),
+            {"label": "difference", "normalize": "log"},
+        ),
         (("--average", "all", "--projection"), {"average": "all", "projection": True}),
         (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4, "random_state": 3}),
         (("--eta0", "inf", "--regularization", "0.1"), {"eta0": np.inf, "regularization": 0.1}),
@@ -60,7 +64,7 @@ def test_spd_takes_the_parameters_of_its_estimator(
     data, model = letor(), tmp_path / "m.json"
     code, out, err = dranking("train", "spd", data, *SHORT, *options, "-o", model, "--json")
     assert code == 0, err
-    expected = dr.SPD(**STEPS, **parameters).fit(dr.open_dataset(data))
+    expected = spd(**STEPS, **parameters).fit(dr.open_dataset(data))
     np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
     assert json.loads(out)["objective"] == expected.objective_
 
@@ -83,7 +87,7 @@ def test_lcra_takes_views(dranking: Call, partly: Path, tmp_path: Path, form: st
     model = tmp_path / "m.json"
     code, _, err = dranking("train", "lcra", partly, *SHORT, *options, *more, "-o", model)
     assert code == 0, err
-    ranker = dr.LCRA(mu=0.5, views=views, n_labelled=2, n_unlabelled=3, **STEPS)
+    ranker = lcra(mu=0.5, views=views, n_labelled=2, n_unlabelled=3, **STEPS)
     expected = ranker.fit(dr.open_dataset(partly)).to_model()
     np.testing.assert_array_equal(weights_of(model), expected.weights)
 
@@ -92,7 +96,7 @@ def test_lcra_takes_unlabelled_data(dranking: Call, letor: Write, tmp_path: Path
     data, other, model = letor(), letor("other.txt", 5), tmp_path / "m.json"
     code, _, err = dranking("train", "lcra", data, "--unlabelled", other, *SHORT, "-o", model)
     assert code == 0, err
-    expected = dr.LCRA(**STEPS).fit(dr.open_dataset(data), unlabelled=dr.open_dataset(other))
+    expected = lcra(**STEPS).fit(dr.open_dataset(data), unlabelled=dr.open_dataset(other))
     np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
 
 
@@ -214,7 +218,9 @@ def test_help_names_the_defaults_of_the_estimator(
     name: str, estimator: type, n_checked: int
 ) -> None:
     command = get_command(app).commands["train"].commands[name]  # type: ignore[attr-defined]
-    defaults = inspect.signature(estimator).parameters
+    defaults = {**inspect.signature(estimator).parameters}
+    if "sgd" in defaults:
+        defaults |= inspect.signature(dr.SGD).parameters | inspect.signature(dr.Pairs).parameters
     checked = []
     for option in command.params:
         named = re.search(r"Default: (\S+)\.$", option.help or "")
@@ -230,8 +236,9 @@ def test_help_names_the_defaults_of_the_estimator(
 def test_every_parameter_has_an_option(name: str) -> None:
     command = get_command(app).commands["train"].commands[name]  # type: ignore[attr-defined]
     options = {option.name for option in command.params}
-    parameters = set(inspect.signature({"spd": dr.SPD, "lcra": dr.LCRA}[name]).parameters)
-    assert parameters - options == {"warm_start"}
+    classes = ({"spd": dr.SPD, "lcra": dr.LCRA}[name], dr.SGD, dr.Pairs)
+    parameters = {p for each in classes for p in inspect.signature(each).parameters}
+    assert parameters - options == {"warm_start", "sgd", "pairs"}
 
 
 TUNED = ("--regularization", "10^-3..10^-2", "--folds", 2)
@@ -249,12 +256,9 @@ def test_tune_lcra_is_the_call_of_python(dranking: Call, partly: Path, tmp_path:
     expected = dr.tune(
         dr.open_dataset(partly),
         model="lcra",
-        regularizations=[1e-3, 1e-2],
-        mus=[0, 0.5],
-        eta0s=[None, 0.01],
-        parameters={**STEPS, "views": [[0, 1, 2], [3, 4, 5]], "random_state": 4},
-        folds=2,
-        seed=4,
+        grid={"regularization": [1e-3, 1e-2], "mu": [0, 0.5], "eta0": [None, 0.01]},
+        parameters={"sgd": STEPS, "views": [[0, 1, 2], [3, 4, 5]], "random_state": 4},
+        validation=dr.QueryKFold(2, 4),
     )
     assert json.loads(out) == expected.as_json()
     assert len(expected.grid) == 8
