@@ -199,8 +199,9 @@ def test_rankers_have_the_same_bits_on_a_cluster(ranker, layout, tmp_path, clien
     y = np.where(problem.qid < 40, problem.y, np.nan)
     data = problem._replace(y=y).dataset(layout, max_documents=40)
     stored = write_dataset(map(data.block, range(data.n_blocks)), tmp_path / "d")
+    steps = {"n_shards": 3, "n_epochs": 3, "steps_per_epoch": 2_000}
     fits = [
-        ranker(0.01, n_shards=3, n_epochs=3, steps_per_epoch=2_000).fit(dataset, executor=executor)
+        ranker(0.01, sgd=steps).fit(dataset, executor=executor)
         for dataset, executor in ((data, "threads"), (data, client), (stored, client))
     ]
     for fit in fits[1:]:

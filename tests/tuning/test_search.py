@@ -383,9 +383,9 @@ def test_progress_is_reported():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regularizations": []}, "no regularization to try"),
-        ({"regularizations": [1.0, 0.0]}, "regularization is 0.0; it must be"),
-        ({"regularizations": [float("nan")]}, "regularization is nan"),
+        ({"grid": []}, "no regularization to try"),
+        ({"grid": [1.0, 0.0]}, "regularization is 0.0; it must be"),
+        ({"grid": [float("nan")]}, "regularization is nan"),
         ({"max_features": 0}, "max_features is 0; the data has 6 features, so choose 1 to 6"),
         ({"max_features": 7}, "max_features is 7"),
         ({"model": "lasso"}, "no model 'lasso' to tune; choose from greedy-rankrls, rankrls"),
@@ -396,17 +396,17 @@ def test_progress_is_reported():
         ({"feature_penalty": -1.0}, "feature_penalty is -1.0"),
         ({"measure": "mapp"}, "no measure 'mapp'"),
         ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
-        ({"folds": None}, "0 of them were given"),
-        ({"validation": problem_of(2).dataset()}, "2 of them were given"),
-        ({"folds": 1}, "1 folds cannot be made of 14 queries"),
-        ({"folds": 15}, "15 folds cannot be made"),
-        ({"seed": -1}, "seed of the folds is -1"),
+        ({"validation": None}, "validation is None; give judged queries"),
+        ({"validation": True}, "validation is True; give judged queries"),
+        ({"validation": 1}, "1 folds cannot be made of 14 queries"),
+        ({"validation": 15}, "15 folds cannot be made"),
+        ({"validation": QueryKFold(2, -1)}, "seed of the folds is -1"),
     ],
 )
 def test_wrong_calls_fail_before_anything_is_read(options, message):
     train = CountedDataset(problem_of(1).dataset())
     with pytest.raises(UsageError, match=message):
-        dr.tune(train, **{"regularizations": [1.0], "folds": 2, **options})
+        dr.tune(train, **{"grid": [1.0], "validation": 2, **options})
     assert not train.reads
 
 

@@ -142,7 +142,9 @@ def test_the_score_is_that_of_the_setting_chosen(name, names):
     if name == "SPD MV":
         assert outcome.setting["mu"] == 0.0
     make = dr.SPD if name == "SPD" else dr.LCRA
-    fitted = make(**outcome.setting, **steps).fit(split.train).to_model()
+    setting = dict(outcome.setting)
+    own = {**steps, "sgd": {**steps["sgd"], "eta0": setting.pop("eta0")}}
+    fitted = make(**setting, **own).fit(split.train).to_model()
     score = dr.evaluate(fitted, split.test, ["map"], "letor4").metrics["map"]
     assert outcome.score == pytest.approx(score, rel=1e-12)
     assert outcome.attainable >= outcome.score

@@ -85,7 +85,7 @@ def test_names_do_as_well_as_order():
     )
     assert by_name.fit(dataset).selected_ == by_order.fit(dataset).selected_
     assert by_name.cost_ == by_order.cost_
-    assert by_name.to_model().provenance["parameters"]["feature_costs"] == costs
+    assert by_name.to_model().provenance["parameters"]["feature_costs"]["costs"] == costs
 
 
 def test_a_budget_is_not_missed_by_rounding():

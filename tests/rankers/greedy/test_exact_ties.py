@@ -120,7 +120,7 @@ def test_rescoring_picks_by_the_exact_measure(layout):
     """The pick has the best mean average precision in fractions."""
     for seed in NEAR_TIES:
         X, y = mirrored_problem(seed)
-        ranker = dr.GreedyRankRLS(2, LAMBDA, start=[0], rescore="map", rescore_candidates=3)
+        ranker = dr.GreedyRankRLS(2, LAMBDA, start=[0], rescore=dr.Rescore("map", 3))
         pick = ranker.fit(mirrored_dataset(X, y, layout)).selected_[1]
         values = {
             i: exact_map(y, POINTERS, exact_scores(X, y, POINTERS, [0, i], LAMBDA))
@@ -143,5 +143,5 @@ def test_equal_means_of_other_queries_tie():
             exact_map(y, POINTERS, exact_scores(X, y, POINTERS, [0, i], LAMBDA)) for i in (1, 2)
         )
         assert one == other
-        ranker = dr.GreedyRankRLS(2, LAMBDA, start=[0], rescore="map", rescore_candidates=2)
+        ranker = dr.GreedyRankRLS(2, LAMBDA, start=[0], rescore=dr.Rescore("map", 2))
         assert ranker.fit(mirrored_dataset(X, y)).selected_ == [0, 1]
