@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,18 +10,30 @@ from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import predict_collection
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
-from dranking.cli.options import Data, Json, Model, Output, Overwrite, Queries
+from dranking.cli.options import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
+from dranking.cli.registry_models import RegistryOptions
 from dranking.errors import UsageError
 from dranking.files.output_checks import check_output_directory, check_output_file
 from dranking.files.places import Place
 
+if TYPE_CHECKING:
+    from dranking.data.prediction_files import ScoredBlocks
+
 
 @grouped
 def predict(
-    model: Model,
-    data: Data,
+    model: Annotated[
+        Place, typer.Argument(help="A model file; left out with --registry.", metavar="MODEL")
+    ],
     output: Output,
+    data: Annotated[
+        Place | None,
+        typer.Argument(
+            help="The data: a dataset directory, parquet, or LETOR/SVMlight text; a path or a URL.",
+            metavar="DATA",
+        ),
+    ] = None,
     form: Annotated[
         Literal["directory", "parquet", "trec"] | None,
         typer.Option(
@@ -40,6 +52,7 @@ def predict(
             min=1, help="Bilinear models only: number of documents to write for every query."
         ),
     ] = 1_000,
+    registry: RegistryOptions = RegistryOptions(),
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
@@ -48,45 +61,55 @@ def predict(
     """Score documents and write the scores.
 
     The documents need no labels. Scores go into a folder of parquet files with the columns qid,
-    docid, score and rank, one parquet file, or a TREC run file.
+    docid, score and rank, one parquet file, or a TREC run file. The model is a file, or the model
+    of a registry: dranking predict DATA --registry DIR --alias champion --output OUT.
     """
-    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
     from dranking.rankers.linear.model import load_model
     from dranking.rankers.models import is_bilinear
     from dranking.rankers.scorers import needed_features
     from dranking.rankers.write_scores import write_scores
 
-    if is_bilinear(model):
-        if form == "directory":
-            raise UsageError("--format directory: not for bilinear models; say parquet or trec.")
-        check_output_file(output, overwrite)
-        facts = predict_collection(model, data, queries, output, top, tag, overwrite, form)
-        if as_json:
-            print_json(facts)
-        return
-    form = form or _form_of(output)
-    (check_output_directory if form == "directory" else check_output_file)(output, overwrite)
-    with execution.running(overwrite) as executor:
-        fitted = load_model(model)
-        dataset = columns.open_unlabelled(data, needed_features(fitted) or ())
-        if form == "directory":
-            write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
-        elif form == "parquet":
-            scored = fitted.predict_blocks(dataset, executor=executor)
-            write_predictions_parquet(output, scored, overwrite)
+    given, scored = registry.arguments(model, data)
+    with registry.model(given) as (path, origin):
+        if is_bilinear(path):
+            if form == "directory":
+                raise UsageError(
+                    "--format directory: not for bilinear models; say parquet or trec."
+                )
+            check_output_file(output, overwrite)
+            facts = predict_collection(path, scored, queries, output, top, tag, overwrite, form)
         else:
-            scored = fitted.predict_blocks(dataset, executor=executor)
-            write_trec_run(output, scored, tag, overwrite)
-    facts = {
-        "n_documents": dataset.n_documents,
-        "n_queries": dataset.n_queries,
-        "output": str(output),
-        "format": form,
-    }
+            form = form or _form_of(output)
+            check = check_output_directory if form == "directory" else check_output_file
+            check(output, overwrite)
+            with execution.running(overwrite) as executor:
+                fitted = load_model(path)
+                dataset = columns.open_unlabelled(scored, needed_features(fitted) or ())
+                if form == "directory":
+                    write_scores(fitted, dataset, output, overwrite=overwrite, executor=executor)
+                else:
+                    blocks = fitted.predict_blocks(dataset, executor=executor)
+                    _write_file(output, form, blocks, tag, overwrite)
+            facts = {
+                "n_documents": dataset.n_documents,
+                "n_queries": dataset.n_queries,
+                "output": str(output),
+                "format": form,
+            }
+            note(f"{dataset.n_documents:,} scores written to {output} ({form})")
     if as_json:
-        print_json(facts)
+        print_json({**facts, **origin})
+    elif "version" in origin:
+        note(f"scored with version {origin['version']} of {origin['registry']}")
+
+
+def _write_file(output: Place, form: str, blocks: ScoredBlocks, tag: str, overwrite: bool) -> None:
+    from dranking.data.prediction_files import write_predictions_parquet, write_trec_run
+
+    if form == "parquet":
+        write_predictions_parquet(output, blocks, overwrite)
     else:
-        note(f"{dataset.n_documents:,} scores written to {output} ({form})")
+        write_trec_run(output, blocks, tag, overwrite)
 
 
 def _form_of(output: Place) -> Literal["directory", "parquet", "trec"]:

@@ -9,8 +9,8 @@ import typer
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table
+from dranking.cli.registry_models import open_registry
 from dranking.cli.topics import Commands
-from dranking.errors import DataError
 from dranking.files.places import Place
 
 registry = Commands(help="List and promote the versions of a model.", no_args_is_help=True)
@@ -33,7 +33,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
     """List all versions with metrics and aliases."""
     from dranking.retrain.budget import statement_of
 
-    opened = _open(location)
+    opened = open_registry(location)
     ledger = opened.ledger
     named = {version: alias for alias, version in opened.aliases.model_dump().items() if version}
     manifests = [opened.manifest(version) for version in opened.versions]
@@ -74,7 +74,7 @@ def list_versions(location: Location, as_json: Json = False) -> None:
 @grouped
 def show(location: Location, version: VersionName = "champion", as_json: Json = False) -> None:
     """Show everything that is recorded about a version."""
-    opened = _open(location)
+    opened = open_registry(location)
     manifest = opened.manifest(opened.resolve(version)).model_dump(mode="json")
     if as_json:
         print_json(manifest)
@@ -87,7 +87,7 @@ def show(location: Location, version: VersionName = "champion", as_json: Json = 
 @grouped
 def promote(location: Location, version: VersionName, as_json: Json = False) -> None:
     """Verify a version and make it the champion."""
-    opened = _open(location)
+    opened = open_registry(location)
     with opened.locked():
         aliases = opened.promote(version)
     _show_aliases(aliases.model_dump(), as_json)
@@ -97,7 +97,7 @@ def promote(location: Location, version: VersionName, as_json: Json = False) -> 
 @grouped
 def rollback(location: Location, as_json: Json = False) -> None:
     """Make the previous champion the champion again."""
-    opened = _open(location)
+    opened = open_registry(location)
     with opened.locked():
         aliases = opened.rollback()
     _show_aliases(aliases.model_dump(), as_json)
@@ -111,22 +111,13 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Delete old versions that have no alias."""
-    opened = _open(location)
+    opened = open_registry(location)
     with opened.locked():
         deleted = opened.prune(keep)
     if as_json:
         print_json({"deleted": deleted})
     else:
         note(f"deleted: {', '.join(deleted) or 'nothing'}")
-
-
-def _open(location: Place) -> Any:
-    from dranking.retrain.registry.registry import Registry
-
-    opened = Registry(location)
-    if opened.is_new:
-        raise DataError(f"{opened}: there is no registry; `dranking retrain` makes one.")
-    return opened
 
 
 def _show_aliases(aliases: dict[str, str | None], as_json: bool) -> None:

@@ -87,3 +87,66 @@ def test_a_locked_registry_is_tried_again(dranking, registry):
         code, _, err = dranking("registry", "promote", registry, "2")
     assert code == 75
     assert "another process" in err
+
+
+@pytest.fixture
+def models(dranking, letor, tmp_path):
+    """A registry whose champion, version 1, has two features and whose challenger has four."""
+    data, folder = letor(), tmp_path / "version"
+    folder.mkdir()
+    opened = Registry(tmp_path / "models")
+    for size in (2, 4):
+        file = folder / "model.json"
+        code, _, err = dranking(
+            "select", data, "--n-features", size, "--output", file, "--overwrite"
+        )
+        assert code == 0, err
+        opened.add(folder)
+        file.rename(tmp_path / f"{size}.json")
+    opened.promote("1")
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    ("alias", "version", "size"), [([], "000001", 2), (["--alias", "challenger"], "000002", 4)]
+)
+def test_predict_takes_a_model_of_a_registry(
+    dranking, letor, models, tmp_path, alias, version, size
+):
+    data = letor("later.txt", seed=1)
+    one, other = tmp_path / "one.parquet", tmp_path / "other.parquet"
+    code, out, err = dranking(
+        "predict", data, "--registry", models, *alias, "--output", one, "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["version"] == version
+    assert dranking("predict", tmp_path / f"{size}.json", data, "--output", other)[0] == 0
+    assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["DATA", "--registry", "MODELS", "--alias", "previous"], 2, "there is no previous yet"),
+        (["DATA", "--registry", "ABSENT"], 3, "there is no registry"),
+        (["MODEL", "DATA", "--registry", "MODELS"], 2, "give DATA alone"),
+        (["MODEL", "DATA", "--alias", "champion"], 2, "give --registry"),
+        (["DATA"], 2, "two arguments are needed"),
+    ],
+)
+def test_predict_says_what_is_wrong(dranking, letor, models, tmp_path, arguments, code, message):
+    names = {
+        "DATA": letor(), "MODELS": models, "MODEL": tmp_path / "2.json", "ABSENT": tmp_path / "x",
+    }  # fmt: skip
+    asked = [names.get(argument, argument) for argument in arguments]
+    found, _, err = dranking("predict", *asked, "--output", tmp_path / "out.txt")
+    assert found == code
+    assert message in err
+
+
+def test_predict_refuses_a_damaged_version(dranking, letor, models, tmp_path):
+    file = models / "versions" / "000001" / "model.json"
+    file.write_text(file.read_text().replace("0.", "1.", 1))
+    code, _, err = dranking("predict", letor(), "--registry", models, "-o", tmp_path / "out.txt")
+    assert code == 3
+    assert "is damaged" in err
