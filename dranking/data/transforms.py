@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,21 +57,15 @@ class _Scaling(BaseModel):
             )
 
 
-class QueryMinMax(_Scaling):
-    """Scale each feature to [0, 1] within each query; a feature constant in a query becomes 0.
-
-    This is LETOR's query-level normalisation. Sparse data is refused, since subtracting a minimum
-    would fill in the zeros.
-    """
-
-    kind: Literal["query-minmax"] = "query-minmax"
+class _WithinQuery(_Scaling):
+    """Base of the scalings of a value by the other values of the query; sparse data is refused."""
 
     @property
     def of_query(self) -> bool:
-        """True: the extremes are those of the query."""
+        """True: the other values are those of the query."""
         return True
 
-    def restricted(self, columns: NDArray[np.intp]) -> QueryMinMax:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         """The scaling restricted to some features, which is the same scaling."""
         return self
 
@@ -80,15 +74,33 @@ class QueryMinMax(_Scaling):
         if block.is_sparse:
             self.check_sparse()
         scaled = np.empty_like(block.features)
-        for start, end in zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True):
-            values = block.features[start:end].astype(np.float64)
-            low, high = values.min(axis=0), values.max(axis=0)
-            spread = np.where(high > low, high - low, 1.0)
-            scaled[start:end] = (values - low) / spread
+        for start, end in pairwise(block.query_ptr):
+            scaled[start:end] = self.scaled_query(block.features[start:end])
         return block.with_features(scaled)
 
+    def scaled_query(self, values: NDArray[np.float32]) -> Array:
+        """(n_documents, n_features) scaled values of one query."""
+        raise NotImplementedError
 
-class QueryRank(_Scaling):
+
+class QueryMinMax(_WithinQuery):
+    """Scale each feature to [0, 1] within each query; a feature constant in a query becomes 0.
+
+    This is LETOR's query-level normalisation. Sparse data is refused, since subtracting a minimum
+    would fill in the zeros.
+    """
+
+    kind: Literal["query-minmax"] = "query-minmax"
+
+    def scaled_query(self, values: NDArray[np.float32]) -> Array:
+        """The values minus the smallest value of the query, divided by their range."""
+        wide = values.astype(np.float64)
+        low, high = wide.min(axis=0), wide.max(axis=0)
+        scaled: Array = (wide - low) / np.where(high > low, high - low, 1.0)
+        return scaled
+
+
+class QueryRank(_WithinQuery):
     """Replace each value by its rank within the query, scaled to (0, 1).
 
     The value is the share of the query's documents with smaller values, plus half the share of
@@ -98,23 +110,9 @@ class QueryRank(_Scaling):
 
     kind: Literal["rank"] = "rank"
 
-    @property
-    def of_query(self) -> bool:
-        """True: the ranks are those within the query."""
-        return True
-
-    def restricted(self, columns: NDArray[np.intp]) -> QueryRank:
-        """The scaling restricted to some features, which is the same scaling."""
-        return self
-
-    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The ranks as float32, in the layout of `block`."""
-        if block.is_sparse:
-            self.check_sparse()
-        scaled = np.empty_like(block.features)
-        for start, end in zip(block.query_ptr[:-1], block.query_ptr[1:], strict=True):
-            scaled[start:end] = _shares_below(block.features[start:end])
-        return block.with_features(scaled)
+    def scaled_query(self, values: NDArray[np.float32]) -> Array:
+        """The scaled ranks of the values."""
+        return _shares_below(values)
 
 
 class Log(_Scaling):
