@@ -29,8 +29,8 @@ def prefetch(row: NDArray[Any], i: int) -> None:
 
     Elements are counted from the first element of the array as if they lay side by side. Without
     prefetching the documents to come, the moments of 25,000 x 136 documents in memory took 1.5 to 2
-    times as long on a busy machine. No figure of `pipelines/benchmarks/scale/speed.py` with and
-    without prefetching has been recorded.
+    times as long on a busy machine. ``python -m pipelines.benchmarks.instructions`` measures
+    moments and selections with and without prefetching; no figure of a quiet machine is recorded.
     """
 
 
