@@ -143,12 +143,12 @@ def pair_cases(sample: Sample, caps: Caps, convention: str) -> list[PairCase]:
     else:
         levels, relevance = caps.sizes_by_level(m, r), caps.sizes_by_relevance(m, convention)
         pairs = {
-            "full": m * (m - 1) / 2,
+            "full": most_pairs(m, levels),
             "multipartite": most_pairs(m, levels),
             "bipartite": most_pairs(m, relevance),
         }
         margins = {
-            "full": ranked_margins(m, ties=sample.maxima["ties"] > 0),
+            "full": ranked_margins(m, levels),
             "multipartite": most_margins(m, levels),
             "bipartite": most_margins(m, relevance),
         }

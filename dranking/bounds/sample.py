@@ -57,8 +57,8 @@ class Sample:
         (n_levels,) most documents of a query with each grade.
     maxima
         Largest values of a query: ``KIND pairs`` and ``KIND margins``, the number and the sum of
-        margins of the pairs of each of `PAIRS`; ``ties``, pairs of equal relevance; ``classes``,
-        the log of the number of rankings with different AP.
+        margins of the pairs of each of `PAIRS`; ``classes``, the log of the number of rankings with
+        different AP.
     risks
         Means over queries: ``KIND 0-1``, ``KIND weighted``, ``KIND hinge`` of each of `PAIRS`;
         ``ap loss`` and ``ndcg loss``, ``ap argmax`` and ``ndcg argmax``; and the sums over all
@@ -204,9 +204,6 @@ def pair_facts(
         n_pairs, margins = pair_counts(targets)
         maxima[f"{kind} pairs"] = float(n_pairs.max())
         maxima[f"{kind} margins"] = float(margins.max())
-        if kind == "full":
-            lengths = np.diff(block.query_ptr)
-            maxima["ties"] = float((lengths * (lengths - 1) / 2 - n_pairs).max())
         risks = pair_risks(targets, scores)
         for name, values in zip(("0-1", "weighted", "hinge"), risks, strict=True):
             sums[f"{kind} {name}"] = float(values.sum())

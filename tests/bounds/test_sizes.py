@@ -5,14 +5,14 @@ import math
 
 import pytest
 
-from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs
+from dranking.bounds.sizes import log_most_classes, most_margins, most_pairs, ranked_margins
 from tests.bounds.samples import all_sizes
 
 
 @pytest.mark.parametrize(
     ("m", "sizes"),
-    [(4, (4, 4)), (5, (5, 5)), (5, (5,) * 5), (7, (7,) * 3), (9, (9, 2)), (3, (1, 1, 0)),
-     (6, (1, 6, 1)), (5, (0, 3, 1, 4)), (2, (0, 0))],
+    [(4, (4, 4)), (4, (1,) * 4), (5, (5, 5)), (5, (5,) * 5), (7, (7,) * 3), (9, (9, 2)),
+     (3, (1, 1, 0)), (6, (1, 6, 1)), (5, (0, 3, 1, 4)), (2, (0, 0))],
 )  # fmt: skip
 def test_most_pairs_and_margins(m, sizes):
     """Against all ways to give grades to documents."""
@@ -22,6 +22,12 @@ def test_most_pairs_and_margins(m, sizes):
     targets = [[r / (r - g) for g, k in enumerate(n) for _ in range(k)] for n in lists]
     margins = [sum(abs(a - b) for a, b in itertools.combinations(t, 2)) for t in targets]
     assert most_margins(m, sizes) == pytest.approx(max(margins), abs=1e-12)
+    # By rank, the target is the length of the list over 1 + the number of better documents.
+    ranked = []
+    for n in lists:
+        t = [sum(n) / (1 + sum(n[g + 1 :])) for g, k in enumerate(n) for _ in range(k)]
+        ranked.append(sum(abs(a - b) for a, b in itertools.combinations(t, 2)))
+    assert ranked_margins(m, sizes) == pytest.approx(max(ranked), abs=1e-12)
     if r == 2:
         classes = max(math.comb(sum(n), n[1]) for n in lists)
         assert math.exp(log_most_classes(m, *sizes)) == pytest.approx(classes)
