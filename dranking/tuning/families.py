@@ -15,7 +15,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DivergedError, UsageError
-from dranking.rankers.greedy.estimator import GreedyRankRLS
+from dranking.rankers.greedy.estimator import GreedyRankRLS, warn_of_rounding
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.predictions import with_exact_ties
@@ -142,6 +142,8 @@ def greedy_errors(
 ) -> GridPoints:
     """Squared leave-query-out errors of greedy selections of up to `size` features."""
     found = select_paths(train, lambdas, SelectionRules(size), executor=executor)
+    worst = max(found.paths, key=lambda path: path.relative_rounding)
+    warn_of_rounding(worst, train.feature_names)
     return [
         _error_point(train, path.regularization, k, error)
         for path in found.paths

@@ -68,4 +68,13 @@ def _by_features(rows: Array, labels: Array, shifted: Array, products: Array) ->
 
 def _solved(systems: Array, right: Array) -> Array:
     """(n, m) solutions of n systems (n, m, m) with the right-hand sides (n, m)."""
-    return np.linalg.solve(systems, right[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+    return solved_or_nearest(systems, right[:, :, None])[:, :, 0]
+
+
+def solved_or_nearest(systems: Array, right: Array) -> Array:
+    """Solutions of systems; of systems that rounding made singular, the least-squares solutions."""
+    try:
+        found = np.linalg.solve(systems, right)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(systems, hermitian=True) @ right
+    return found.astype(np.float64, copy=False)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, SAFETY, augmented_rows, scaled_factor
+from dranking.kernels.lqo.orthogonal import DEPENDENT, LEAST_MARGIN, augmented_rows, scaled_factor
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -121,9 +121,10 @@ def _directions(upper: Array) -> Array:
     t = len(upper)
     found = np.eye(t)
     for i in range(t):
-        terms = upper[:i, i, None] * found[:i]
-        sums = found[i] - terms.sum(axis=0)
-        rounding = SAFETY * t * np.finfo(float).eps * np.abs(terms).sum(axis=0)
+        sums = found[i] - upper[:i, i] @ found[:i]
+        # An element of T is off by a share of the norm of its column, however small it is itself.
+        size = np.linalg.norm(upper[:, i]) * np.linalg.norm(found[:i], axis=0)
+        rounding = DEPENDENT * t * np.finfo(float).eps * size
         found[i] = np.where(np.abs(sums) <= rounding, 0.0, sums) / upper[i, i]
     found /= np.abs(found).max(axis=0, initial=0.0)
     directions: Array = found / np.linalg.norm(found, axis=0)

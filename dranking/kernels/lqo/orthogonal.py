@@ -28,8 +28,8 @@ LEAST_MARGIN = 1e-3
 """Least eigenvalue of I - W W' with which the formula above is used; the residual then loses three
 digits at most. For other queries, the factor of all other queries is computed."""
 
-SAFETY = 4.0
-"""Safety factor of the estimated rounding error."""
+SAFETY = 16.0
+"""Safety factor of the estimated rounding error, for each time that digits are lost."""
 
 UNCERTAIN = 1e-8
 """Relative error of predictions from which on a column is named: errors in doubt (1e-6) may be a
@@ -111,7 +111,9 @@ def scaled_factor(factor: Array) -> ScaledFactor:
     return ScaledFactor(norms, columns.astype(np.int64), triangle[:rank], products)
 
 
-def relative_rounding(factor: Array, regularizations: Array) -> tuple[Array, list[int]]:
+def relative_rounding(
+    factor: Array, regularizations: Array, digits_lost: int = 1
+) -> tuple[Array, list[int]]:
     """Estimated relative error of predictions by rounding, and the columns behind that error.
 
     The relative error of a prediction is about the error of the columns (n roundings each) times
@@ -119,6 +121,8 @@ def relative_rounding(factor: Array, regularizations: Array) -> tuple[Array, lis
     pivoting approximates this condition number. `residual_rounding` follows the error of the
     predictions to the residuals. A column whose rest was left out as rounding may have had a rest r
     below that rounding, which takes part of predictions by a share of r^2 / (r^2 + lambda).
+
+    `digits_lost` is 2 for a factor from sums of products, which square the condition number.
 
     Returns
     -------
@@ -129,9 +133,11 @@ def relative_rounding(factor: Array, regularizations: Array) -> tuple[Array, lis
     n, rank, eps = len(factor) - 1, len(triangle), np.finfo(float).eps
     if not rank:
         return np.zeros(len(regularizations)), []
-    kept = SAFETY * (n + 1) * eps / np.abs(np.diag(triangle))
+    unit = SAFETY**digits_lost * (n + 1) * eps
+    kept = unit * np.abs(np.diag(triangle)) ** float(-digits_lost)
     squares = np.square(DEPENDENT * n * eps * norms[columns[rank:]])[:, None]
-    left_out = squares / (squares + regularizations)
+    left_out = unit * (squares / (squares + regularizations) / unit) ** digits_lost
+    kept, left_out = np.minimum(kept, 1.0), np.minimum(left_out, 1.0)
     by_column = np.concatenate((kept, left_out.max(axis=1, initial=0.0)))
     order = np.argsort(-by_column, kind="stable")
     uncertain = columns[order[by_column[order] > UNCERTAIN]]

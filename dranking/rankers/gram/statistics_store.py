@@ -40,6 +40,7 @@ from dranking.files.places import AnyPlace, as_place
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import add_up
 from dranking.kernels.gram.whole_blocks import add_weighted
+from dranking.kernels.lqo.all_features import solved_or_nearest
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.linear.estimator import check_training_data
 
@@ -256,8 +257,11 @@ def statistics_equations(block: QueryStatistics) -> tuple[Array, Array, float]:
 
 def statistics_errors(
     block: QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
-) -> Array:
+) -> tuple[Array, np.float64]:
     """(n_lambdas,) leave-query-out errors of RankRLS on all features, summed over the queries.
+
+    Also the sum of the inverse squares of the least eigenvalues of the systems without each query,
+    for the least lambda.
 
     Parameters
     ----------
@@ -269,7 +273,8 @@ def statistics_errors(
         Eigenvalues of A, b in the basis of the eigenvectors, and the lambdas.
     """
     values, products, regularizations = spectrum
-    errors = np.zeros(len(regularizations))
+    errors, squares = np.zeros(len(regularizations)), np.float64(0.0)
+    smallest = regularizations.min()
     moments = statistics_moments(block)
     rows = np.empty((block.n_features, block.n_queries, block.n_features))
     for i, row in enumerate(block.rows(range(block.n_features))):
@@ -277,12 +282,14 @@ def statistics_errors(
     for q, weight in enumerate(block.weights):
         gram = vectors.T @ (weight * _symmetric(rows[:, q])) @ vectors
         own = vectors.T @ moments.products[q]
+        least = np.linalg.eigvalsh(np.diag(values + smallest) - gram)[0]
+        squares += 1.0 / max(least, smallest) ** 2
         for k, regularization in enumerate(regularizations):
             others = np.diag(values + regularization) - gram
-            weights = np.linalg.solve(others, products - own)
+            weights = solved_or_nearest(others, products - own)
             error = moments.label_norms[q] - 2 * weights @ own + weights @ gram @ weights
             errors[k] += max(error, 0.0)
-    return errors
+    return errors, squares
 
 
 def _symmetric(matrix: Array) -> Array:

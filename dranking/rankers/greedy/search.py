@@ -159,7 +159,7 @@ class Search(ABC):
             off = abs(path.lqo_error[r] - each.error) + each.rounding
             share = min(1.0, off / each.error) if each.error > 0.0 else float(off > 0.0)
             self._note(path, share, [path.kept[r][j] for j in each.uncertain])
-            if share > STATED_ACCURACY / 100:
+            if share > EQUAL_ERRORS:
                 path.lqo_error[r], path.weights[r] = each.error, each.weights
 
     def _note(self, path: SelectionPath, share: float, features: Sequence[int]) -> None:

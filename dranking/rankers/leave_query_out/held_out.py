@@ -293,11 +293,11 @@ def _models(factor: Array, sets: FeatureSets, digits_lost: int) -> list[Model]:
     last, models = len(factor) - 1, []
     for subset in sets.subsets:
         own = triangle_of(factor[:, [*subset.tolist(), last]])
-        [rounding], columns = relative_rounding(own, np.array([sets.regularization]))
-        unit = SAFETY * len(own) * np.finfo(float).eps
-        rounding = min(1.0, unit * (rounding / unit) ** digits_lost)
+        regularization = np.array([sets.regularization])
+        [rounding], columns = relative_rounding(own, regularization, digits_lost)
         label_norm = float(np.linalg.norm(own[:, -1]))
-        models.append(Model(ridge_of(own, sets.regularization), rounding, columns, label_norm))
+        ridge = ridge_of(own, sets.regularization)
+        models.append(Model(ridge, float(rounding), columns, label_norm))
     return models
 
 

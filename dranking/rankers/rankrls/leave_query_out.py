@@ -4,8 +4,10 @@ From documents, the first pass finds R of X = Q R, and the second pass the resid
 under the model of all other queries (`dranking.kernels.lqo.orthogonal`). Where one query alone
 determines a direction of the features, a third pass finds R of all other queries instead.
 
-From statistics, the first pass finds A = X'X, and the second pass solves for each query and lambda
-the system without the query in the eigenvectors of A (`dranking.kernels.lqo.all_features`).
+Statistics hold no documents; rows with the same sums of products take their place, with half the
+digits. For more features than factors are made of, the first pass finds A = X'X, and the second
+pass solves for each query and lambda the system without the query in the eigenvectors of A
+(`dranking.kernels.lqo.all_features`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
 from dranking.kernels.lqo.orthogonal import (
     LEAST_MARGIN,
+    SAFETY,
     Rotation,
     lqo_residuals,
     relative_rounding,
@@ -111,9 +114,9 @@ def leave_query_out(
 ) -> GridErrors:
     """Leave-query-out errors of RankRLS on all features, for every lambda.
 
-    The errors follow from orthogonal factors of the documents. A statistics store has no documents
-    but sums of products; there, and for data with too many features (`takes_factors`), the errors
-    follow from A, which has half the digits.
+    The errors follow from orthogonal factors of the documents, or of the sums of products of a
+    statistics store, which have half the digits. For data with too many features (`takes_factors`),
+    the errors follow from A, which has half the digits too.
 
     Parameters
     ----------
@@ -142,6 +145,9 @@ def leave_query_out(
             names = listed([dataset.feature_names[feature] for feature in features])
             reason = f"these features nearly depend on other features: {names}"
             remedy = "Leave out these features, or features on which they depend."
+        if not dataset.has_documents:
+            reason = f"they follow from sums of products of the features, and {reason}"
+            remedy += " The documents themselves have twice the digits."
     else:
         normal = DirectSolver(dataset, executor)
         errors, rounding = errors_from_gram(normal, dataset, lambdas, executor)
@@ -165,8 +171,10 @@ def leave_query_out(
 def takes_factors(dataset: Dataset) -> bool:
     """Whether the errors of a data set are computed from orthogonal factors."""
     n = dataset.n_features
-    n_most = n if n <= MAX_WIDE_FEATURES else dataset.n_documents // DOCUMENTS_PER_FEATURE
-    return dataset.has_documents and n <= min(n_most, MAX_FACTORED_FEATURES)
+    if n <= MAX_WIDE_FEATURES:
+        return True
+    n_most = min(dataset.n_documents // DOCUMENTS_PER_FEATURE, MAX_FACTORED_FEATURES)
+    return dataset.has_documents and n <= n_most
 
 
 def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:
@@ -193,7 +201,10 @@ def errors_from_factor(
     """
     tiles = Tiles(dataset, executor, resident=False)
     rotation = executor.submit(rotation_task, factor, name="rotation")
-    rounding, features = with_one_blas_thread(relative_rounding, factor.values, lambdas)
+    digits_lost = 1 if dataset.has_documents else 2
+    rounding, features = with_one_blas_thread(
+        relative_rounding, factor.values, lambdas, digits_lost
+    )
     errors, off, dominant = tiles.sum_blocks(
         partial(with_one_blas_thread, document_errors),
         rotation,
@@ -217,6 +228,7 @@ def errors_from_factor(
                 query,
                 [other, *_others_of_the_same_id(query, own)],
                 lambdas,
+                digits_lost,
                 name="leave-query-out",
             )
             for query, other in zip(some, others, strict=True)
@@ -242,29 +254,36 @@ def errors_from_gram(
 ) -> tuple[Array, float]:
     """(n_lambdas,) leave-query-out errors from the eigenvectors of A in one pass; their rounding.
 
-    Each eigenvalue of A is off by the rounding of the largest eigenvalue; lambda must exceed this
-    rounding.
+    Each eigenvalue of A is off by the rounding of the largest eigenvalue, which the least
+    eigenvalue of every held-out system must exceed.
     """
     values, vectors = linalg.eigh(normal.gram)
     values = np.maximum(values, 0.0)
-    rounding = float(np.finfo(float).eps * values[-1] / (values[0] + lambdas.min()))
     spectrum = (values, vectors.T @ normal.products, lambdas)
     tiles = Tiles(dataset, executor, resident=False)
     basis = executor.submit(np.asarray, vectors, name="eigenvectors")
-    errors: Array = tiles.sum_blocks(
+    errors, squares = tiles.sum_blocks(
         partial(with_one_blas_thread, gram_errors), basis, spectrum, name="leave-query-out"
     )
-    return errors, rounding
+    # The root of a sum of squares is at most the root of the number of queries too large.
+    relative = SAFETY * np.finfo(float).eps * values[-1] * float(np.sqrt(squares))
+    off = error_rounding(errors, np.full(len(lambdas), relative * normal.label_norm**0.5))
+    return errors, float((off / np.maximum(np.maximum(errors, off), np.finfo(float).tiny)).max())
 
 
 def gram_errors(
     block: QueryBlock | QueryStatistics, vectors: Array, spectrum: tuple[Array, Array, Array]
-) -> Array:
-    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order."""
+) -> tuple[Array, np.float64]:
+    """(n_lambdas,) leave-query-out errors of the queries of one block, summed in order.
+
+    Also the sum of the inverse squares of the least eigenvalues of the held-out systems with the
+    least lambda, or of lower bounds.
+    """
     if isinstance(block, QueryStatistics):
         return statistics_errors(block, vectors, spectrum)
     values, products, lambdas = spectrum
-    errors = np.zeros(len(lambdas))
+    errors, squares = np.zeros(len(lambdas)), np.float64(0.0)
+    shifted = values + lambdas.min()
     for rotated, labels, ptr in centred_strips(
         block.features, block.relevance, block.query_ptr, block.weights, vectors
     ):
@@ -273,7 +292,10 @@ def gram_errors(
                 rotated[start:stop], labels[start:stop], values, products, lambdas
             )
             errors += np.square(residuals).sum(axis=1)
-    return errors
+            share = min(float(np.linalg.norm(rotated[start:stop] / np.sqrt(shifted), 2)), 1.0) ** 2
+            # lambda is the least eigenvalue that there can be.
+            squares += 1.0 / max((1.0 - share) * shifted[0], lambdas.min()) ** 2
+    return errors, squares
 
 
 def rotation_task(factor: TriangularFactor) -> Rotation:
@@ -283,7 +305,7 @@ def rotation_task(factor: TriangularFactor) -> Rotation:
 
 
 def block_factors_without(
-    block: QueryBlock, query_ids: Sequence[Any]
+    block: QueryBlock | QueryStatistics, query_ids: Sequence[Any]
 ) -> tuple[tuple[TriangularFactor, ...], DominantQueries]:
     """R of the documents of a block without each query in turn, and R of each of these queries."""
     places = {id_: q for q, id_ in enumerate(block.query_ids.to_pylist())}
@@ -295,7 +317,9 @@ def block_factors_without(
     return factors, DominantQueries(_own_factors(block, here))
 
 
-def _own_factors(block: QueryBlock, places: dict[Any, int]) -> list[DominantQuery]:
+def _own_factors(
+    block: QueryBlock | QueryStatistics, places: dict[Any, int]
+) -> list[DominantQuery]:
     """R of the documents of queries, given their ids and places in the block."""
     ids, queries, query = {place: id_ for id_, place in places.items()}, [], 0
     for rows, ptr in centred_rows(block) if ids else ():
@@ -308,7 +332,10 @@ def _own_factors(block: QueryBlock, places: dict[Any, int]) -> list[DominantQuer
 
 
 def document_errors(
-    block: QueryBlock, rotation: Rotation, regularizations: Array, rounding: Array
+    block: QueryBlock | QueryStatistics,
+    rotation: Rotation,
+    regularizations: Array,
+    rounding: Array,
 ) -> tuple[Array, Array, DominantQueries]:
     """Errors of a block's queries that are not dominant, their rounding, and the dominant queries.
 
@@ -343,7 +370,10 @@ def error_rounding(errors: Array, residual_rounding: Array) -> Array:
 
 
 def dominant_errors(
-    query: DominantQuery, others: Sequence[TriangularFactor], regularizations: Array
+    query: DominantQuery,
+    others: Sequence[TriangularFactor],
+    regularizations: Array,
+    digits_lost: int,
 ) -> tuple[Array, Array, list[int]]:
     """(n_lambdas,) errors of a query, and the rounding of these errors.
 
@@ -352,7 +382,7 @@ def dominant_errors(
     """
     errors, off = np.zeros(len(regularizations)), np.zeros(len(regularizations))
     factor = sum(others[1:], start=others[0]).values
-    rounding, uncertain = relative_rounding(factor, regularizations)
+    rounding, uncertain = relative_rounding(factor, regularizations, digits_lost)
     features, labels = query.own.values[:, :-1], query.own.values[:, -1]
     for k in np.flatnonzero(query.is_dominant):
         weights, _ = ridge_from_factor(factor, regularizations[k])
@@ -363,7 +393,7 @@ def dominant_errors(
     return errors, off, uncertain
 
 
-def _factor_without(block: QueryBlock, query: int | None) -> TriangularFactor:
+def _factor_without(block: QueryBlock | QueryStatistics, query: int | None) -> TriangularFactor:
     n = block.n_features + 1
     factor, first = np.zeros((n, n)), 0
     for rows, ptr in centred_rows(block):

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import dranking as dr
 from dranking.data.concatenated import ConcatenatedDataset
@@ -14,7 +13,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.rankrls.leave_query_out import takes_factors
-from tests.rankers.raw_problems import raw_problem
+from tests.rankers.raw_problems import drawn_problem, raw_problem, relative_distance
 from tests.reference.exact_rankrls import exact_lqo_errors
 from tests.reference.exact_selection import ExactRefits, to_float
 
@@ -29,17 +28,11 @@ def fitted(dataset):
 
 def assert_certified(seed):
     """Errors are as close as they say; returns how close. Each data set checks two lambdas."""
-    problem = raw_problem(
-        seed,
-        scale=[1.0, 2.0**-40, 2.0**40][seed % 3],
-        weighted=seed % 2 == 1,
-        dominant=seed % 5 == 0,
-    )
-    layout = sparse.csr_array if seed % 4 == 3 else np.asarray
-    ranker = fitted(problem.dataset(layout, max_documents=[9, 60, 1_000][seed % 3]))
+    problem, data, _ = drawn_problem(seed, 12)
+    ranker = fitted(data)
     refits, some = ExactRefits(*problem.labelled(), 1.0), slice(seed % 2, None, 2)
     expected = [to_float(refits.at(value).error(range(refits.n_features))) for value in GRID[some]]
-    off = np.abs(ranker.lqo_error_[some] / expected - 1.0).max()
+    off = max(map(relative_distance, ranker.lqo_error_[some].tolist(), expected))
     assert off <= max(1e-9, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
     return off
 
@@ -48,6 +41,43 @@ def assert_certified(seed):
 def test_errors_on_raw_features_are_as_close_as_they_say(first):
     off = [assert_certified(seed) for seed in range(first, first + 50)]
     assert np.mean(np.array(off) < 1e-5) >= 0.95
+
+
+@pytest.mark.parametrize("factors", [True, False])
+def test_errors_of_statistics_and_of_wide_data_are_as_close_as_they_say(
+    factors, tmp_path, monkeypatch
+):
+    """From rows with the sums of products that a store holds; or from A, as for wide data."""
+    if not factors:
+        monkeypatch.setattr("dranking.rankers.rankrls.leave_query_out.MAX_WIDE_FEATURES", 1)
+    n_certified = 0
+    for seed in (0, 4, 5, 8, 10, 12, 14, 17, 24, 32):
+        problem, data, _ = drawn_problem(seed, 5 + seed % 8)
+        refits = ExactRefits(*problem.labelled(), 1.0)
+        expected = [to_float(refits.at(lam).error(range(refits.n_features))) for lam in GRID]
+        for source in (build_statistics(data, tmp_path / str(seed)), data)[: 2 - factors]:
+            ranker = fitted(source)
+            off = max(map(relative_distance, ranker.lqo_error_.tolist(), expected))
+            assert off <= max(1e-9, ranker.relative_rounding_), seed
+            n_certified += ranker.relative_rounding_ < 1e-6
+    assert n_certified
+
+
+def test_errors_without_any_digit_are_said_to_be():
+    """The stated errors are wrong; a fit and a search for lambda say so, and name the columns."""
+    problem = raw_problem(86, scale=2.0**40)
+    data, names = problem.dataset(), "f[0-9, f]+"
+    message = f"by a share of 1e\\+00: these features nearly depend on other features: {names}"
+    with pytest.warns(AccuracyWarning, match=message):
+        assert dr.RankRLSCV(GRID).fit(data).relative_rounding_ == 1.0
+    with pytest.warns(AccuracyWarning, match=message):
+        dr.tune(
+            data,
+            model="rankrls",
+            regularizations=GRID,
+            leave_query_out=True,
+            measure="squared_error",
+        )
 
 
 @pytest.mark.exhaustive
@@ -162,4 +192,4 @@ def test_wide_data_takes_the_gram_matrix(n_features, n_documents, expected):
     data = SimpleNamespace(has_documents=True, n_features=n_features, n_documents=n_documents)
     assert takes_factors(data) is expected
     data.has_documents = False
-    assert not takes_factors(data)
+    assert takes_factors(data) is (n_features <= 256)
