@@ -20,7 +20,7 @@ from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, 
 from dranking.losses.margins import MarginRule, margin_targets, pair_counts, pair_risks
 from dranking.metrics.conventions import get_convention
 from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
-from dranking.rankers.max_margin.estimator import levels_of
+from dranking.rankers.max_margin.grades import levels_of
 from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
 
 Array = NDArray[np.float64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,13 +20,15 @@ from dranking.clicks.build_tasks import (
     merge_bucket,
     read_part,
 )
-from dranking.clicks.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked_log
+from dranking.clicks.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked_log, parse_window
+from dranking.clicks.known_documents import known_documents
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
 from dranking.clicks.manifest import ClicksManifest
 from dranking.clicks.sessions import SessionRules
 from dranking.clicks.store import ClickStore
 from dranking.clicks.write_store import finish_store
+from dranking.data.dataset import Dataset
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.open import as_paths
 from dranking.engine.executor import Executor, get_executor
@@ -39,7 +40,11 @@ from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, as_place
 
 EVENTS_PER_BUCKET = 1 << 20
-"""Events of sessions that one task counts, about 300 MB with all that is made of them."""
+"""Events of sessions that one task counts at most, about 300 MB with all that is made of them."""
+
+QUICK_EVENTS, MOST_QUICK = 1 << 18, 64
+"""Events whose tables of groups stay in the processor's caches, and into how many buckets of them a
+log is cut: writing many small ones costs more than they save."""
 
 NIGHTS, ROWS_PER_BUCKET = 28, 1 << 23
 """A bucket of queries has at most so many rows in so many nights like the log of the first build,
@@ -59,17 +64,20 @@ class _Build:
     scratch: Scratch
     executor: Executor
     window: int | None
+    data: Dataset | None
 
 
-def build_clicks(
+def build_clicks(  # noqa: PLR0913 - one call with keywords, as commands have options
     logs: AnyPlace | Sequence[AnyPlace],
     output: AnyPlace,
     log: ClickLog | None = None,
     *,
+    data: Dataset | None = None,
     window: str | None = None,
     append: bool = False,
     overwrite: bool = False,
     scratch: AnyPlace | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
 ) -> tuple[ClickStore, ClickFacts]:
     """Count the clicks of logs, and store the counts by night, whole or not at all.
@@ -86,6 +94,8 @@ def build_clicks(
         Directory of the store, a path or a URL.
     log
         What the log looks like, and which sessions count.
+    data
+        A data set: impressions of documents that it lacks are counted, and left out.
     window
         Keep so many nights back from the newest, such as ``28d``; None for all.
     append
@@ -94,6 +104,8 @@ def build_clicks(
         Replace a store that exists.
     scratch
         A folder or URL that all workers see, for temporary files, as of `dranking.ingest`.
+    storage_options
+        Options of the file system of URLs, as pandas and Dask take them.
     executor
         An executor, a `distributed.Client`, or "threads"; None means the current Dask client, or
         threads.
@@ -117,29 +129,16 @@ def build_clicks(
     """
     log = checked_log(log or ClickLog())
     n_nights = None if window is None else parse_window(window)
-    running = get_executor(executor)
+    running, place = get_executor(executor), as_place(output, storage_options)
+    temporary = None if scratch is None else as_place(scratch, storage_options)
     with (
-        begin_directory(output, overwrite=overwrite, append=append) as commit,
-        job_scratch(commit, None if scratch is None else as_place(scratch), running) as place,
+        begin_directory(place, overwrite=overwrite, append=append) as commit,
+        job_scratch(commit, temporary, running) as files,
     ):
-        before = ClickStore(output).manifest if append else None
+        before = ClickStore(place).manifest if append else None
         facts = _facts(log, before)
-        build = _Build(log, facts, before, commit, place, running, n_nights)
-        return _run(build, as_paths(logs))
-
-
-def parse_window(window: str) -> int:
-    """Number of nights of a window such as ``28d``.
-
-    Raises
-    ------
-    UsageError
-        If it is no such text.
-    """
-    found = re.fullmatch(r"([1-9][0-9]{0,4})d", window)
-    if not found:
-        raise UsageError(f"window is {window!r}; write a number of days such as 28d.")
-    return int(found[1])
+        build = _Build(log, facts, before, commit, files, running, n_nights, data)
+        return _run(build, as_paths(logs, storage_options))
 
 
 def _facts(log: ClickLog, before: ClicksManifest | None) -> dict[str, Any]:
@@ -173,15 +172,18 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
     )
     parts = find_logs(sources, reading.needed)
     read, spans = _read(build, parts, reading)
-    counted, n_buckets = _count(build, spans)
+    n_events = sum(each.n_events for each in read)
+    counted, n_buckets = _count(build, spans, n_events)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in counted), found)
-    facts = ClickFacts.of(sum(each.n_events for each in read), found)
+    facts = ClickFacts.of(n_events, found)
     facts.check(build.log.max_unmatched)
     nights: Counter[int] = sum((each.nights for each in counted), Counter())
     first_day = _check_nights(build, nights)
     merged = _merge(build, counted, n_buckets, first_day)
     facts.notes["rare_queries"] = sum(each.n_rare for each in merged)
+    facts.problems["absent_documents"] = sum(each.n_absent for each in merged)
+    facts.check(build.log.max_unmatched)
     build.scratch.clear()
     store = finish_store(
         build.commit,
@@ -197,7 +199,9 @@ def _read(
     build: _Build, parts: Sequence[LogPart], reading: LogReading
 ) -> tuple[list[ReadPart], list[list[Any]]]:
     """Read all parts; the events of each bucket of sessions, in the order of the log."""
-    n_buckets = -(-sum(part.n_events for part in parts) // EVENTS_PER_BUCKET)
+    n_events = sum(part.n_events for part in parts)
+    quick = min(-(-n_events // QUICK_EVENTS), MOST_QUICK)
+    n_buckets = max(-(-n_events // EVENTS_PER_BUCKET), quick)
     shared = build.executor.submit(given, reading, name="reading")
     tasks = [
         build.executor.submit(
@@ -211,10 +215,10 @@ def _read(
     return read, [spans for spans in buckets if spans]
 
 
-def _count(build: _Build, spans: Sequence[Any]) -> tuple[list[CountedSessions], int]:
+def _count(build: _Build, spans: Sequence[Any], n_events: int) -> tuple[list[CountedSessions], int]:
     """Count the sessions of all buckets."""
     log = build.log
-    n_buckets = build.facts.get("n_buckets") or log.n_buckets or _n_buckets(len(spans))
+    n_buckets = build.facts.get("n_buckets") or log.n_buckets or _n_buckets(n_events)
     rules = SessionRules(
         log.max_clicks,
         _day_of(log.since),
@@ -231,10 +235,10 @@ def _count(build: _Build, spans: Sequence[Any]) -> tuple[list[CountedSessions], 
     return list(results_of(build.executor, tasks, "sessions")), n_buckets
 
 
-def _n_buckets(n_event_buckets: int) -> int:
+def _n_buckets(n_events: int) -> int:
     """A power of two, as if the log were of one night."""
-    wanted = -(-n_event_buckets * EVENTS_PER_BUCKET * NIGHTS // ROWS_PER_BUCKET)
-    small = n_event_buckets <= 1
+    wanted = -(-n_events * NIGHTS // ROWS_PER_BUCKET)
+    small = n_events <= EVENTS_PER_BUCKET
     return 1 if small else min(1 << (wanted - 1).bit_length(), MAX_BUCKETS)
 
 
@@ -242,9 +246,12 @@ def _merge(
     build: _Build, counted: Sequence[CountedSessions], n_buckets: int, first_day: int
 ) -> list[MergedBucket]:
     """Merge the counts of all sessions, and write the tables."""
-    rules = MergeRules(
-        build.commit.root, build.commit.name("parts/"), build.log.min_sessions, first_day
-    )
+    known = None
+    if build.data is not None:
+        salt = build.facts["salt"] if build.log.hash_queries else None
+        known = known_documents(build.data, salt, build.executor)
+    root, prefix = build.commit.root, build.commit.name("parts/")
+    rules = MergeRules(root, prefix, build.log.min_sessions, first_day, known)
     shared = build.executor.submit(given, rules, name="rules")
     tasks = []
     for bucket in range(n_buckets):

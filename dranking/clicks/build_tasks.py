@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.clicks.exchange import get_joined, joined, put_split
 from dranking.clicks.groups import Groups
+from dranking.clicks.known_documents import KnownDocuments
 from dranking.clicks.logs.columns import LogColumns, LogForm
 from dranking.clicks.logs.events import Events, Privacy, row_events
 from dranking.clicks.logs.files import LogPart
@@ -22,6 +23,7 @@ from dranking.clicks.logs.values import texts
 from dranking.clicks.manifest import NightTable
 from dranking.clicks.night_tables import (
     CLICKS,
+    DOCUMENT,
     IDS,
     IMPRESSIONS,
     NIGHT,
@@ -178,19 +180,23 @@ class MergeRules:
         Queries with fewer sessions, in the nights that are merged, are left out.
     first_day
         Earlier nights are left out; in days since 1970.
+    known
+        The documents of the data, where others are left out; None if all count.
     """
 
     root: Place
     prefix: str
     min_sessions: int
     first_day: int
+    known: KnownDocuments | None = None
 
 
 class MergedBucket(NamedTuple):
-    """Date and entry of each table, and the number of queries that were left out."""
+    """Date and entry of each table, and how many queries and impressions were left out."""
 
     tables: list[tuple[str, NightTable]]
     n_rare: int
+    n_absent: int
 
 
 def merge_bucket(
@@ -199,17 +205,32 @@ def merge_bucket(
     """Add the counts of all sessions for the queries of a bucket, and write them: a task."""
     found = {name: _recent(get_joined(scratch, own), rules) for name, own in spans.items() if own}
     if not found or not found["counts"].num_rows:
-        return MergedBucket([], 0)
+        return MergedBucket([], 0, 0)
     per_query = _added(found["sessions"], (QUERY,), (NIGHT,))
     kept = _frequent(per_query, rules.min_sessions)
     n_rare = len(set(per_query.column(QUERY).to_pylist())) - len(kept)
     counts = _added(_of_queries(found["counts"], kept), IDS, (POSITION, NIGHT))
+    there = _there(counts, rules.known)
+    n_absent = int(counts.column(IMPRESSIONS).to_numpy()[~there].sum())
+    counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
         users = _added(_of_queries(found["users"], kept), IDS, (POSITION, NIGHT, USER))
+        users = users.filter(pa.array(_there(users, rules.known))) if n_absent else users
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
     tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(counts, users))
-    return MergedBucket(tables, n_rare)
+    return MergedBucket(tables, n_rare, n_absent)
+
+
+def _there(rows: pa.Table, known: KnownDocuments | None) -> NDArray[np.bool_]:
+    """(n_rows,) whether the data has the document of each row."""
+    if known is None or not rows.num_rows:
+        return np.ones(rows.num_rows, bool)
+    pair = Groups([_codes(rows, QUERY), _codes(rows, DOCUMENT)])
+    first = rows.select([QUERY, DOCUMENT]).take(pa.array(pair.first))
+    ids = [first.column(name).combine_chunks().cast(pa.string()) for name in (QUERY, DOCUMENT)]
+    found: NDArray[np.bool_] = known.has(*ids)[pair.of_row]
+    return found
 
 
 def _recent(rows: pa.Table, rules: MergeRules) -> pa.Table:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dranking.clicks.logs.columns import LogColumns, LogForm
-from dranking.clicks.logs.events import NOTES, PROBLEMS
+from dranking.clicks.logs.events import FOUND_LATER, NOTES, PROBLEMS
 from dranking.clicks.logs.lists import UBI
 from dranking.clicks.store import check_date
 from dranking.errors import DataError, UsageError
@@ -85,11 +86,7 @@ class ClickFacts(NamedTuple):
     def of(cls, n_kept: int, found: Counter[str]) -> ClickFacts:
         """The facts of a log of which `n_kept` events were read, and counts by cause."""
         problems = {name: found[name] for name in PROBLEMS}
-        later = (
-            "clicks_without_impressions",
-            "contradicting_positions",
-        )  # of events that were read
-        n_dropped = sum(n for name, n in problems.items() if name not in later)
+        n_dropped = sum(n for name, n in problems.items() if name not in FOUND_LATER)
         return cls(n_kept + n_dropped, problems, {name: found[name] for name in NOTES})
 
     @property
@@ -129,3 +126,17 @@ def checked_log(log: ClickLog) -> ClickLog:
     user = own.user or UBI.user
     columns = replace(UBI, user=user, arm=own.arm, weight=own.weight, context=own.context)
     return replace(log, columns=columns)
+
+
+def parse_window(window: str) -> int:
+    """Number of nights of a window such as ``28d``.
+
+    Raises
+    ------
+    UsageError
+        If it is no such text.
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,4})d", window)
+    if not found:
+        raise UsageError(f"window is {window!r}; write a number of days such as 28d.")
+    return int(found[1])

@@ -53,7 +53,7 @@ def write_table(root: Place, name: str, rows: pa.Table) -> str:
         The rows of one night and one bucket, without the column of the night.
     """
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd", write_page_checksum=True)
+    pq.write_table(rows, sink, compression="zstd", write_page_checksum=True, write_statistics=False)
     content = bytes(sink.getvalue())
     place = root / name
     if is_local(place):

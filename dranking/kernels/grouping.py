@@ -21,25 +21,27 @@ def group_rows(
     """
     n_groups, last = 0, len(slots) - 1
     for row in range(len(keys)):
+        if row > 0 and equal_rows(keys, row - 1, row):  # rows of a session often lie together
+            group[row] = group[row - 1]
+            continue
         state = np.uint64(0)
         for column in range(keys.shape[1]):
             state = mix(state ^ keys[row, column])
         slot = np.int64(state & np.uint64(last))
-        while True:
-            found = slots[slot]
-            if found < 0:
-                slots[slot] = n_groups
-                first[n_groups] = row
-                group[row] = n_groups
-                n_groups += 1
-                break
-            equal = True
-            for column in range(keys.shape[1]):
-                if keys[first[found], column] != keys[row, column]:
-                    equal = False
-                    break
-            if equal:
-                group[row] = found
-                break
+        while slots[slot] >= 0 and not equal_rows(keys, first[slots[slot]], row):
             slot = (slot + 1) & last
+        if slots[slot] < 0:
+            slots[slot] = n_groups
+            first[n_groups] = row
+            n_groups += 1
+        group[row] = slots[slot]
     return n_groups
+
+
+@kernel
+def equal_rows(keys: NDArray[np.uint64], one: int, other: int) -> bool:
+    """Whether two rows of (n, k) keys are equal."""
+    for column in range(keys.shape[1]):
+        if keys[one, column] != keys[other, column]:
+            return False
+    return True

@@ -27,8 +27,12 @@ PROBLEMS: Final = {
     "unreadable_clicks": "clicks that are neither true nor false",
     "clicks_without_impressions": "clicks on results that the session was not shown",
     "contradicting_positions": "events whose position is not that in the list of results",
+    "absent_documents": "impressions of documents that the data lacks (--data)",
 }
 """What can be wrong with an event, which is left out then."""
+
+FOUND_LATER: Final = ("clicks_without_impressions", "contradicting_positions", "absent_documents")
+"""Problems of events that had been read."""
 
 NOTES: Final = {
     "filtered_rows": "rows that the filter leaves out",

@@ -83,7 +83,10 @@ def _parquet(part: LogPart, columns: Sequence[str]) -> Iterator[pa.Table]:
     schema = read_schema(part.place)
     top = [name if name in schema.names else name.split(".")[0] for name in columns]
     own = [name for name in dict.fromkeys(top) if has_column(schema, name)]
-    files = ParquetFiles([part.parquet])
+    # Text that the file has as dictionaries is not made rows and then dictionaries again.
+    kinds = {name: schema.field(name).type for name in own}
+    texts = [name for name, kind in kinds.items() if kind in (pa.string(), pa.large_string())]
+    files = ParquetFiles([part.parquet], texts)
     ends = [row for row in part.parquet.group_ptr if part.start < row <= part.stop]
     start = part.start
     for stop in ends:

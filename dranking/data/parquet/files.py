@@ -74,9 +74,12 @@ class ParquetFiles:
     ----------
     parts
         The files, in order.
+    dictionaries
+        Columns of text that `read` returns as dictionaries, where it reads whole row groups.
     """
 
-    def __init__(self, parts: Sequence[ParquetPart]) -> None:
+    def __init__(self, parts: Sequence[ParquetPart], dictionaries: Sequence[str] = ()) -> None:
+        self.dictionaries = tuple(dictionaries)
         self.parts = tuple(parts)
         sizes = [part.n_rows for part in self.parts]
         self._starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
@@ -131,7 +134,8 @@ class ParquetFiles:
             end = min(stop - offset, last)
             with _explained(part.path, group):
                 if (start - offset, end) == (first, last):
-                    table = _open(part).read_row_group(group, columns=columns, use_threads=False)
+                    opened = _open(part, self.dictionaries)
+                    table = opened.read_row_group(group, columns=columns, use_threads=False)
                 else:
                     table = _read_rows(part, group, tuple(columns), start - offset, end)
                 pieces.append(_with_columns(table, part, columns))
@@ -265,7 +269,7 @@ def read_part(place: Place) -> ParquetPart:
     return ParquetPart(place, digest, (0, *np.cumsum(sizes, dtype=np.int64).tolist()))
 
 
-def _open(part: ParquetPart) -> pq.ParquetFile:
+def _open(part: ParquetPart, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     metadata, digest = _footer_of(part.place)
     if digest != part.digest:
         raise DataError(f"{part.path}: was replaced since it was opened. Open the data again.")
@@ -273,6 +277,7 @@ def _open(part: ParquetPart) -> pq.ParquetFile:
     return pq.ParquetFile(
         part.path if local else open_input(part.place),
         metadata=metadata,
+        read_dictionary=list(dictionaries),
         buffer_size=BUFFER_BYTES if local else 0,
         pre_buffer=not local,
         page_checksum_verification=True,

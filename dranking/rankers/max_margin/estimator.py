@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,7 +9,6 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
 from dranking.engine.executor import Executor, get_executor
@@ -28,6 +26,7 @@ from dranking.rankers.linear.estimator import (
 )
 from dranking.rankers.max_margin import cutting_planes
 from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
+from dranking.rankers.max_margin.grades import check_grades, levels_of
 from dranking.rankers.max_margin.listwise_objective import (
     Form,
     ListRule,
@@ -39,7 +38,6 @@ from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
 from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD
-from dranking.rankers.pairwise.stochastic_ranker import map_labels
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
 
@@ -196,8 +194,9 @@ class MaxMarginRanker(LinearRanker):
             If a parameter is out of range or belongs to another solver, or a list is too long for
             the sum over its rankings or for the assignment of NDCG.
         DataError
-            If the data is wrong, a grade is not below `n_levels`, or all documents of every query
-            are equally good.
+            If the data is wrong, a grade is not below `n_levels` or no whole number (pairwise loss
+            with margins "ranks" takes any numbers), or all documents of every query are equally
+            good.
 
         Warns
         -----
@@ -208,6 +207,8 @@ class MaxMarginRanker(LinearRanker):
         executor = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, executor)
         check_training_data(dataset)
+        if self.loss != "pairwise" or self.margins == "levels":
+            check_grades(dataset, executor)
         self.gap_, self.learning_curve_, self.n_levels_ = np.nan, (), 0
         if self.loss == "pairwise":
             coef = self._fit_pairs(dataset, validation, executor)
@@ -319,14 +320,3 @@ class MaxMarginRanker(LinearRanker):
         if self.learning_curve_:
             facts["learning_curve"] = curve_facts(self.learning_curve_)
         return facts if np.isnan(self.gap_) else {**facts, "gap": self.gap_}
-
-
-def levels_of(dataset: Dataset, executor: Executor) -> int:
-    """Number of levels of a data set: one more than the highest grade, at least 2."""
-    highest: float = max(map_labels(highest_grade, dataset, executor), default=0.0)
-    return max(2, math.ceil(highest) + 1)
-
-
-def highest_grade(block: QueryBlock) -> float:
-    """Highest grade of the labelled documents of a block, at least 0."""
-    return float(np.nanmax(block.relevance, initial=0.0, where=~np.isnan(block.relevance)))

@@ -14,6 +14,7 @@ from sklearn.utils import estimator_checks
 import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
+from dranking.errors import DataError
 from tests.rankers.grouped import max_margin
 from tests.rankers.pairwise.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.problems import random_problem
@@ -363,3 +364,15 @@ class PlainMaxMarginRanker(dr.MaxMarginRanker):
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("parameters", [{"loss": "pairwise"}, {"loss": "ndcg"}, {"loss": "ap"}])
+def test_labels_from_clicks_are_refused_where_grades_are_needed(parameters):
+    rng = np.random.default_rng(0)
+    X, labels, qid = rng.normal(size=(60, 3)), rng.random(60), np.repeat(np.arange(10), 6)
+    with pytest.raises(
+        DataError, match=r"query 0 has the label 0\.\d+, and margins.*Train GreedyRankRLS"
+    ):
+        dr.MaxMarginRanker(**parameters).fit(X, labels, qid=qid)
+    whole = dr.MaxMarginRanker(loss="pairwise", margins="ranks").fit(X, labels, qid=qid)
+    assert np.any(whole.coef_)

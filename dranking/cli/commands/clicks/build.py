@@ -176,6 +176,13 @@ def build(
     output: Output,
     log: LogOptions = LogOptions(),
     columns: LogColumnOptions = LogColumnOptions(),
+    data: Annotated[
+        Place | None,
+        typer.Option(
+            help="Data set with document ids: impressions of documents that it lacks are counted "
+            "and left out, and refused above --max-unmatched. Its tables have default columns."
+        ),
+    ] = None,
     window: Annotated[
         str | None,
         typer.Option(metavar="DAYS", help="Keep so many nights back from the newest, as 28d."),
@@ -201,12 +208,14 @@ def build(
     session counts once. Ids of sessions are not kept, those of users as salted hashes.
     """
     from dranking.clicks.build import build_clicks
+    from dranking.data.open import open_dataset
 
     with execution.running(overwrite) as executor:
         store, found = build_clicks(
             logs,
             output,
             log.log(columns.columns),
+            data=None if data is None else open_dataset(data),
             window=window,
             append=append,
             overwrite=overwrite,
