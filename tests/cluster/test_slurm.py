@@ -116,11 +116,11 @@ def within(seconds, condition):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A parquet file that takes a selection some twenty seconds."""
+    """A parquet file that takes a selection about a minute: SLURM looks at time limits every half minute."""
     import pandas as pd
 
-    problem = random_problem(5, n_queries=2_000, n_features=80)
-    frame = pd.DataFrame(problem.X, columns=[f"f{j}" for j in range(80)])
+    problem = random_problem(5, n_queries=2_000, n_features=150)
+    frame = pd.DataFrame(problem.X, columns=[f"f{j}" for j in range(150)])
     path = tmp_path_factory.mktemp("data") / "table.parquet"
     frame.assign(qid=problem.qid, relevance=problem.y).to_parquet(path)
     return path
@@ -129,7 +129,7 @@ def table(tmp_path_factory):
 def select(environment, table, folder, *scheduler):
     """Start a long selection in a folder of its own."""
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "dranking", "select", table, "--n-features", "60"]
+    command = [sys.executable, "-m", "dranking", "select", table, "--n-features", "110"]
     command += ["--search", "floating", "--regularization", "1", "-o", "m.json", *scheduler]
     environment = {**environment, "DASK_DRANKING__WORKER_SECONDS": "6"}
     root = str(SLURM.parents[1])
