@@ -116,7 +116,7 @@ def within(seconds, condition):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A parquet file that takes a selection about a minute: SLURM looks at time limits every half minute."""
+    """A parquet file that takes a selection a minute; SLURM looks at limits every half minute."""
     import pandas as pd
 
     problem = random_problem(5, n_queries=2_000, n_features=150)

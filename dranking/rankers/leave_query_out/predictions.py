@@ -28,9 +28,13 @@ LqoMeasure: TypeAlias = Callable[[QueryBlock, Array], Array]
 documents of the block, to an array. The arrays of all blocks are summed."""
 
 EQUAL_SCORES = 1e-9
-"""Share of the largest score of a query by which two predictions may differ and count as equal. One
-feature in float32 tells documents apart by 6e-8 of its value; the rounding of held-out weights,
-which the certificate allows up to 1e-6, is mostly below 1e-12."""
+"""Share of a prediction by which another one may differ and count as equal. One feature in float32
+tells documents apart by 6e-8 of its value; the rounding of held-out weights, which the certificate
+allows up to 1e-6, is mostly below 1e-12."""
+
+EQUAL_TERMS = 1e-14
+"""Share of the largest prediction of the query by which predictions near 0, whose terms cancel, may
+differ and count as equal. A larger share would tie documents beside one with a huge value."""
 
 
 def with_exact_ties(block: QueryBlock, scores: Array) -> Array:
@@ -41,9 +45,10 @@ def with_exact_ties(block: QueryBlock, scores: Array) -> Array:
     weights are, have no size to compare with and stay as they are.
     """
     groups = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
+    sizes = np.abs(scores)
     largest = np.zeros(block.n_queries)
-    np.maximum.at(largest, groups, np.abs(scores))
-    return with_ties(scores, groups, EQUAL_SCORES * largest)
+    np.maximum.at(largest, groups, sizes)
+    return with_ties(scores, groups, EQUAL_SCORES * sizes + EQUAL_TERMS * largest[groups])
 
 
 def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:

@@ -115,6 +115,12 @@ def test_documents_tie_where_exact_scores_tie():
     assert n_ties, "rounding should tell some documents apart"
 
 
+def test_documents_beside_one_with_a_huge_prediction_do_not_tie():
+    dataset = from_arrays(np.zeros((4, 1), np.float32), np.zeros(4), qid=np.zeros(4))
+    scores = np.array([1e9, 1.0, 1.0 + 1e-4, -3.0])
+    np.testing.assert_array_equal(with_exact_ties(dataset.block(0), scores), scores)
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_rescoring_picks_by_the_exact_measure(layout):
     """The pick has the best mean average precision in fractions."""
