@@ -2,7 +2,8 @@
 
 - `spd`: SPD, stochastic pairwise descent, one drawn pair a step (Sculley 2009);
 - `lcra`: LCRA, views that learn from labelled pairs and agree on unlabelled pairs (Tsivtsivadze,
-  Hofmann and Heskes 2012);
+  Hofmann and Heskes 2012); `coregularisation` has its objective and its whole training loop, and
+  `views` the groups of features;
 - `stochastic_ranker`, `epochs`, `pair_blocks`: what SPD and LCRA share, from the parameters to the
   epochs on shards of the data and the blocks to draw pairs from;
 - `ranksvm`, `objective`: RankSVM and RankLogistic, the minimum of the objective over all pairs.

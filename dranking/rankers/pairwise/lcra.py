@@ -1,38 +1,29 @@
 """LCRA: large-scale co-regularised ranking from few labels and many unlabelled documents.
 
-The parts of a training, in the order in which they run:
-
-1. objective: the docstring of `LCRA`, and in full the docstring of
-   `dranking.kernels.pairwise.coregularised`;
-2. views and sampling: `split_views`, `LCRA._problem`; an epoch on one shard of the data,
-   `CoregularisedEpoch`, draws k labelled and l unlabelled pairs for each step;
-3. step: `dranking.kernels.pairwise.coregularised.coregularised_steps`;
-4. mixing: after each epoch `dranking.rankers.pairwise.epochs.PairPlan.run_epoch` replaces the
-   weights by the mean of the shards' weights.
+This file has the estimator: parameters, data and views. The objective and the whole training loop
+are in `dranking.rankers.pairwise.coregularisation`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
-from dranking.data.transforms import missing_transforms
 from dranking.engine.executor import Executor, get_executor
-from dranking.engine.mixing import Segment, Shards, Source
+from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
-from dranking.kernels.machine.compile import frozen
-from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
-from dranking.kernels.pairwise.sgd import Batch, Iterate, Steps
-from dranking.rankers.linear.estimator import check_count, check_positive, feature_indices
-from dranking.rankers.pairwise.epochs import AveragedResult, AveragedState, ShardEpoch
+from dranking.kernels.pairwise.coregularised import Views
+from dranking.kernels.pairwise.sgd import Steps
+from dranking.rankers.linear.estimator import check_count, check_positive
+from dranking.rankers.pairwise.coregularisation import CoregularisedEpoch
+from dranking.rankers.pairwise.epochs import AveragedState
 from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
     PairProblem,
@@ -41,12 +32,10 @@ from dranking.rankers.pairwise.pair_blocks import (
     unlabelled_mass,
 )
 from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker, map_labels
+from dranking.rankers.pairwise.views import ViewGroups, same_features, split_views
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ViewGroups: TypeAlias = int | Sequence[Sequence[int | str]]
-
-NO_PAIRS = Batch(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
 
 class LCRA(StochasticRanker):
@@ -272,88 +261,3 @@ class LCRA(StochasticRanker):
     def _fit_facts(self) -> dict[str, Any]:
         names = [[self.feature_names_[i] for i in view] for view in self.views_]
         return {**super()._fit_facts(), "views": names}
-
-
-@dataclass(frozen=True)
-class CoregularisedEpoch(ShardEpoch):
-    """The epoch of LCRA on one shard: each step draws k labelled and l unlabelled pairs.
-
-    Attributes
-    ----------
-    views
-        The columns of each view, k, and the strength of the co-regularisation.
-    n_unlabelled
-        l.
-    """
-
-    views: Views
-    n_unlabelled: int
-
-    def __call__(
-        self, segments: Iterator[Segment], weights: Array, t: int, epoch: int
-    ) -> AveragedResult:
-        """Take steps t + 1, t + 2, ... on the blocks of the shard, from the weights given."""
-        k, l = self.views.k, self.n_unlabelled  # noqa: E741 - the paper's names
-        views = self.views._replace(ptr=frozen(self.views.ptr))
-        n_views = len(views.ptr) - 1
-        iterate = Iterate(weights.copy(), np.zeros_like(weights))
-        first, losses = t, 0.0
-        for blocks, n_steps in self._portions(segments, epoch, pairs_per_step=max(k, l)):
-            # With l = 0 there is one source: the labelled rows stand in for the unlabelled rows.
-            labelled, unlabelled = blocks[0], blocks[-1]
-            pairs = labelled.draw(k * n_steps, self.label)
-            others = unlabelled.draw(l * n_steps, "sign") if l else NO_PAIRS
-            losses += coregularised_steps(
-                labelled.rows, unlabelled.rows, pairs, others, views, self.steps, t, iterate
-            ) / (k * n_views)
-            t += n_steps
-        return self._result(iterate, losses, first, t)
-
-
-def split_views(dataset: Dataset, views: ViewGroups, seed: int) -> list[list[int]]:
-    """Features of each view, ascending: a random partition of all features, or the given groups.
-
-    Raises
-    ------
-    UsageError
-        If a feature is in no view or in several, a view is empty, or there are fewer than two.
-    DataError
-        If there are fewer features than views, or no feature has a name that is given.
-    """
-    n = dataset.n_features
-    if not isinstance(views, Sequence) or isinstance(views, str):
-        n_views: Any = views
-        check_count("views", n_views, least=2)
-        if n < n_views:
-            raise DataError(f"{views} views need as many features; the data has {n} feature(s).")
-        order = np.random.default_rng(seed).permutation(n)
-        return [sorted(part.tolist()) for part in np.array_split(order, n_views)]
-    groups = [sorted(feature_indices(dataset, view)) for view in views]
-    inside = [i for group in groups for i in group if 0 <= i < n]
-    outside = [i for group in groups for i in group if not 0 <= i < n]
-    times = np.bincount(inside, minlength=n)
-    wrong = [dataset.feature_names[i] for i in np.flatnonzero(times != 1)[:10]]
-    if wrong or outside or len(groups) < 2 or not all(groups):
-        raise UsageError(
-            "views must be at least two groups that hold every feature once"
-            + (f"; in none or in several: {', '.join(wrong)}" if wrong else "")
-            + (f"; not there: {', '.join(map(str, outside))}" if outside else "")
-            + "."
-        )
-    return groups
-
-
-def same_features(unlabelled: Dataset, dataset: Dataset) -> Dataset:
-    """The unlabelled data, scaled like the labelled data.
-
-    Raises
-    ------
-    DataError
-        If the two have other features, another order of features, or another scaling.
-    """
-    if unlabelled.feature_names != dataset.feature_names:
-        raise DataError(
-            f"the unlabelled data has {unlabelled.n_features} features, the labelled "
-            f"{dataset.n_features}: names and order must be the same."
-        )
-    return unlabelled.transformed(missing_transforms(dataset.transforms, unlabelled.transforms))
