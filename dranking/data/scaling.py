@@ -88,15 +88,6 @@ def fit_scaling(
     return quantile_of(map_blocks(partial(feature_sketch, capacity=capacity), dataset))
 
 
-def fit_standard(dataset: Dataset) -> Standard:
-    """The mean and standard deviation of each feature over all documents of a data set.
-
-    One pass over the data in float64. Means and sums of squared deviations of blocks are merged as
-    Chan, Golub and LeVeque (1983) do, so that a large offset of a feature costs no digits.
-    """
-    return standard_of(blocks_here(feature_moments, dataset), sparse=dataset.is_sparse)
-
-
 def feature_sketch(block: QueryBlock, capacity: int) -> QuantileSketch:
     """Sketch of the distributions of the features of one dense block."""
     return QuantileSketch.of(block.features, capacity)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 from dranking.data import quantile_sketch
 from dranking.data.quantile_sketch import QuantileSketch
-from dranking.data.scaling import fit_standard, quantile_of, scaled
+from dranking.data.scaling import fit_scaling, quantile_of, scaled
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.tables.in_memory import from_arrays
@@ -35,7 +35,7 @@ def values_of(dataset):
 @given(VALUES, st.integers(1, 12))
 def test_standard(X, max_documents):
     X[:, 2] = X[0, 2]
-    fitted = fit_standard(dataset_of(X, max_documents))
+    fitted = fit_scaling(dataset_of(X, max_documents), "standard")
     wide = X.astype(np.float64)
     np.testing.assert_allclose(fitted.mean, wide.mean(axis=0), rtol=1e-12, atol=1e-9)
     deviation = np.where(np.ptp(wide, axis=0) > 0, wide.std(axis=0), 1.0)
@@ -51,7 +51,7 @@ def test_a_large_offset_costs_no_digits():
     rng = np.random.default_rng(0)
     X = (1e6 + rng.normal(size=(12, 1))).astype(np.float32)
     expected = X.astype(np.float64).std()  # sums of squares would be off by about 1e-4
-    assert fit_standard(dataset_of(X, 3)).scale[0] == pytest.approx(expected, rel=1e-9)
+    assert fit_scaling(dataset_of(X, 3), "standard").scale[0] == pytest.approx(expected, rel=1e-9)
 
 
 @given(VALUES, npst.arrays(bool, (12, 3)), st.integers(1, 12))

@@ -53,7 +53,6 @@ N_PERMUTATIONS: Final = 1_999
 FEATURES_AT_ONCE: Final = 64
 
 Array: TypeAlias = NDArray[np.float64]
-Counts: TypeAlias = NDArray[np.integer]
 
 _KINDS: Final = {"feature_names": "U", "edges": "f", "counts": "i", "ranks": "u", "sample": "u"}
 """Arrays of a stored profile, and the kinds of their dtypes."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from scipy import sparse
 
 import dranking as dr
-from dranking.data.scaling import fit_standard
+from dranking.data.scaling import fit_scaling
 from dranking.data.tables.in_memory import from_arrays
 from dranking.engine import tile_layout
 from dranking.engine.executor import ThreadExecutor
@@ -85,7 +85,7 @@ def test_selection_is_that_with_a_state(seed, regularization):
 def test_standard_scaling_on_the_way_equals_scaled_columns():
     problem = sparse_problem(5)
     dataset = problem.dataset(sparse.csr_array)
-    scaled = dataset.transformed([fit_standard(dataset)])
+    scaled = dataset.transformed([fit_scaling(dataset, "standard")])
     with without_state():
         found = select(scaled, 10)
     X = scaled.block(0).features.toarray()
