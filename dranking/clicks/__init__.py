@@ -24,6 +24,30 @@ belongs to the night (the date in UTC) of its first event. Nights that are appen
 themselves: to keep a session over midnight whole, give the logs of both days and ``--since`` and
 ``--until``. Nothing is subtracted when a night leaves the window: the kept nights are added anew.
 
+When this is right, and what happens otherwise
+----------------------------------------------
+- *Labels* (`labels`) have the mean of relevance, up to a constant for each query, if users click by
+  the model with these propensities and relevance does not change within the window. With wrong
+  propensities no number of clicks helps: the error stays. `ratio` labels of rarely shown documents
+  are drawn to the prior, clipped `ips` labels of deep ones are too low; documents that were never
+  shown have no label.
+- *Comparisons* of features and lambda by leave-query-out error stay fair with `ips` labels without
+  clipping, propensities that do not come from the same clicks, clicks of different queries that are
+  independent, query weights that do not depend on clicks, and features not made of these clicks.
+  Otherwise the noise of the labels favours some features. The error is one on shown documents.
+- *Propensities* (`harvest`) need arms to which sessions were assigned independently of users and
+  clicks. Rankers that learned from these clicks promote lucky documents; across nights the curve is
+  then wrong by a factor, with narrow intervals around the wrong numbers. Their intervals hold for
+  queries drawn anew, not for users who come back with other queries.
+- *Values of rankers* (`off_policy`) need clicks of other nights or queries than trained on, and are
+  bounds where documents were hardly shown; below a covered share of one half there is none.
+- *P-values of nights* (`dranking.retrain.ledger`) hold given the champion, on queries or nights$
+  that no champion was chosen on; on others a champion's luck makes later challengers look worse.
+- *Intervals of interleaving* (`preference_sequence`) hold at every look for independent users from
+  one population; one person with several ids makes them too narrow.
+
+Proofs and derivations stand in ``THEORY.md`` beside this file.
+
 Ids of sessions are not stored; those of users, and query texts if asked for, are salted hashes. The
 salt stands in the manifest of the store: whoever holds the store can test a guess of a user's id.
 """
