@@ -57,7 +57,7 @@ def test_a_large_offset_costs_no_digits():
 @given(VALUES, npst.arrays(bool, (12, 3)), st.integers(1, 12))
 def test_standard_of_sparse_data_has_no_mean(X, there, max_documents):
     X = X * there
-    fitted = fit_standard(dataset_of(sparse.csr_array(X), max_documents))
+    fitted = fit_scaling(dataset_of(sparse.csr_array(X), max_documents), "standard")
     assert fitted.mean is None
     wide = X.astype(np.float64)
     deviation = np.where(np.ptp(wide, axis=0) > 0, wide.std(axis=0), 1.0)
@@ -71,7 +71,7 @@ def test_blocks_left_empty_count_nothing():
     X = np.arange(36, dtype=np.float32).reshape(12, 3)
     some = dataset_of(X, 3).select_queries(np.array([False, True, False, True]))
     kept = X[np.isin(QID, [2, 4])].astype(np.float64)
-    fitted = fit_standard(some)
+    fitted = fit_scaling(some, "standard")
     np.testing.assert_allclose(fitted.mean, kept.mean(axis=0))
     np.testing.assert_allclose(fitted.scale, kept.std(axis=0))
 
