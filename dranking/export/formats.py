@@ -94,6 +94,8 @@ def export_model(
     """
     if form not in _WRITERS:
         raise UsageError(f"format {form!r} is unknown; choose one of {', '.join(FORMATS)}.")
+    if hasattr(model, "to_model"):
+        model = model.to_model()
     if not isinstance(model, LinearModel):
         raise UsageError(
             f"a {type(model).__name__} cannot be exported: all formats hold linear models, with a "

@@ -125,8 +125,7 @@ def empty_tangent(scores: Array) -> Tangent:
 
 def pair_targets(block: QueryBlock) -> PairTargets:
     """Ranks of the grades of a block of labelled documents, and how many pairs they make."""
-    ranks = np.empty(block.n_documents, dtype=np.int64)
-    pairs.grade_ranks(block.relevance, block.query_ptr, ranks)
+    ranks = pairs.grade_ranks(block.relevance, block.query_ptr)
     counts = np.empty(block.n_queries)
     pairs.count_pairs(ranks, block.query_ptr, counts)
     groups = Groups(ranks, block.query_ptr, block.weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
@@ -37,6 +38,11 @@ def judged_dataset(data: Any, scorer: Any) -> Dataset:
     UsageError, DataError
         As `dranking.open_dataset`; or if no document has a label.
     """
+    if isinstance(scorer, os.PathLike) or (isinstance(scorer, str) and scorer.endswith(".json")):
+        raise UsageError(
+            f"{scorer} is no feature to rank by; a stored model is "
+            f"dranking.load_model({str(scorer)!r}), stored scores are dranking.read_scores(path)."
+        )
     if isinstance(data, Dataset):
         dataset = data
     else:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from dranking.data.dataset import Dataset
+from dranking.data.open import open_dataset
 from dranking.data.scaling import Normalize, scaled
+from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import source_names
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
@@ -33,13 +35,13 @@ LEAVE_QUERY_OUT: Final = "leave-query-out"
 
 
 def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has options
-    train: Dataset,
+    train: Any,
     grid: Iterable[float] | Mapping[str, Iterable[Any]],
     *,
-    validation: Dataset | QueryKFold | int | Literal["leave-query-out"],
+    validation: Any,
     model: ModelName = "greedy-rankrls",
     parameters: Mapping[str, Any] | None = None,
-    unlabelled: Dataset | None = None,
+    unlabelled: Any = None,
     max_features: int | None = None,
     measure: str = "map",
     convention: str | Convention = DEFAULT_CONVENTION,
@@ -56,7 +58,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Parameters
     ----------
     train
-        Labelled queries.
+        Labelled queries: a data set, a table as `dranking.from_table` takes it, or a path.
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
@@ -71,7 +73,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
           or "quantile". A scaling is fitted to all training data, also where queries are held out,
           so scores are those given this fit. The chosen model records its scaling.
     validation
-        How models are measured: on judged queries that are given; by cross-validation, with a
+        How models are measured: on judged queries, a data set or table; by cross-validation, with a
         `QueryKFold` or a number of folds; or by "leave-query-out", with the predictions of each
         query by the weights that are fitted without it. In cross-validation every labelled query is
         held out once, and a score is the mean over these queries; queries without labels are
@@ -114,10 +116,12 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         If data is wrong, no validation query counts for the measure, or the measure needs documents
         and the data is a statistics store.
     """
+    train = _opened(train)
     values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
     normalizations = values.pop("normalize", ())
     axes = check_axes(model, tunable_of(model), values)
-    family = family_of(model, parameters or {}, unlabelled, tuned=axes)
+    others = None if unlabelled is None else _opened(unlabelled)
+    family = family_of(model, parameters or {}, others, tuned=axes)
     settings = settings_of(axes)
     check_rule(rule, feature_penalty)
     size = _check_size(train, max_features, model)
@@ -199,15 +203,22 @@ def _fitted(
         return None
 
 
+def _opened(data: Any) -> Dataset:
+    """A data set as it is, or a table or a path as a data set."""
+    return data if isinstance(data, Dataset) else open_dataset(data)
+
+
 def _held_out(
-    validation: Dataset | QueryKFold | int | str,
+    validation: Any,
 ) -> Dataset | QueryKFold | Literal["leave-query-out"]:
     """How models are measured, checked."""
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
+    if is_table(validation):
+        return open_dataset(validation)
     if isinstance(validation, int) and not isinstance(validation, bool):
         return QueryKFold(validation)
-    if validation == LEAVE_QUERY_OUT:
+    if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:
         return LEAVE_QUERY_OUT
     raise UsageError(
         f"validation is {validation!r}; give judged queries (open_dataset), a number of folds, or "

@@ -213,7 +213,7 @@ def table_scores(
     UsageError
         If the features are scaled query by query, and `qid` is None.
     """
-    if not is_table(X) and np.ndim(X) == 1:
+    if not is_table(X) and np.ndim(X) < 2:
         raise DataError(
             f"X has shape {np.shape(X)}; it must be (n_documents, n_features). Reshape your data: "
             "X[None, :] is one document."

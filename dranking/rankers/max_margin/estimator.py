@@ -176,7 +176,7 @@ class MaxMarginRanker(LinearRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
-        validation: Dataset | None = None,
+        validation: Any = None,
         executor: Any = None,
     ) -> MaxMarginRanker:
         """Fit the weights.
@@ -186,7 +186,7 @@ class MaxMarginRanker(LinearRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`.
         validation
-            Data on which solver `SGD` evaluates the model after each epoch.
+            Judged data, as X alone, on which solver `SGD` evaluates the model after each epoch.
 
         Raises
         ------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
@@ -149,8 +150,8 @@ class LCRA(StochasticRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
-        unlabelled: Dataset | None = None,
-        validation: Dataset | None = None,
+        unlabelled: Any = None,
+        validation: Any = None,
         executor: Any = None,
     ) -> LCRA:
         """Train for `sgd.n_epochs` epochs.
@@ -160,8 +161,8 @@ class LCRA(StochasticRanker):
         X, y, qid, query_weights, validation, executor
             As in `SPD.fit`.
         unlabelled
-            Data with the same features on whose pairs the views shall agree; labels are ignored.
-            None means the documents of X without relevance.
+            Data, as X alone, with the same features on whose pairs the views shall agree; labels
+            are ignored. None means the documents of X without relevance.
 
         Raises
         ------
@@ -181,8 +182,8 @@ class LCRA(StochasticRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
-        unlabelled: Dataset | None = None,
-        validation: Dataset | None = None,
+        unlabelled: Any = None,
+        validation: Any = None,
         executor: Any = None,
     ) -> LCRA:
         """Train for one epoch on more data, from the end of the last training; see `fit`.
@@ -193,9 +194,7 @@ class LCRA(StochasticRanker):
         dataset = self._more_data(X, y, qid, query_weights, executor)
         return self._fit_on(self._problem(dataset, unlabelled, executor), executor, validation)
 
-    def _problem(
-        self, dataset: Dataset, unlabelled: Dataset | None, executor: Executor
-    ) -> PairProblem:
+    def _problem(self, dataset: Dataset, unlabelled: Any, executor: Executor) -> PairProblem:
         self._check(dataset)
         views = split_views(dataset, self.views, self.random_state)
         columns = np.concatenate([np.array(view) for view in views])
@@ -208,9 +207,11 @@ class LCRA(StochasticRanker):
         return PairProblem(dataset, sources, columns, view_ptr, squared_label)
 
     def _unlabelled_source(
-        self, dataset: Dataset, unlabelled: Dataset | None, columns: Ints, executor: Executor
+        self, dataset: Dataset, unlabelled: Any, columns: Ints, executor: Executor
     ) -> Source:
-        source = dataset if unlabelled is None else same_features(unlabelled, dataset)
+        source = dataset
+        if unlabelled is not None:
+            source = same_features(as_dataset(unlabelled, executor=executor), dataset)
         ignore_labels = unlabelled is not None
         rule = self._pairs.rule
         mass = np.array(map_labels(unlabelled_mass, source, executor, rule, ignore_labels))

@@ -107,7 +107,7 @@ class SPD(StochasticRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
-        validation: Dataset | None = None,
+        validation: Any = None,
         executor: Any = None,
     ) -> SPD:
         """Train for `sgd.n_epochs` epochs.
@@ -117,7 +117,7 @@ class SPD(StochasticRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`. A query's weight multiplies the probability of its pairs.
         validation
-            Judged data on which the model is evaluated after each epoch.
+            Judged data, as X alone, on which the model is evaluated after each epoch.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class SPD(StochasticRanker):
         *,
         qid: Any = None,
         query_weights: Any = None,
-        validation: Dataset | None = None,
+        validation: Any = None,
         executor: Any = None,
     ) -> SPD:
         """Train for one epoch on more data, from the end of the last training; see `fit`.

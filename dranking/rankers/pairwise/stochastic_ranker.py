@@ -161,6 +161,8 @@ class StochasticRanker(LinearRanker):
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
+        if validation is not None:
+            validation = as_dataset(validation, executor=executor)
         start = self._untrained(problem) if start is None else start.with_new_average()
         validated = self._validation(problem, executor, n_epochs, start, validation)
         plan = self._plan(problem, executor, n_epochs, start)
