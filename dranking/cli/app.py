@@ -12,6 +12,7 @@ from dranking.cli import commands
 from dranking.cli.output import note
 from dranking.cli.signals import INTERRUPTED, TERMINATED, Terminated
 from dranking.cli.topics import Commands
+from dranking.cli.tune_options import TuneCommand
 from dranking.errors import DrankingError
 
 app = Commands(
@@ -43,7 +44,7 @@ def _options(
 
 app.command()(commands.ingest)
 app.command()(commands.select)
-app.command()(commands.tune)
+app.command(cls=TuneCommand)(commands.tune)
 app.add_typer(commands.train, name="train")
 app.command()(commands.evaluate)
 app.command()(commands.predict)

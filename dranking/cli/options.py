@@ -58,7 +58,7 @@ RegularizationIfGiven: TypeAlias = Annotated[
         "--regularization",
         parser=parse_number,
         metavar="L",
-        help="lambda, such as 8 or 2^3. Default: 0.001, or 0.0001 for spd and lcra.",
+        help="lambda, such as 8 or 2^3. Default: 0.001.",
     ),
 ]
 RegularizationOrGrid: TypeAlias = Annotated[

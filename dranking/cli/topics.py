@@ -22,14 +22,20 @@ class TopicCommand(TyperCommand):
         for parameter in shown:
             record = parameter.get_help_record(ctx)
             if record is not None:
-                is_argument = parameter.param_type_name == "argument"
-                topic = getattr(parameter, "rich_help_panel", None) or "Options"
-                sections.setdefault("Arguments" if is_argument else topic, []).append(record)
+                topic = self.topic_of(parameter, ctx)
+                if topic is not None:
+                    sections.setdefault(topic, []).append(record)
         last = sections.pop(EXECUTION, [])
         for topic, records in [*sections.items(), (EXECUTION, last)]:
             if records:
                 with formatter.section(topic):
                     formatter.write_dl(records)
+
+    def topic_of(self, parameter: Any, context: Any) -> str | None:
+        """The topic under which the help has a parameter; None for a parameter to leave out."""
+        if parameter.param_type_name == "argument":
+            return "Arguments"
+        return getattr(parameter, "rich_help_panel", None) or "Options"
 
 
 class Commands(typer.Typer):

@@ -12,7 +12,7 @@ of earlier stages to its own result, a frozen dataclass in `results`:
 | fit | statistics or parts, or ``tuned.json`` | version's model | `Fitted` |
 | evaluate | model, champion, holdout parts | version's ``per_query.parquet`` | `Evaluated` |
 | gate | measures of challenger and champion, segments | version's ``gate.json`` | `Verdict` |
-| export | model, statistics or parts | version's ``exports/`` and ``report.html`` | `Exported` |
+| export | model, statistics or parts | version's ``exports/``, cards and report | `Exported` |
 | publish | the version's files | the registry | `Published` |
 
 The version's files, ``tuned.json`` and ``grid.json`` are in the folder of the run, ``runs/RUN_ID``

@@ -9,30 +9,23 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-import tempfile
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 import dranking
-from dranking.errors import DataError, TryAgainError
+from dranking.errors import TryAgainError
 from dranking.files.atomic_files import atomic_write
-from dranking.metrics.per_query import PerQuery, read_per_query, write_per_query
-from dranking.report.page import render
-from dranking.report.sections import page_of
+from dranking.metrics.per_query import read_per_query, write_per_query
+from dranking.report.card import card_files
 from dranking.retrain.click_gate import evaluate_on_clicks, judge_on_clicks
 from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
 from dranking.retrain.gate import Verdict
 from dranking.retrain.judging import judge_night, per_query_file, record_night
 from dranking.retrain.later_clicks import judged_fingerprint
-from dranking.retrain.night_test import resampling_of
+from dranking.retrain.pages import model_card_of, report_of
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -43,6 +36,7 @@ from dranking.retrain.results import (
     Tuned,
     Validated,
 )
+from dranking.retrain.stage_inputs import segments_of, stored_model
 from dranking.retrain.work_folder import local_copy
 from dranking.retrain.workflow import Run, Workflow
 from dranking.retrain.workflows.bilinear import BilinearWorkflow
@@ -91,7 +85,7 @@ def evaluate(run: Run, workflow: Workflow) -> Evaluated:
     config, rival = run.config, run.rival
     models = {"challenger": workflow.load(run.version_folder)}
     if rival is not None:
-        models["champion"] = _stored_model(run, workflow, rival)
+        models["champion"] = stored_model(run, workflow, rival)
     if config.data.holdout is None and config.clicks is not None:
         return evaluate_on_clicks(run, config.clicks, models, workflow.drift())
     measures = tuple(dict.fromkeys((config.gate.metric, *config.run.metrics)))
@@ -111,7 +105,7 @@ def gate(run: Run, workflow: Workflow, fitted: Fitted, evaluated: Evaluated) -> 
         verdict = judge_on_clicks(run, run.config.clicks, fitted, evaluated)
     else:
         challenger = read_per_query(per_query_file(run, "challenger"))
-        segments = _segments(run, challenger)
+        segments = segments_of(run, challenger)
         verdict = judge_night(run, challenger, fitted, evaluated, segments=segments)
     text = json.dumps(asdict(verdict), indent=1)
     atomic_write(run.version_folder / GATE_NAME, text, overwrite=True)
@@ -126,10 +120,11 @@ def export(
     evaluated: Evaluated,
     verdict: Verdict,
 ) -> Exported:
-    """Write the model in the formats of search engines, and the report."""
-    files = {f"exports/{name}": content for name, content in workflow.exports().items()}
+    """Write the model in the formats of search engines, its card, and the report."""
+    exports = {f"exports/{name}": content for name, content in workflow.exports().items()}
+    files = {**exports, **card_files(model_card_of(run, workflow, exports, evaluated, verdict))}
     if run.config.export.report:
-        files[REPORT_NAME] = _report(run, workflow, ingested, updated, evaluated, verdict)
+        files[REPORT_NAME] = report_of(run, workflow, ingested, updated, evaluated, verdict)
     for name, content in files.items():
         atomic_write(run.version_folder / name, content, overwrite=True)
     return Exported(tuple(files))
@@ -190,98 +185,6 @@ def _judged_fingerprint(run: Run, ingested: Ingested) -> str:
     if run.config.data.holdout is None and run.config.clicks is not None:
         return judged_fingerprint(run, run.config.clicks)
     return ingested.data["holdout"].fingerprint
-
-
-def _stored_model(run: Run, workflow: Workflow, version: str) -> Any:
-    """The model of a version of the registry."""
-    with tempfile.TemporaryDirectory() as folder:
-        if not run.registry.copy(version, workflow.model_name, Path(folder)):
-            raise DataError(
-                f"{run.registry}: the champion, version {version}, is no model of a ranker such as "
-                f"{run.config.model.kind}, so the two cannot be compared; use two registries."
-            )
-        return workflow.load(Path(folder))
-
-
-def _segments(run: Run, held_out: PerQuery) -> pa.Array | None:
-    """(n_queries,) segment of every query held out; None without segments."""
-    data = run.config.data
-    if data.segments is None:
-        return None
-    try:
-        table = pq.read_table(data.segments, columns=["qid", data.segment_column])
-        known = table["qid"].cast(pa.string())
-        segments = table[data.segment_column].cast(pa.string()).combine_chunks()
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise DataError(
-            f"{data.segments}: needs the columns qid and {data.segment_column} ({error})."
-        ) from error
-    return segments.take(pc.index_in(held_out.query_ids.cast(pa.string()), known))
-
-
-def _report(
-    run: Run,
-    workflow: Workflow,
-    ingested: Ingested,
-    updated: StatisticsUpdate,
-    evaluated: Evaluated,
-    verdict: Verdict,
-) -> str:
-    """The report about the challenger, as HTML."""
-    config, rival = run.config, evaluated.against
-    champion = None if rival is None else _stored_model(run, workflow, rival)
-    content = workflow.describe(workflow.load(run.version_folder), champion, ingested, updated)
-    parts = run.source_names["train"]
-    content = replace(
-        content,
-        verdict=asdict(verdict),
-        segments=None if content.challenger is None else _segments(run, content.challenger),
-        drift=_largest_shifts(evaluated),
-        max_drift=config.gate.max_drift,
-        resampling=resampling_of(config.gate),
-        facts={
-            **content.facts,
-            "run": run.run_id,
-            "page written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            "champion": rival or "none yet",
-            **_label_facts(updated),
-            **_value_facts(evaluated, config.data.holdout is None),
-            **({"decision": verdict.statement} if verdict.statement else {}),
-            "training parts": f"{len(parts)}, {parts[0]} to {parts[-1]}",
-            **({"data": "; ".join(run.notes)} if run.notes else {}),
-        },
-        command=f"dranking retrain {config.source}",
-    )
-    return render(page_of(content, f"Retraining run {run.run_id}"))
-
-
-def _label_facts(updated: StatisticsUpdate) -> dict[str, str]:
-    """What the report says of labels from clicks."""
-    labels = updated.labels
-    if labels is None:
-        return {}
-    first, last = labels.nights
-    return {"labels": f"clicks of {first} to {last} on {labels.n_labelled:,} documents"}
-
-
-def _value_facts(evaluated: Evaluated, on_clicks: bool) -> dict[str, str]:
-    """What the report says of values on clicks, in place of measures on judged queries."""
-    if not on_clicks:
-        return {}
-    return {
-        f"{role}, {name} of later clicks": "not known" if value is None else f"{value:.4f}"
-        for role, values in evaluated.metrics.items()
-        for name, value in values.items()
-    }
-
-
-def _largest_shifts(evaluated: Evaluated) -> dict[str, float]:
-    """Largest population stability index of every feature over the new parts."""
-    largest: dict[str, float] = {}
-    for part in evaluated.drift:
-        for name, shift in part.features.items():
-            largest[name] = max(shift.index, largest.get(name, 0.0))
-    return largest
 
 
 def _lineage(

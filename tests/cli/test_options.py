@@ -5,20 +5,21 @@ import re
 from typing import get_args, get_type_hints
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
-from dranking.cli.commands.tune import TuneModel
 from dranking.cli.options import Forms
+from dranking.cli.tune_options import MODELS, TuneModel
 from dranking.data.forms import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
 from dranking.metrics.measures import MEASURES
 from dranking.rankers.pairwise.ranksvm import RankSVM
-from dranking.tuning.families import ModelName
+from dranking.tuning.families import ModelName, tunable_of
 
 
 def names_in_help(option):
@@ -75,3 +76,33 @@ def test_bash_completes_commands_and_options(monkeypatch):
         monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
         shown = CliRunner().invoke(app, [], prog_name="dranking")
         assert shown.output.split() == [completed]
+
+
+def shown_options(*command):
+    shown = CliRunner().invoke(app, [*command, "--help"]).output
+    return set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", shown, re.MULTILINE))
+
+
+@pytest.mark.parametrize("model", get_args(ModelName))
+def test_the_help_of_tune_has_the_options_of_one_model(model):
+    """Of all options that some model takes: those that `train` has for the model."""
+    options = {p.name: max(p.opts, key=len) for p in get_command(app).commands["tune"].params}
+    choice = {"greedy-rankrls": {"criterion", "max_features", "rule", "feature_penalty"}}
+    choice["rankrls"] = {"criterion"}
+    expected = {options[name] for name in choice.get(model, ())}
+    if model != "greedy-rankrls":
+        some = {options[name] for name in MODELS}
+        expected |= some & shown_options("train", model.removesuffix("-hinge"))
+    if model == "ranksvm-hinge":
+        expected.remove("--loss")
+    if "eta0" not in tunable_of(model):
+        expected -= {"--eta0"}
+    of_models = {options[name] for name in MODELS}
+    assert shown_options("tune", "--model", model) & of_models == expected
+
+
+def test_the_help_of_train_speaks_of_one_model():
+    for model in ("ranksvm", "max-margin"):
+        shown = CliRunner().invoke(app, ["train", model, "--help"]).output
+        assert "lcra" not in shown
+    assert "Default: 0.0001." in CliRunner().invoke(app, ["train", "spd", "--help"]).output

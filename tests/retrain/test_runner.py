@@ -61,6 +61,8 @@ def test_a_first_night_is_promoted_and_a_second_run_does_nothing(stream):
         "profile.npz",
         "per_query.parquet",
         "gate.json",
+        "card.html",
+        "card.json",
         "exports/solr.json",
         "report.html",
     }

@@ -182,6 +182,10 @@ def test_names_of_features_that_are_not_selected_do_no_harm(stream):
     names = ", ".join(f'f{j} = "field_{j}"' for j in range(1, 9))
     outcome = run(stream, f"export.feature_names={{{names}}}")
     solr = json.loads(registry_of(stream).read("000001", "exports/solr.json"))
+    card = json.loads(registry_of(stream).read("000001", "card.json"))
+    digest = registry_of(stream).manifest("000001").checksums["exports/solr.json"]
+    assert {"file": "exports/solr.json", "sha256": digest} in card["exports"]
+    assert card["judged"]["accepted"]
     used = model_of(stream, "000001")["feature_names"]
     assert [each["name"] for each in solr["features"]] == [
         name.replace("f", "field_") for name in used

@@ -9,15 +9,18 @@ import typer
 from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
+from dranking.cli.typed_command import typed_command
 from dranking.errors import DataError
 from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import read_json
 from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
+from dranking.files.redaction import redacted
 
 
 @grouped
 def export(
+    context: typer.Context,
     model: Annotated[Place, typer.Argument(help="A model file.", metavar="MODEL")],
     output: Output,
     form: Annotated[
@@ -40,21 +43,29 @@ def export(
 ) -> None:
     """Export a linear model to the format of an engine.
 
-    The engine gives the same scores as predict.
+    The engine gives the same scores as predict. A model card is written beside the export, as
+    NAME.card.json and NAME.card.html.
     """
     from dranking.export.formats import export_model
     from dranking.rankers.linear.model import load_model
+    from dranking.report.card import card_files, model_card
 
-    check_output_file(output, overwrite)
+    cards = {name: output.with_name(f"{output.stem}.{name}") for name in ("card.json", "card.html")}
+    for file in (output, *cards.values()):
+        check_output_file(file, overwrite)
     names = None if feature_names is None else _read_names(feature_names)
     stored = load_model(model)
     content = export_model(stored, form, name=name, feature_names=names)  # type: ignore[arg-type]
+    origin = {"model": redacted(str(model)), "format": form, "command": typed_command(context)}
+    card = model_card(stored, name, files={output.name: content}, origin=origin)
     atomic_write(output, content, overwrite=overwrite)
+    for file_name, text in card_files(card).items():
+        atomic_write(cards[file_name], text, overwrite=overwrite)
+    facts: dict[str, Any] = {"output": str(output), "format": form, "name": name}
     if as_json:
-        n_features = len(stored.weights)
-        print_json({"output": str(output), "format": form, "name": name, "n_features": n_features})
+        print_json({**facts, "n_features": len(stored.weights), "card": str(cards["card.json"])})
     else:
-        note(f"{len(stored.weights)} weights written to {output} ({form})")
+        note(f"{len(stored.weights)} weights written to {output} ({form}), and a model card")
 
 
 def _read_names(file: Place) -> dict[str, str]:

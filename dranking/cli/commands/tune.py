@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.max_margin_options import Margins, Solver, with_solver
-from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
 from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
-    Convention,
     Data,
     Forms,
     Json,
@@ -28,11 +25,11 @@ from dranking.cli.output import note, print_json, print_table
 from dranking.cli.pairwise_options import (
     Pairs,
     Projection,
-    Unlabelled,
     Views,
     in_groups,
     parse_views,
 )
+from dranking.cli.tune_options import DEFAULT_MODEL, Comparison, OfModels, TuneModel
 from dranking.errors import UsageError
 from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
@@ -45,57 +42,20 @@ if TYPE_CHECKING:
     from dranking.tuning.choice import GridPoint
     from dranking.tuning.result import TuningResult
 
-TuneModel: TypeAlias = Literal[
-    "greedy-rankrls",
-    "rankrls",
-    "ranksvm",
-    "ranksvm-hinge",
-    "ranklogistic",
-    "max-margin",
-    "spd",
-    "lcra",
-]
-
-
-@dataclass(frozen=True)
-class Others:
-    """Hyperparameters other than lambda."""
-
-    TOPIC: ClassVar[str] = "Models spd and lcra"
-
-    mu: Annotated[
-        Grid | None,
-        typer.Option(
-            parser=parse_grid,
-            metavar="GRID",
-            help="lcra only: strengths of the co-regularisation to try. Default: 0.1.",
-        ),
-    ] = None
-    eta0: Annotated[
-        Steps | None,
-        typer.Option(
-            parser=parse_steps,
-            metavar="GRID",
-            help="spd and lcra only: first step lengths 1 / (lambda t0) to try; inf is pure "
-            "Pegasos, auto follows from the data. Default: auto.",
-        ),
-    ] = None
-
 
 @grouped
 def tune(
     train_data: Data,
     output: Output,
     regularization: Regularizations,
-    others: Others,
     *,
-    validation: Annotated[
-        Place | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
-    ] = None,
-    model: Annotated[TuneModel, typer.Option(help="The ranker.")] = "greedy-rankrls",
+    model: Annotated[
+        TuneModel,
+        typer.Option(
+            is_eager=True,
+            help="The ranker. --model NAME --help shows the options of another ranker.",
+        ),
+    ] = DEFAULT_MODEL,
     normalize: Annotated[
         str,
         typer.Option(
@@ -105,47 +65,16 @@ def tune(
         ),
     ] = "",
     forms: Forms = "",
-    max_features: Annotated[
-        int | None, typer.Option(help="Largest number of features to try. Default: all.")
+    figure: Annotated[
+        Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
     ] = None,
-    metric: Annotated[str, typer.Option(help="Metric to choose by: map, ndcg@10, ...")] = "map",
-    criterion: Annotated[
-        str | None,
-        typer.Option(
-            help="Choose by leave-query-out predictions, without validation data: lqo-map, "
-            "lqo-ndcg@10, ...; or lqo-squared_error, for which a statistics store is enough."
-        ),
-    ] = None,
-    convention: Convention = "standard",
-    rule: Annotated[
-        Literal["best", "one-standard-error"] | None,
-        typer.Option(
-            help="The best setting, or the fewest features within one standard error of the best. "
-            "Default: one-standard-error from 20 held-out queries on, without --feature-penalty.",
-        ),
-    ] = None,
-    feature_penalty: Annotated[
-        float, typer.Option(help="Penalty on the score for every feature.")
-    ] = 0.0,
-    seed: Annotated[
-        int, typer.Option(help="Random seed of the folds, and of spd, lcra and max-margin.")
-    ] = 0,
-    loss: Annotated[
-        Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"] | None,
-        typer.Option(
-            help="Loss. spd and lcra: hinge, squared-hinge, logistic or squared, default hinge; "
-            "max-margin: pairwise, ap or ndcg, default ap."
-        ),
-    ] = None,
+    by: Comparison,
+    of_models: OfModels,
     pairs: Pairs,
     projection: Projection,
     views: Views,
     margins: Margins,
     solver: Solver,
-    unlabelled: Unlabelled = None,
-    figure: Annotated[
-        Place | None, typer.Option(help="Draw the validation curves (.svg or .png).")
-    ] = None,
     memory_limit: MemoryLimit = None,
     columns: ColumnOptions = ColumnOptions(),
     execution: ExecutionOptions = ExecutionOptions(),
@@ -158,41 +87,34 @@ def tune(
     data, by cross-validation, or by leave-query-out predictions.
     """
     from dranking.tuning.curves import check_figure, plot_curves, save_figure
-    from dranking.tuning.folds import QueryKFold
     from dranking.tuning.search import tune as search
 
     check_output_file(output, overwrite)
-    if sum(way is not None for way in (validation, folds, criterion)) != 1:
+    if sum(way is not None for way in (by.validation, by.folds, by.criterion)) != 1:
         raise UsageError("give exactly one of --validation, --folds and --criterion.")
     if forms and normalize:
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
-    if criterion is not None:
-        metric = _lqo_metric(criterion)
+    metric = by.metric if by.criterion is None else _lqo_metric(by.criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    options = given(pairs, loss=loss) | given(projection) | given(margins) | given(solver)
+    options = given(pairs, loss=of_models.loss) | given(projection) | given(margins) | given(solver)
     options |= _views(views)
-    grid = given(regularization=regularization, mu=others.mu, eta0=others.eta0)
+    grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:
         grid["normalize"] = names_in(normalize)
     with execution.running(overwrite, memory_limit=memory_limit) as executor:
-        held_out: Any = columns.open_if_given(validation)
-        if folds is not None:
-            held_out = QueryKFold(folds, seed)
-        if criterion is not None:
-            held_out = "leave-query-out"
         result = search(
             _in_forms(columns.open(train_data), forms, executor),
             grid,
-            validation=held_out,
+            validation=_held_out(by, columns),
             model=model,
-            parameters=_parameters(model, options, seed, convention),
-            unlabelled=columns.open_if_given(unlabelled),
-            max_features=max_features,
+            parameters=_parameters(model, options, by.seed, by.convention),
+            unlabelled=columns.open_if_given(of_models.unlabelled),
+            max_features=of_models.max_features,
             measure=metric,
-            convention=convention,
-            rule=rule,
-            feature_penalty=feature_penalty,
+            convention=by.convention,
+            rule=by.rule,
+            feature_penalty=by.feature_penalty,
             executor=executor,
         )
     result.model.save(output, overwrite=overwrite)
@@ -201,7 +123,7 @@ def tune(
     if as_json:
         print_json(result.as_json())
         return
-    _print_tuned(result, metric, "leave-query-out" if criterion is not None else "validation")
+    _print_tuned(result, metric, "validation" if by.criterion is None else "leave-query-out")
     note(f"model written to {output}")
 
 
@@ -213,6 +135,15 @@ def _in_forms(train: Dataset, forms: str, executor: Executor) -> Dataset:
     from dranking.engine.map_blocks import blocks_on
 
     return with_forms(train, names_in(forms), blocks_on(executor))
+
+
+def _held_out(by: Comparison, columns: ColumnOptions) -> Any:
+    """What settings are compared on, as `dranking.tune` takes it."""
+    from dranking.tuning.folds import QueryKFold
+
+    if by.folds is not None:
+        return QueryKFold(by.folds, by.seed)
+    return "leave-query-out" if by.validation is None else columns.open(by.validation)
 
 
 def _lqo_metric(criterion: str) -> str:

@@ -6,7 +6,8 @@ Layout::
     aliases.json             champion, challenger, previous -> version; replaced in one write
     ledger.json              the tests of challengers against champions
     versions/000001/         manifest.json (lineage, metrics, checksums); model.json, or the folder
-                             model/ for a bilinear model; per_query.parquet, report.html, exports/
+                             model/ for a bilinear model; per_query.parquet, card.json, card.html,
+                             report.html, exports/
 
 Every JSON file here has a digest of its own content. A version never changes after it was added.
 """

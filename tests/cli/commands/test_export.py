@@ -1,5 +1,6 @@
 """`dranking export`."""
 
+import hashlib
 import json
 import sqlite3
 
@@ -77,3 +78,20 @@ def test_names_must_be_an_object_of_texts(dranking, model_file, tmp_path):
         )
         assert code == 3
         assert "JSON" in err
+
+
+def test_every_export_has_a_model_card(dranking, model_file, tmp_path):
+    output = tmp_path / "ltr.sql"
+    code, out, err = dranking("export", model_file, "--format", "sql", "-o", output, "--json")
+    assert code == 0, err
+    card = json.loads((tmp_path / "ltr.card.json").read_text())
+    assert json.loads(out)["card"] == str(tmp_path / "ltr.card.json")
+    digest = hashlib.sha256(output.read_bytes()).hexdigest()
+    assert card["exports"] == [{"file": "ltr.sql", "sha256": digest}]
+    assert "--format sql" in card["origin"]["command"]
+    assert digest in (tmp_path / "ltr.card.html").read_text()
+    output.unlink()
+    code, _, err = dranking("export", model_file, "--format", "sql", "-o", output)
+    assert code == 2
+    assert "ltr.card.json" in err
+    assert not output.exists()

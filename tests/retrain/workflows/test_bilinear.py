@@ -1,6 +1,7 @@
 """Runs of the bilinear ranker, on texts of two subjects without words in common."""
 
 import hashlib
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,7 @@ def test_two_nights(texts, tmp_path):
     first = texts.run()
     assert first.accepted
     checksums = set(texts.registry.manifest("000001").checksums)
-    assert {"model/manifest.json", "model/data.npy", "per_query.parquet", "report.html"} < checksums
+    assert {"model/manifest.json", "model/data.npy", "per_query.parquet", "card.html"} < checksums
     assert first.results.evaluate.metrics["challenger"]["map"] > 0.7  # cosine has less
     texts.night(2)
     second = texts.run()
@@ -88,6 +89,8 @@ def test_two_nights(texts, tmp_path):
     assert [part.rpartition("/")[2] for part in second.results.ingest.new] == ["2.parquet"]
     assert texts.registry.aliases.champion == "000002"
     assert texts.run().is_unchanged
+    card = json.loads(texts.registry.read("000002", "card.json"))
+    assert card["judged"]["metrics"] == second.results.evaluate.metrics
     page = texts.registry.read("000002", "report.html").decode()
     assert "word of the query" in page
     assert "Segment by segment" not in page

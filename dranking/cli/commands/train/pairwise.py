@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -20,12 +21,24 @@ from dranking.cli.pairwise_options import (
 )
 
 
+@dataclass(frozen=True)
+class PairEstimator(Estimator):
+    """Parameters of SPD and LCRA, whose default lambda is their own."""
+
+    regularization: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_number, metavar="L", help="lambda, such as 8 or 2^3. Default: 0.0001."
+        ),
+    ] = None
+
+
 @grouped
 def spd(
     *,
     stochastic: Stochastic,
     own: Projection,
-    estimator: Estimator,
+    estimator: PairEstimator,
     monitoring: Monitoring,
     job: TrainingJob,
 ) -> None:
@@ -41,7 +54,7 @@ def lcra(
     *,
     stochastic: Stochastic,
     own: Views,
-    estimator: Estimator,
+    estimator: PairEstimator,
     monitoring: Monitoring,
     mu: Annotated[
         float | None,

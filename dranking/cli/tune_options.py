@@ -1,0 +1,127 @@
+"""Options of `tune`: how settings are compared, and what belongs to some models only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import typer
+
+from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
+from dranking.cli.options import Convention
+from dranking.cli.pairwise_options import Unlabelled
+from dranking.cli.topics import TopicCommand
+from dranking.files.places import Place
+
+TuneModel: TypeAlias = Literal[
+    "greedy-rankrls",
+    "rankrls",
+    "ranksvm",
+    "ranksvm-hinge",
+    "ranklogistic",
+    "max-margin",
+    "spd",
+    "lcra",
+]
+
+DEFAULT_MODEL: TuneModel = "greedy-rankrls"
+
+_GREEDY, _ON_STATISTICS = ("greedy-rankrls",), ("greedy-rankrls", "rankrls")
+_EXACT = ("ranksvm", "ranksvm-hinge", "ranklogistic", "max-margin")
+_PAIRS, _STEPS, _LISTS = ("spd", "lcra"), ("spd", "lcra", "max-margin"), ("max-margin",)
+MODELS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("max_features", "rule", "feature_penalty"), _GREEDY),
+    "criterion": _ON_STATISTICS,
+    "loss": ("ranksvm", *_STEPS),
+    **dict.fromkeys(("tol", "max_iter"), _EXACT),
+    **dict.fromkeys(("margins", "n_levels", "form", "solver"), _LISTS),
+    **dict.fromkeys(("average", "n_epochs", "steps_per_epoch", "n_shards"), _STEPS),
+    **dict.fromkeys(("label", "sampling", "position_weights", "eta0"), _PAIRS),
+    "projection": ("spd",),
+    **dict.fromkeys(("views", "n_labelled", "n_unlabelled", "unlabelled", "mu"), ("lcra",)),
+}
+"""Options that only some models take -> these models."""
+
+
+class TuneCommand(TopicCommand):
+    """A command whose help has the options of one model, which `--model` names before `--help`."""
+
+    def topic_of(self, parameter: Any, context: Any) -> str | None:
+        """The topic of an option, which is the model for options in `MODELS`."""
+        models = MODELS.get(parameter.name)
+        if models is None:
+            return super().topic_of(parameter, context)
+        model = context.params.get("model") or DEFAULT_MODEL
+        return f"Model {model}" if model in models else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How settings are compared with one another."""
+
+    TOPIC: ClassVar[str] = "Comparison of the settings"
+
+    validation: Annotated[
+        Place | None, typer.Option(help="Validation data. Alternatives: --folds, --criterion.")
+    ] = None
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validate over this many folds of queries.")
+    ] = None
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose by leave-query-out predictions, without validation data: lqo-map, "
+            "lqo-ndcg@10, ...; or lqo-squared_error, for which a statistics store is enough."
+        ),
+    ] = None
+    metric: Annotated[str, typer.Option(help="Metric to choose by: map, ndcg@10, ...")] = "map"
+    convention: Convention = "standard"
+    rule: Annotated[
+        Literal["best", "one-standard-error"] | None,
+        typer.Option(
+            help="The best setting, or the fewest features within one standard error of the best. "
+            "Default: one-standard-error from 20 held-out queries on, without --feature-penalty.",
+        ),
+    ] = None
+    feature_penalty: Annotated[
+        float, typer.Option(help="Penalty on the score for every feature.")
+    ] = 0.0
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the folds, and of the draws of a model.")
+    ] = 0
+
+
+@dataclass(frozen=True)
+class OfModels:
+    """Options that only some models take, and that `train` has in another form."""
+
+    max_features: Annotated[
+        int | None, typer.Option(help="Largest number of features to try. Default: all.")
+    ] = None
+    mu: Annotated[
+        Grid | None,
+        typer.Option(
+            parser=parse_grid,
+            metavar="GRID",
+            help="Strengths of the co-regularisation to try. Default: 0.1.",
+        ),
+    ] = None
+    eta0: Annotated[
+        Steps | None,
+        typer.Option(
+            parser=parse_steps,
+            metavar="GRID",
+            help="First step lengths 1 / (lambda t0) to try; inf is pure Pegasos, auto follows "
+            "from the data. Default: auto.",
+        ),
+    ] = None
+    loss: Annotated[
+        Literal["hinge", "squared-hinge", "logistic", "squared", "pairwise", "ap", "ndcg"] | None,
+        typer.Option(
+            help="Loss. spd and lcra: hinge, squared-hinge, logistic or squared, default hinge; "
+            "ranksvm: hinge or squared-hinge, default squared-hinge; max-margin: pairwise, ap or "
+            "ndcg, default ap."
+        ),
+    ] = None
+    unlabelled: Unlabelled = None

@@ -1,0 +1,163 @@
+"""Model cards: what a model is, what it was made from, and how it was judged, as JSON and HTML."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import dranking
+from dranking.rankers.bilinear.model import BilinearModel
+from dranking.rankers.linear.model import LinearModel
+from dranking.report.content import number
+from dranking.report.page import Page, Section, Table, render
+
+CARD_JSON, CARD_HTML = "card.json", "card.html"
+N_PAIRS = 40
+"""Largest number of pairs of words on the card of a bilinear model."""
+
+
+def model_card(
+    model: LinearModel | BilinearModel,
+    title: str,
+    *,
+    files: Mapping[str, str | bytes],
+    judged: Mapping[str, Any] | None = None,
+    origin: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Make the card of a model, as plain dictionaries and lists for JSON.
+
+    Parameters
+    ----------
+    model
+        The model.
+    title
+        Name of the model or of its version.
+    files
+        Exports of the model: name to content. The card has the SHA-256 of each.
+    judged
+        How the model was judged: ``convention``, ``n_queries``, ``metrics`` (of challenger and
+        champion, by measure) and ``accepted``; None if the model was not judged.
+    origin
+        Facts about the run: label to text.
+    """
+    provenance = model.provenance
+    return {
+        "format": "dranking-model-card",
+        "schema_version": 1,
+        "title": title,
+        "ranker": provenance.get("ranker", "unknown"),
+        "parameters": {k: v for k, v in provenance.get("parameters", {}).items() if v is not None},
+        "training_data": provenance.get("data", {}),
+        "model": _bilinear(model) if isinstance(model, BilinearModel) else _linear(model),
+        "judged": None if judged is None else dict(judged),
+        "exports": [
+            {"file": name, "sha256": hashlib.sha256(_as_bytes(content)).hexdigest()}
+            for name, content in files.items()
+        ],
+        "origin": dict(origin or {}),
+        "versions": {
+            **provenance.get("versions", {}),
+            "dranking of this card": dranking.__version__,
+        },
+    }
+
+
+def card_files(card: Mapping[str, Any]) -> dict[str, str]:
+    """The two files of a card: name to content."""
+    text = json.dumps(card, indent=1, allow_nan=False) + "\n"
+    return {CARD_JSON: text, CARD_HTML: render(card_page(card))}
+
+
+def card_page(card: Mapping[str, Any]) -> Page:
+    """The page that shows a card."""
+    model = card["model"]
+    parameters = card["parameters"]
+    facts = [(label, f"{model[name]:,}") for name, label in _SIZES.items() if name in model]
+    if "regularization" in parameters:
+        facts.append(("lambda", f"{parameters['regularization']:g}"))
+    verdict = (card["judged"] or {}).get("accepted")
+    if verdict is not None:
+        facts.insert(0, ("verdict of the gate", "accepted" if verdict else "rejected"))
+    return Page(
+        title=card["title"],
+        subtitle=f"Model card. {card['ranker']}, {model['kind']}.",
+        facts=facts,
+        sections=tuple(section for section in _sections(card) if section is not None),
+        good=verdict,
+        origin=[
+            *card["origin"].items(),
+            *((f"version of {name}", str(text)) for name, text in card["versions"].items()),
+        ],
+    )
+
+
+_SIZES = {"n_features": "features", "n_pairs": "word pairs", "n_words": "words"}
+
+
+def _sections(card: Mapping[str, Any]) -> list[Section | None]:
+    model = card["model"]
+    if model["kind"] == "bilinear":
+        what = "A score is the sum of weights over all pairs of a query word and a document word."
+        columns, rows = ["word of the query", "word of the document", "weight"], model["pairs"]
+    else:
+        scaling = ", ".join(model["scaling"])
+        of = f"feature, after the scaling {scaling}" if scaling else "feature"
+        what = f"A score is the sum over the features of weight times value of the {of}."
+        columns, rows = ["feature", "weight"], model["weights"]
+    made_from = [(name, _text(value)) for name, value in card["training_data"].items()]
+    made_from += [(name, _text(value)) for name, value in card["parameters"].items()]
+    exports = [(export["file"], export["sha256"]) for export in card["exports"]]
+    return [
+        Section(
+            "What the model computes",
+            [f"{what} Scores order the documents of one query; they mean nothing across queries."],
+            tables=[Table(columns, [tuple(row.values()) for row in rows])] if rows else (),
+        ),
+        _judged(card["judged"]),
+        Section("What it was made from", tables=[Table(["", ""], made_from)])
+        if made_from
+        else None,
+        Section("Exports", tables=[Table(["file", "SHA-256"], exports)]) if exports else None,
+    ]
+
+
+def _judged(judged: Mapping[str, Any] | None) -> Section:
+    if judged is None:
+        return Section("How it was judged", ["The model was not judged when this was written."])
+    metrics = judged["metrics"]
+    measures = dict.fromkeys(name for values in metrics.values() for name in values)
+    rows = [(name, *(number(v.get(name)) for v in metrics.values())) for name in measures]
+    return Section(
+        "How it was judged",
+        [f"On {judged['n_queries']:,} queries, under the {judged['convention']} convention."],
+        tables=[Table(["mean", *metrics], rows)],
+    )
+
+
+def _linear(model: LinearModel) -> dict[str, Any]:
+    named = zip(model.feature_names, model.weights, strict=True)
+    return {
+        "kind": "linear",
+        "n_features": len(model.weights),
+        "scaling": [transform.kind for transform in model.transforms],
+        "weights": [{"feature": name, "weight": weight} for name, weight in named],
+    }
+
+
+def _bilinear(model: BilinearModel) -> dict[str, Any]:
+    pairs = [
+        {"query_word": pair.query_word, "word": pair.word, "weight": float(pair.value)}
+        for pair in model.top_pairs(N_PAIRS)
+    ]
+    n_pairs, n_words = int(model.weights.nnz), int(model.weights.shape[1])
+    return {"kind": "bilinear", "n_pairs": n_pairs, "n_words": n_words, "pairs": pairs}
+
+
+def _as_bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _text(value: Any) -> str:
+    return f"{value:,}" if type(value) is int else value if isinstance(value, str) else f"{value}"

@@ -1,0 +1,70 @@
+"""Model cards: everything a reader asks of a model, and nothing that JSON cannot hold."""
+
+import hashlib
+import json
+
+import pytest
+
+import dranking as dr
+from dranking.data.scaling import scaled
+from dranking.data.texts.collection import text_collection
+from dranking.report.card import card_files, card_page, model_card
+from tests.report.test_page import ranking, section
+
+JUDGED = {
+    "convention": "letor4",
+    "n_queries": 7,
+    "metrics": {"challenger": {"map": 0.25, "mrr": None}, "champion": {"map": 0.5}},
+    "accepted": False,
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return dr.GreedyRankRLS(3, regularization=2.0).fit(scaled(ranking(1), "standard")).to_model()
+
+
+def test_a_card_says_what_the_model_is_and_where_it_comes_from(model):
+    card = model_card(model, "v<1>", files={"solr.json": "{}"}, judged=JUDGED, origin={"run": "r"})
+    files = card_files(card)
+    assert json.loads(files["card.json"]) == card
+    assert card["model"]["weights"] == [
+        {"feature": name, "weight": weight}
+        for name, weight in zip(model.feature_names, model.weights, strict=True)
+    ]
+    assert card["model"]["scaling"] == ["standard"]
+    assert card["parameters"]["regularization"] == 2.0
+    assert card["training_data"]["n_queries"] == 40
+    digest = hashlib.sha256(b"{}").hexdigest()
+    assert card["exports"] == [{"file": "solr.json", "sha256": digest}]
+    page = card_page(card)
+    assert page.facts == [
+        ("verdict of the gate", "rejected"), ("features", "3"), ("lambda", "2")
+    ]  # fmt: skip
+    judged = section(page, "How it was judged")
+    assert judged.paragraphs == ["On 7 queries, under the letor4 convention."]
+    assert judged.tables[0].rows == [("map", "0.2500", "0.5000"), ("mrr", *["not known"] * 2)]
+    for shown in ("v&lt;1&gt;", digest, model.feature_names[0], "GreedyRankRLS"):
+        assert shown in files["card.html"]
+
+
+def test_a_card_of_a_model_that_was_not_judged(model):
+    page = card_page(model_card(model, "plain", files={}))
+    assert page.good is None
+    assert section(page, "How it was judged").paragraphs == [
+        "The model was not judged when this was written."
+    ]
+    assert "Exports" not in [each.title for each in page.sections]
+
+
+def test_a_card_of_word_pairs():
+    labels = ["sea", "sea", "wood", "wood"]
+    documents = text_collection(["boat sail", "wave sail", "tree leaf", "bark leaf"], labels=labels)
+    fitted = dr.BilinearRanker(1e-6, n_steps=500, learning_rate=1.0).fit(documents).to_model()
+    card = model_card(fitted, "words", files={})
+    assert (card["model"]["kind"], card["model"]["n_pairs"]) == ("bilinear", fitted.weights.nnz)
+    weights = fitted.weights.toarray()
+    for pair in card["model"]["pairs"]:
+        place = fitted.words.index(pair["query_word"]), fitted.words.index(pair["word"])
+        assert pair["weight"] == weights[place]
+    assert "word of the query" in card_files(card)["card.html"]
