@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 import warnings
@@ -32,7 +33,7 @@ LOG_SECONDS = 10.0
 """Least time between two log lines of a stage, in seconds."""
 
 WIDE = 120
-"""Width of tables where no terminal sets the width."""
+"""Width of tables where neither a terminal nor COLUMNS sets the width."""
 
 SHOWN_WARNINGS = (
     AccuracyWarning,
@@ -43,7 +44,7 @@ SHOWN_WARNINGS = (
     TuningWarning,
 )
 
-console = Console(width=None if sys.stdout.isatty() else WIDE)
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 notes = Console(stderr=True)
 
 
@@ -54,15 +55,30 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a title and a table on stdout; columns of numbers are aligned to the right."""
+    """Print a title and a table on stdout; columns of numbers are aligned to the right.
+
+    Where a table would be too wide even with its cells wrapped, every row is printed as lines of
+    its own, so that no value is cut.
+    """
     table = Table()
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], (int, float)) for row in rows)
         table.add_column(literal(column), justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*(literal(format_value(value)) for value in row))
+    texts = [[literal(format_value(value)) for value in row] for row in rows]
+    for row in texts:
+        table.add_row(*row)
     print_line(title, style="bold")
-    console.print(table)
+    endless = console.options.update(max_width=10_000)
+    if table.__rich_measure__(console, endless).minimum <= console.width:
+        console.print(table)
+        return
+    for row in texts:
+        lines = Table.grid(padding=(0, 2))
+        lines.add_column(no_wrap=True)
+        lines.add_column(overflow="fold")
+        for column, text in zip(columns, row, strict=True):
+            lines.add_row(literal(column, "dim"), text)
+        console.print(lines, end="\n\n" if row is not texts[-1] else "\n")
 
 
 def print_facts(title: str, facts: Mapping[str, Any], column: str = "value") -> None:

@@ -1,9 +1,11 @@
 """What commands print: names in data are printed literally; progress and remaining time."""
 
 import json
+import re
 from datetime import datetime
 
 import pytest
+from rich.console import Console
 
 from dranking.cli import output
 from dranking.cli.output import note, print_line, print_table, progress_shown
@@ -112,3 +114,42 @@ def test_bars_know_how_long_it_will_take(clock, monkeypatch):
         show("select", 2, 3, {"passes": 2})
     assert [fields["left"] for fields in shown] == ["", "0:01:30 left"]
     assert shown[1]["facts"] == "passes 2"
+
+
+def test_a_table_that_is_too_wide_is_printed_line_by_line(capsys, monkeypatch):
+    monkeypatch.setattr(output, "console", Console(width=60))
+    row = ("map", 0.6757, "+0.0157 [-0.0007, +0.0322]", "0.0589", "a" * 70)
+    headings = ["metric", "mean of A", "A - B [95%]", "p of signs", "digest of the data"]
+    print_table("wide", headings, [row, row])
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 60
+    lines = [re.split(r" {2,}", line.strip(), maxsplit=1) for line in shown.splitlines()]
+    assert ["A - B [95%]", "+0.0157 [-0.0007, +0.0322]"] in lines
+    assert shown.count("a" * 20) >= 2
+    assert re.sub(r"\s", "", shown).count("a" * 70) == 2
+
+
+def test_tables_of_commands_fit_60_columns(dranking, letor, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "console", Console(width=60))
+    data, model, other = letor(), tmp_path / "model.json", tmp_path / "other.json"
+    said = []
+    for command in (
+        ["select", data, "--n-features", 3, "-o", model],
+        ["train", "rankrls", data, "-o", other],
+        ["tune", data, "--folds", 2, "--regularization", "1,2", "-o", tmp_path / "tuned.json"],
+        ["evaluate", model, data],
+        ["evaluate", "--metrics", "help"],
+        ["compare", model, other, data],
+        ["bounds", model, data],
+        ["info", data],
+        ["info", model],
+        ["stats", "build", data, "-o", tmp_path / "statistics"],
+    ):
+        code, out, err = dranking(*command)
+        assert code == 0, err
+        tables = [line for line in out.splitlines() if line[:1] in "┏┃┡│└" or "  " in line]
+        assert tables
+        assert max(map(len, tables)) <= 60, out
+        said.append(out)
+    assert "…" not in "".join(said)
