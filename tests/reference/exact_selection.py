@@ -56,6 +56,13 @@ class ExactRefits:
             self._known[key] = sum(self._query_error(gram, [*key, -1]) for gram in self._grams)
         return self._known[key]
 
+    def prediction_distance(self, weights):
+        """Distance of predictions by some weights from those of the exact ones, over that of y."""
+        exact = solve(self._total, self.regularization)
+        off = np.array([fixed(w) for w in weights], dtype=object) - exact
+        square = times(off, times(self._total[:-1, :-1], off))
+        return (to_float(square) / to_float(self._total[-1, -1])) ** 0.5
+
     def _query_error(self, gram, places):
         """w'G w of the held-out query, where w are the weights of all others, and -1 for y."""
         own = gram[np.ix_(places, places)]

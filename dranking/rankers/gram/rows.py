@@ -17,6 +17,7 @@ from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
+from dranking.kernels.lqo.orthogonal import SAFETY, UNCERTAIN
 from dranking.rankers.gram.moments import QueryMoments, TotalMoments
 from dranking.rankers.gram.statistics_store import statistics_rows
 
@@ -275,6 +276,31 @@ def _fresh_rows(
 def _no_rows(rows: Array) -> BlockRows:
     """Slots without any row."""
     return BlockRows(np.zeros(1, np.int64), rows, np.empty((0, rows.shape[2])))
+
+
+def ridge_rounding(gram: Array, regularization: float) -> tuple[float, list[int]]:
+    """Estimated relative error by rounding of predictions by `ridge_weights`, at most 1.
+
+    The sums in A are off by a share of the squares of its columns, of which the least pivot of the
+    scaled A + lambda I keeps so much less.
+
+    Returns
+    -------
+    The error, and the features that alone cause an error above `UNCERTAIN`, the most uncertain
+    first.
+    """
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] += regularization
+    scale = 1.0 / np.sqrt(shifted.diagonal())
+    shifted *= scale
+    shifted *= scale[:, None]
+    factor, pivots, rank, _ = linalg.lapack.dpstrf(shifted, lower=True)
+    rounding = np.ones(len(gram))
+    unit = SAFETY * len(gram) * np.finfo(np.float64).eps
+    rounding[:rank] = np.minimum(unit / np.square(factor.diagonal()[:rank]), 1.0)
+    order = np.argsort(-rounding, kind="stable")
+    uncertain = pivots[order[rounding[order] > UNCERTAIN]] - 1
+    return float(rounding.max()), uncertain.tolist()
 
 
 def ridge_weights(gram: Array, products: Array, regularization: float) -> Array:

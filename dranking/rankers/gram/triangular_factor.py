@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.executor import Executor
+from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.orthogonal import triangle_of
 from dranking.rankers.gram.statistics_store import statistics_moments
@@ -20,6 +24,14 @@ Indices = NDArray[np.int64]
 
 MAX_NUMBERS = 2**19
 """Numbers in the matrices of the queries of a statistics store that are factored together: 4 MB."""
+
+MAX_FACTORED_FEATURES = 1_024
+"""Largest number of features with orthogonal factors: for more, the rotations take a minute."""
+
+MAX_WIDE_FEATURES, DOCUMENTS_PER_FEATURE = 256, 16
+"""Above the first number of features, orthogonal factors need at least the second number of
+documents for each feature: in wider data nearly every query is dominant, and takes a factorisation
+for each lambda."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +49,24 @@ class TriangularFactor:
     def __add__(self, other: TriangularFactor) -> TriangularFactor:
         rows = np.concatenate((self.values, other.values))
         return TriangularFactor(with_one_blas_thread(triangle_of, rows))
+
+
+def takes_factors(dataset: Dataset) -> bool:
+    """Whether the errors of a data set are computed from orthogonal factors."""
+    n = dataset.n_features
+    if n <= MAX_WIDE_FEATURES:
+        return True
+    n_most = min(dataset.n_documents // DOCUMENTS_PER_FEATURE, MAX_FACTORED_FEATURES)
+    return dataset.has_documents and n <= n_most
+
+
+def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:
+    """R of all documents of a data set, in one pass; combined in the fixed tree."""
+    tiles = Tiles(dataset, executor, resident=False)
+    factor: TriangularFactor = tiles.sum_blocks(
+        partial(with_one_blas_thread, block_factor), name="triangular-factor"
+    )
+    return factor
 
 
 def block_factor(

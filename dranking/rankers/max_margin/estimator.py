@@ -34,7 +34,7 @@ from dranking.rankers.max_margin.listwise_objective import (
     list_loss,
 )
 from dranking.rankers.max_margin.sgd import ListwiseSGD, MarginSPD
-from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
+from dranking.rankers.pairwise.objective import PairwiseObjective, minimise, share_above_minimum
 from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD
@@ -106,8 +106,11 @@ class MaxMarginRanker(LinearRanker):
     objective_ : float
         Objective at the weights.
     gap_ : float
-        Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. NaN
-        for other solvers.
+        Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. For
+        "newton", the estimated distance of the rounded objective from its minimum. NaN for `SGD`.
+    relative_rounding_ : float
+        `gap_` as a share of `objective_`: how far rounding, and an end at `tol`, left the objective
+        above its minimum. NaN for `SGD`, whose steps claim no minimum.
     n_iter_ : int
         Rounds of "cutting-planes", or steps of "newton" or `SGD`.
     n_terms_ : float
@@ -135,6 +138,7 @@ class MaxMarginRanker(LinearRanker):
 
     objective_: float
     gap_: float
+    relative_rounding_: float
     n_iter_: int
     n_terms_: float
     n_levels_: int
@@ -214,6 +218,7 @@ class MaxMarginRanker(LinearRanker):
             coef = self._fit_pairs(dataset, validation, executor)
         else:
             coef = self._fit_lists(dataset, validation, executor)
+        self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
         self._set_weights(dataset, coef)
         return self
 
@@ -232,8 +237,9 @@ class MaxMarginRanker(LinearRanker):
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for width in HINGE_WIDTHS:  # each minimum is the start of the next
             loss = smoothed_hinge(width, margin=0.0)
-            weights, n, _ = minimise(objective, loss, weights, self.tol * 1e-6, self.max_iter)
-            self.n_iter_ += n
+            found = minimise(objective, loss, weights, self.tol * 1e-6, self.max_iter)
+            weights, self.gap_ = found.weights, found.gap
+            self.n_iter_ += found.n_iter
         self.objective_ = objective.hinge(weights)
         return weights
 
@@ -313,6 +319,7 @@ class MaxMarginRanker(LinearRanker):
     def _fit_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "objective": self.objective_,
+            "relative_rounding": None if np.isnan(self.gap_) else self.relative_rounding_,
             "n_iter": self.n_iter_,
             "n_terms": self.n_terms_,
             "n_levels": self.n_levels_,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
@@ -300,6 +301,11 @@ def gap_of(gradient: Array, multiply: Callable[[Array], Array], target: float) -
         before, square = square, float(residual @ residual)
         direction = residual + (square / before) * direction
     return gap
+
+
+def share_above_minimum(gap: float, objective: float) -> float:
+    """The gap as a share of the objective, at most 1: no loss is below 0. NaN for NaN."""
+    return gap if math.isnan(gap) else min(1.0, gap / objective) if gap else 0.0
 
 
 def check_proportion(regularization: float, slope: float) -> None:

@@ -17,7 +17,7 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     check_whole,
 )
-from dranking.rankers.pairwise.objective import PairwiseObjective, minimise
+from dranking.rankers.pairwise.objective import PairwiseObjective, minimise, share_above_minimum
 
 Array = NDArray[np.float64]
 
@@ -41,6 +41,9 @@ class PairwiseRanker(LinearRanker):
         Estimated distance of the (rounded) objective from its minimum: half the squared Newton
         decrement, which does not depend on the units of the features, or the duality gap
         ``|gradient|^2 / (2 lambda)`` if that is smaller.
+    relative_rounding_ : float
+        `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
+        objective above its minimum. Weights may be off by more, where the objective is flat.
     n_iter_ : int
         Steps of the trust-region Newton method.
     n_pairs_ : float
@@ -49,6 +52,7 @@ class PairwiseRanker(LinearRanker):
 
     objective_: float
     gap_: float
+    relative_rounding_: float
     n_iter_: int
     n_pairs_: float
     regularization: float
@@ -87,6 +91,7 @@ class PairwiseRanker(LinearRanker):
             self.n_iter_ += n_steps
         self.n_pairs_ = objective.n_pairs
         self.objective_ = self._value(objective, weights)
+        self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
         self._set_weights(dataset, weights)
         return self
 
@@ -101,6 +106,7 @@ class PairwiseRanker(LinearRanker):
         return {
             "objective": self.objective_,
             "gap": self.gap_,
+            "relative_rounding": self.relative_rounding_,
             "n_iter": self.n_iter_,
             "n_pairs": self.n_pairs_,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
@@ -88,6 +89,9 @@ class StochasticRanker(LinearRanker):
     objective_ : float
         Mean loss of the model over the pairs plus lambda / 2 |coef_|^2; estimated from drawn pairs
         if there are very many pairs.
+    relative_rounding_ : float
+        NaN: the weights are those after a number of steps, no minimum is claimed, and so nothing
+        certifies how far they are from it. `learning_curve_` shows the objective as it falls.
     eta0_ : float
         First step length.
     n_steps_ : int
@@ -98,6 +102,7 @@ class StochasticRanker(LinearRanker):
     """
 
     objective_: float
+    relative_rounding_: float
     eta0_: float
     n_steps_: int
     learning_curve_: tuple[CurvePoint, ...]
@@ -346,7 +351,7 @@ class StochasticRanker(LinearRanker):
                 state.eta0,
                 self.regularization,
             )
-        self.objective_ = objective
+        self.objective_, self.relative_rounding_ = objective, math.nan
         self.eta0_, self.n_steps_ = state.eta0, state.n_steps
         self.learning_curve_ = state.curve
         self._state = state
@@ -374,6 +379,7 @@ class StochasticRanker(LinearRanker):
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,
+            "relative_rounding": None,
             "eta0": json_ready(self.eta0_),
             "n_steps": self.n_steps_,
             "learning_curve": curve_facts(self.learning_curve_),

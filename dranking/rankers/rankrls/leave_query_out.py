@@ -45,18 +45,19 @@ from dranking.kernels.lqo.orthogonal import (
     triangle_of,
 )
 from dranking.rankers.gram.statistics_store import statistics_errors
-from dranking.rankers.gram.triangular_factor import TriangularFactor, block_factor, centred_rows
+from dranking.rankers.gram.triangular_factor import (
+    DOCUMENTS_PER_FEATURE,
+    MAX_FACTORED_FEATURES,
+    MAX_WIDE_FEATURES,
+    TriangularFactor,
+    block_factor,
+    centred_rows,
+    factor_of,
+    takes_factors,
+)
 from dranking.rankers.rankrls.estimator import DirectSolver
 
 Array = NDArray[np.float64]
-
-MAX_FACTORED_FEATURES = 1_024
-"""Largest number of features with orthogonal factors: for more, the rotations take a minute."""
-
-MAX_WIDE_FEATURES, DOCUMENTS_PER_FEATURE = 256, 16
-"""Above the first number of features, orthogonal factors need at least the second number of
-documents for each feature: in wider data nearly every query is dominant, and takes a factorisation
-for each lambda."""
 
 FACTOR_VALUES = 2**22
 """Largest number of entries in the factors that one pass finds together; the driver holds up to
@@ -166,24 +167,6 @@ def leave_query_out(
             stacklevel=3,
         )
     return found
-
-
-def takes_factors(dataset: Dataset) -> bool:
-    """Whether the errors of a data set are computed from orthogonal factors."""
-    n = dataset.n_features
-    if n <= MAX_WIDE_FEATURES:
-        return True
-    n_most = min(dataset.n_documents // DOCUMENTS_PER_FEATURE, MAX_FACTORED_FEATURES)
-    return dataset.has_documents and n <= n_most
-
-
-def factor_of(dataset: Dataset, executor: Executor) -> TriangularFactor:
-    """R of all documents of a data set, in one pass; combined in the fixed tree."""
-    tiles = Tiles(dataset, executor, resident=False)
-    factor: TriangularFactor = tiles.sum_blocks(
-        partial(with_one_blas_thread, block_factor), name="triangular-factor"
-    )
-    return factor
 
 
 def errors_from_factor(

@@ -139,6 +139,7 @@ def test_any_shift_of_a_query_changes_next_to_nothing():
     np.testing.assert_allclose(fit(moved.dataset()).coef_, fit(rounded.dataset()).coef_, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6, 1e9])
 def test_copies_share_a_weight_whatever_their_scale(scale):
     problem = random_problem(9, n_features=2)

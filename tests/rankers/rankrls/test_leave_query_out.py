@@ -12,7 +12,7 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.rankers.rankrls.leave_query_out import takes_factors
+from dranking.rankers.gram.triangular_factor import takes_factors
 from tests.rankers.raw_problems import drawn_problem, raw_problem, relative_distance
 from tests.reference.exact_rankrls import exact_lqo_errors
 from tests.reference.exact_selection import ExactRefits, to_float
@@ -49,7 +49,7 @@ def test_errors_of_statistics_and_of_wide_data_are_as_close_as_they_say(
 ):
     """From rows with the sums of products that a store holds; or from A, as for wide data."""
     if not factors:
-        monkeypatch.setattr("dranking.rankers.rankrls.leave_query_out.MAX_WIDE_FEATURES", 1)
+        monkeypatch.setattr("dranking.rankers.gram.triangular_factor.MAX_WIDE_FEATURES", 1)
     n_certified = 0
     for seed in (0, 4, 5, 8, 10, 12, 14, 17, 24, 32):
         problem, data, _ = drawn_problem(seed, 5 + seed % 8)
@@ -71,13 +71,7 @@ def test_errors_without_any_digit_are_said_to_be():
     with pytest.warns(AccuracyWarning, match=message):
         assert dr.RankRLSCV(GRID).fit(data).relative_rounding_ == 1.0
     with pytest.warns(AccuracyWarning, match=message):
-        dr.tune(
-            data,
-            model="rankrls",
-            regularizations=GRID,
-            leave_query_out=True,
-            measure="squared_error",
-        )
+        dr.tune(data, GRID, validation="leave-query-out", model="rankrls", measure="squared_error")
 
 
 @pytest.mark.exhaustive

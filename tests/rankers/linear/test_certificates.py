@@ -1,0 +1,73 @@
+"""Every ranker states how far rounding moved its result, in the model's facts too."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dranking as dr
+from dranking.errors import AccuracyWarning
+from dranking.rankers.gram.statistics_store import build_statistics
+from dranking.rankers.max_margin.estimator import MaxMarginRanker
+from tests.rankers.problems import random_problem
+from tests.rankers.raw_problems import drawn_problem, raw_problem
+from tests.reference.exact_selection import ExactRefits
+
+CERTIFIED = {
+    "RankRLS": (dr.RankRLS(), 1e-12),
+    "RankRLS by conjugate gradients": (dr.RankRLS(solver="cg"), 1e-8),
+    "RankRLSCV": (dr.RankRLSCV([0.1, 1.0]), 1e-10),
+    "forward": (dr.GreedyRankRLS(3), 1e-10),
+    "backward": (dr.GreedyRankRLS(3, search="backward"), 1e-10),
+    "back-fitting": (dr.GreedyRankRLS(3, search=dr.Search(fitting="back")), 1e-10),
+    "GreedyRankRLSCV": (dr.GreedyRankRLSCV(3), 1e-10),
+    "RankSVM": (dr.RankSVM(0.1), 1e-9),
+    "RankLogistic": (dr.RankLogistic(0.1), 1e-9),
+    "max-margin of pairs": (MaxMarginRanker(0.1, "pairwise"), 1e-6),
+    "max-margin of lists": (MaxMarginRanker(0.1, "ap"), 1e-2),
+}
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+@pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
+def test_rankers_certify_what_they_state(name):
+    ranker, largest = CERTIFIED[name]
+    ranker.fit(random_problem(0, n_features=6).dataset())
+    assert 0.0 <= ranker.relative_rounding_ <= largest
+    assert ranker.to_model().provenance["relative_rounding"] == ranker.relative_rounding_
+
+
+@pytest.mark.parametrize("ranker", [dr.SPD(), dr.LCRA(mu=0.0), MaxMarginRanker(0.1, solver="sgd")])
+def test_rankers_of_random_steps_certify_nothing(ranker):
+    ranker.fit(random_problem(0, n_features=6).dataset())
+    assert np.isnan(ranker.relative_rounding_)
+    assert ranker.to_model().provenance["relative_rounding"] is None
+
+
+@pytest.mark.parametrize("source", ["documents", "statistics", "conjugate gradients"])
+def test_predictions_of_rankrls_are_as_close_as_they_say(source, tmp_path):
+    """On raw features, against fixed-point arithmetic."""
+    n_certified = 0
+    for seed in range(40):
+        problem, data, regularization = drawn_problem(seed, 4 + seed % 9)
+        if source == "statistics":
+            data = build_statistics(data, tmp_path / str(seed))
+        ranker = dr.RankRLS(regularization, "cg" if source == "conjugate gradients" else "auto")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            try:
+                ranker.fit(data)
+            except dr.DrankingError:  # conjugate gradients do not converge, and say so
+                assert source == "conjugate gradients"
+                continue
+        refits = ExactRefits(*problem.labelled(), regularization)
+        off = refits.prediction_distance(ranker.coef_)
+        assert off <= max(1e-9, ranker.relative_rounding_), seed
+        n_certified += ranker.relative_rounding_ < 1e-6
+    assert n_certified >= (25 if source == "documents" else 1)
+
+
+def test_statistics_name_the_features_behind_the_rounding(tmp_path):
+    store = build_statistics(raw_problem(1).dataset(), tmp_path / "s")
+    with pytest.warns(AccuracyWarning, match=r"predictions .*nearly depend on others: f\d+"):
+        dr.RankRLS(2.0**-15).fit(store)
