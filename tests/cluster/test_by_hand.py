@@ -23,11 +23,11 @@ SECONDS = 120
 
 
 @contextmanager
-def started(command, environment=None, **options):
+def started(command, environment=None, python=sys.executable, **options):
     """A process of one of Dask's commands, which is stopped at the end."""
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     process = subprocess.Popen(
-        [sys.executable, "-m", f"distributed.cli.dask_{command[0]}", *command[1:], *arguments],
+        [python, "-m", f"distributed.cli.dask_{command[0]}", *command[1:], *arguments],
         env={**os.environ, **(environment or {})},
         stderr=subprocess.DEVNULL,
     )
@@ -58,9 +58,9 @@ def scheduler(tls, tmp_path):
         yield file
 
 
-def worker(scheduler, tls, *flags, environment=None):
+def worker(scheduler, tls, *flags, **started_with):
     command = ["worker", "--no-dashboard", *flags]
-    return started(command, environment, scheduler_file=scheduler, nthreads=1, **tls)
+    return started(command, **started_with, scheduler_file=scheduler, nthreads=1, **tls)
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,24 @@ def test_a_worker_with_another_version_that_joins_is_an_error_that_names_it(
         worker(scheduler, tls),
         worker(scheduler, tls, environment={"PYTHONPATH": path}),
         pytest.raises(UsageError, match=r"dranking 99\.0 on 127\.0\.0\.1"),
+        open_executor(str(scheduler), options),
+    ):
+        pass
+
+
+@pytest.mark.skipif(
+    "DRANKING_OTHER_PYTHON" not in os.environ,
+    reason="DRANKING_OTHER_PYTHON names no interpreter of another version of Python",
+)
+def test_a_worker_with_another_python_is_an_error_that_names_it(scheduler, tls, certificates):
+    other = os.environ["DRANKING_OTHER_PYTHON"]
+    code = "import sys; print('{}.{}'.format(*sys.version_info))"
+    version = subprocess.check_output([other, "-c", code], text=True).strip()
+    options = {**certificates, "timeout": f"{SECONDS}s", "min_workers": 2}
+    with (
+        worker(scheduler, tls),
+        worker(scheduler, tls, environment={"PYTHONPATH": ""}, python=other),
+        pytest.raises(UsageError, match=rf"python {version} on 127\.0\.0\.1"),
         open_executor(str(scheduler), options),
     ):
         pass

@@ -16,8 +16,12 @@ from dranking.errors import UsageError
 Ask: TypeAlias = Callable[..., Any]
 """`dranking.engine.cluster.supervisor.Supervisor.ask`."""
 
-COMPARED = ("python", "dranking", "dask", "distributed", "numpy", "numba")
-"""What must be equal: the packages' whole versions, and Python's without its third number."""
+PACKAGES = ("dranking", "dask", "distributed", "numpy", "numba")
+"""Packages whose versions must be equal."""
+
+COMPARED = ("python", *PACKAGES)
+"""What must be equal: the packages' whole versions, and Python's without its third number. Dask
+tells Python's version unasked; asked for it, Dask looks for a package of that name."""
 
 ANSWER_SECONDS = 10.0
 """How long workers have to tell their versions."""
@@ -55,7 +59,7 @@ def check_versions(ask: Ask, client: Any, workers: Collection[str]) -> None:
     answers = ask(
         _soon,
         client.scheduler.broadcast,
-        msg={"op": "versions", "packages": list(COMPARED)},
+        msg={"op": "versions", "packages": list(PACKAGES)},
         workers=new,
         on_error="ignore",
     )
@@ -83,7 +87,7 @@ def here() -> dict[str, str | None]:
     """The versions in this process, by the names of `COMPARED`; None is a package not installed."""
     from distributed.versions import get_versions
 
-    return _compared(get_versions(COMPARED))
+    return _compared(get_versions(PACKAGES))
 
 
 def differences(

@@ -51,6 +51,11 @@ def test_a_worker_with_another_version_is_an_error_that_names_both(scheduler, ot
         worker.wait()
 
 
+def test_the_version_of_python_is_compared():
+    assert here()["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert None not in here().values()
+
+
 def test_differences_name_each_version_once_and_its_hosts():
     ours = {**here(), "python": "3.11", "numba": "0.62.0"}
     workers = {

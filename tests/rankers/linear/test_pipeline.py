@@ -23,6 +23,10 @@ def raw():
     return problem.X * [1, 30, 0.2, 5] + [0, 40, 0, -3], problem.y, problem.qid
 
 
+def variances(X, y):
+    return X.var(axis=0)
+
+
 def fitted(raw, *steps, last=None):
     with sklearn.config_context(enable_metadata_routing=True):
         last = (last or dr.RankRLS()).set_fit_request(qid=True)
@@ -39,12 +43,12 @@ def fitted(raw, *steps, last=None):
         (MaxAbsScaler(),),
         (RobustScaler(),),
         (RobustScaler(with_centering=False, with_scaling=False),),
-        (MinMaxScaler(), SelectKBest(lambda X, y: X.var(axis=0), k=3), StandardScaler()),
-        (SelectKBest(lambda X, y: X.var(axis=0), k=2),),
+        (MinMaxScaler(), SelectKBest(variances, k=3), StandardScaler()),
+        (SelectKBest(variances, k=2),),
         ("passthrough",),
         (),
     ],
-    ids=repr,
+    ids=lambda steps: "-".join(type(step).__name__ for step in steps) or "nothing",
 )
 @pytest.mark.parametrize("last", [dr.RankRLS(normalize="log"), dr.GreedyRankRLS(2)], ids=repr)
 def test_the_model_scores_raw_rows_as_the_pipeline_does(raw, steps, last, tmp_path):
@@ -59,7 +63,7 @@ def test_the_model_scores_raw_rows_as_the_pipeline_does(raw, steps, last, tmp_pa
 
 
 def test_columns_of_arrays_have_numbers(raw):
-    pipeline = fitted(raw, SelectKBest(lambda X, y: X.var(axis=0), k=2))
+    pipeline = fitted(raw, SelectKBest(variances, k=2))
     assert dr.to_model(pipeline).feature_names == ("f2", "f4")
 
 
