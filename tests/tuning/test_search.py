@@ -429,8 +429,8 @@ def test_worker_processes_give_the_same_bits(tmp_path, client):
         (problem_of(1, n_queries=40).dataset(max_documents=20).block(b) for b in range(5)),
         tmp_path / "d.zarr",
     )
-    options = {"folds": 2, "regularizations": LAMBDAS, "max_features": SIZE}
-    options["normalizations"] = ["none", "quantile"]
+    grid = {"regularization": LAMBDAS, "normalize": ["none", "quantile"]}
+    options = {"grid": grid, "validation": 2, "max_features": SIZE}
     expected = dr.tune(data, executor="threads", **options)
     found = dr.tune(data, executor=client, **options)
     assert found.as_json() == expected.as_json()
@@ -498,7 +498,7 @@ def test_squared_error_is_that_of_refits_and_needs_no_documents(tmp_path, layout
     problem = problem_of(4)
     dataset = problem.dataset(layout, max_documents=20)
     store = build_statistics(dataset, tmp_path / "store")
-    options = {"regularizations": LAMBDAS, "leave_query_out": True, "measure": "squared_error"}
+    options = {"grid": LAMBDAS, "validation": "leave-query-out", "measure": "squared_error"}
     result = dr.tune(store, max_features=SIZE, **options)
     queries = centred_queries(*problem.labelled())
     errors = {}
