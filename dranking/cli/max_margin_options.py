@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -37,6 +37,8 @@ def with_solver(options: Mapping[str, Any]) -> dict[str, Any]:
 class Margins:
     """The margins of pairs and lists."""
 
+    TOPIC: ClassVar[str] = "Margins"
+
     margins: Annotated[
         Literal["levels", "ranks"] | None,
         typer.Option(help="Margins of pairs: by level of relevance, or by rank. Default: levels."),
@@ -59,6 +61,8 @@ class Margins:
 @dataclass(frozen=True)
 class Solver:
     """The solver and its stopping rule."""
+
+    TOPIC: ClassVar[str] = "Solver"
 
     solver: Annotated[
         Literal["auto", "cutting-planes", "newton", "sgd"] | None,

@@ -38,7 +38,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def call(**options: Any) -> None:
-        with storage_options(options.pop("storage", None)):
+        with storage_options(options.pop("storage") if places else None):
             options |= {name: _placed(options[name]) for name in places}
             made = {
                 group: kind(**{field.name: options.pop(field.name) for field in fields(kind)})

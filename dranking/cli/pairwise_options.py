@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
@@ -32,6 +32,8 @@ Unlabelled: TypeAlias = Annotated[
 @dataclass(frozen=True)
 class Steps:
     """The number of steps, and averaging."""
+
+    TOPIC: ClassVar[str] = "Steps"
 
     average: Annotated[
         Literal["second-half", "all", "none"] | None,
@@ -57,6 +59,8 @@ class Steps:
 @dataclass(frozen=True)
 class Pairs(Steps):
     """The distribution of the sampled pairs, and their labels."""
+
+    TOPIC: ClassVar[str] = "Pairs"
 
     label: Annotated[
         Literal["sign", "difference"] | None,
@@ -101,6 +105,8 @@ class Projection:
 @dataclass(frozen=True)
 class Views:
     """Options of LCRA only."""
+
+    TOPIC: ClassVar[str] = "Views"
 
     views: Annotated[
         list[str] | None,

@@ -7,12 +7,12 @@ this default.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
 from dranking.cli.cost_files import read_costs
-from dranking.cli.options import Forms, names_in
+from dranking.cli.options import Forms, MemoryLimit, names_in
 from dranking.cli.places import place_of
 from dranking.errors import UsageError
 from dranking.files.places import Place
@@ -22,6 +22,8 @@ from dranking.files.reading import read_bytes
 @dataclass(frozen=True)
 class Candidates:
     """The features that may be selected."""
+
+    TOPIC: ClassVar[str] = "Candidates"
 
     start: Annotated[
         str,
@@ -68,6 +70,8 @@ class Candidates:
 @dataclass(frozen=True)
 class Scoring:
     """The search, and the score of candidates."""
+
+    TOPIC: ClassVar[str] = "Search"
 
     search: Annotated[
         Literal["forward", "floating", "backward"] | None,
@@ -119,8 +123,40 @@ class Scoring:
 
 
 @dataclass(frozen=True)
+class Passing:
+    """How the data is gone through, which does not change what is selected."""
+
+    TOPIC: ClassVar[str] = "Passes over the data"
+
+    prefetch: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of Gram rows to compute in one pass over the data. Default: chosen for "
+            "the least time."
+        ),
+    ] = None
+    memory_limit: MemoryLimit = None
+    feature_blocks: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of parts into which the features are split. Default: as few as fit into "
+            "memory."
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Place | None,
+        typer.Option(
+            help="File that stores the selected features after every round. If the file exists, "
+            "the selection continues from there."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Spending:
     """Costs of features, and the budget."""
+
+    TOPIC: ClassVar[str] = "Costs"
 
     feature_costs: Annotated[
         Place | None,

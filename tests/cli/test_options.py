@@ -62,7 +62,8 @@ def test_train_ranksvm_offers_every_loss():
 def test_help_is_by_topic_required_options_first_and_the_cluster_last():
     shown = CliRunner().invoke(app, ["select", "--help"]).output
     places = [shown.index(text) for text in (
-        "Arguments:", "Options:", "--n-features", "--output", "--start", "--json",
+        "Arguments:", "Options:", "--n-features", "--output", "--json",
+        "Candidates:", "--start", "Search:", "--rescore", "Costs:", "--budget", "--prefetch",
         "Columns of tables:", "--qid-column", "Cluster and object stores:", "--scheduler",
         "--storage-option",
     )]  # fmt: skip

@@ -44,13 +44,13 @@ def export(
     """Export a linear model to the format of an engine.
 
     The engine gives the same scores as predict. A model card is written beside the export, as
-    NAME.card.json and NAME.card.html.
+    OUTPUT.card.json and OUTPUT.card.html.
     """
     from dranking.export.formats import export_model
     from dranking.rankers.linear.model import load_model
     from dranking.report.card import card_files, model_card
 
-    cards = {name: output.with_name(f"{output.stem}.{name}") for name in ("card.json", "card.html")}
+    cards = {name: output.with_name(f"{output.name}.{name}") for name in ("card.json", "card.html")}
     for file in (output, *cards.values()):
         check_output_file(file, overwrite)
     names = None if feature_names is None else _read_names(feature_names)

@@ -3,21 +3,78 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
+from dranking.cli.option_groups import grouped
 from dranking.cli.options import Json
 from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
 from dranking.cli.places import StorageOptions, storage_options
+from dranking.cli.topics import EXECUTION
 from dranking.errors import RejectedError, UsageError
 
 
+@dataclass(frozen=True)
+class Again:
+    """What is run again of a run that was begun or done before."""
+
+    TOPIC: ClassVar[str] = "Running again"
+
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Finish the unfinished run, on the data that it began with."),
+    ] = False
+    force: Annotated[bool, typer.Option("--force", help="Run all stages again.")] = False
+    from_stage: Annotated[
+        str | None, typer.Option("--from", help="Run this stage and all later stages again.")
+    ] = None
+
+    def check(self) -> None:
+        """Raise UsageError if options exclude one another."""
+        if self.force and self.from_stage is not None:
+            raise UsageError("give only one of --force and --from.")
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A scheduler in place of the configured one."""
+
+    TOPIC: ClassVar[str] = EXECUTION
+
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Where tasks run, as for the other commands, such as local or cluster/slurm.py; "
+            "replaces the table [cluster]."
+        ),
+    ] = None
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster",
+            metavar="K=V",
+            help="An option of the cluster, such as n_workers=8. Repeat the option for more.",
+        ),
+    ] = None
+
+    @property
+    def settings(self) -> list[str]:
+        """The options as settings of the configuration."""
+        scheduler = json.dumps(self.scheduler)
+        where = [] if self.scheduler is None else [f"cluster={{scheduler = {scheduler}}}"]
+        return [*where, *(f"cluster.{option}" for option in self.cluster or ())]
+
+
+@grouped
 def retrain(
     config: Annotated[
         Path, typer.Argument(help="The configuration, a TOML file.", metavar="CONFIG")
     ],
+    again: Again,
+    elsewhere: Elsewhere,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -30,29 +87,6 @@ def retrain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
     ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Finish the unfinished run, on the data that it began with."),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Run all stages again.")] = False,
-    from_stage: Annotated[
-        str | None, typer.Option("--from", help="Run this stage and all later stages again.")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Where tasks run, as for the other commands, such as local or cluster/slurm.py; "
-            "replaces the table [cluster]."
-        ),
-    ] = None,
-    cluster: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cluster",
-            metavar="K=V",
-            help="An option of the cluster, such as n_workers=8. Repeat the option for more.",
-        ),
-    ] = None,
     storage: StorageOptions = None,
     as_json: Json = False,
 ) -> None:
@@ -68,14 +102,10 @@ def retrain(
     from dranking.retrain.plan import plan_run
     from dranking.retrain.runner import retrain as run
 
-    if force and from_stage is not None:
-        raise UsageError("give only one of --force and --from.")
-    wanted: dict[str, Any] = {"resume": resume, "force": force, "from_stage": from_stage}
-    where = [] if scheduler is None else [f"cluster={{scheduler = {json.dumps(scheduler)}}}"]
-    where += [f"cluster.{option}" for option in cluster or ()]
-    checked = load_config(config, [*(settings or ()), *where])
+    again.check()
+    checked = load_config(config, [*(settings or ()), *elsewhere.settings])
     with storage_options(storage), progress_shown():
-        done = (plan_run if dry_run else run)(checked, **wanted)
+        done = (plan_run if dry_run else run)(checked, **asdict(again))
     outcome = done.as_json()
     if dry_run:
         if as_json:

@@ -12,17 +12,15 @@ from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import (
     Data,
     Json,
-    MemoryLimit,
     NormalizeFit,
     Output,
     Overwrite,
     Regularization,
 )
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.selection_options import Candidates, Scoring, Spending, features_in
+from dranking.cli.selection_options import Candidates, Passing, Scoring, Spending, features_in
 from dranking.errors import UsageError
 from dranking.files.output_checks import check_output_file
-from dranking.files.places import Place
 
 
 @grouped
@@ -33,34 +31,13 @@ def select(
     candidates: Candidates,
     scoring: Scoring,
     spending: Spending,
+    passing: Passing,
     regularization: Regularization = 1.0,
     normalize: NormalizeFit = "none",
     patience: Annotated[
         int | None,
         typer.Option(
             help="Stop after this many rounds without a new smallest error, and drop these rounds."
-        ),
-    ] = None,
-    prefetch: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of Gram rows to compute in one pass over the data. Default: chosen for "
-            "the least time."
-        ),
-    ] = None,
-    memory_limit: MemoryLimit = None,
-    feature_blocks: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of parts into which the features are split. Default: as few as fit into "
-            "memory."
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Place | None,
-        typer.Option(
-            help="File that stores the selected features after every round. If the file exists, "
-            "the selection continues from there."
         ),
     ] = None,
     columns: ColumnOptions = ColumnOptions(),
@@ -75,7 +52,7 @@ def select(
     check_output_file(output, overwrite)
     if candidates.forms and normalize != "none":
         raise UsageError("--forms are forms of raw features: give --forms or --normalize.")
-    with execution.running(overwrite, memory_limit=memory_limit) as executor:
+    with execution.running(overwrite, memory_limit=passing.memory_limit) as executor:
         ranker = GreedyRankRLS(
             n_features=n_features,
             regularization=regularization,
@@ -86,8 +63,8 @@ def select(
             feature_costs=Costs(**spending.costs()),
             forms=Forms(**given(**candidates.feature_forms)),
             normalize=normalize,
-            checkpoint=checkpoint,
-            passes=Passes(prefetch, feature_blocks),
+            checkpoint=passing.checkpoint,
+            passes=Passes(passing.prefetch, passing.feature_blocks),
         )
         ranker.fit(columns.open(data), executor=executor)
     ranker.to_model().save(output, overwrite=overwrite)

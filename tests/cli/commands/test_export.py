@@ -84,14 +84,14 @@ def test_every_export_has_a_model_card(dranking, model_file, tmp_path):
     output = tmp_path / "ltr.sql"
     code, out, err = dranking("export", model_file, "--format", "sql", "-o", output, "--json")
     assert code == 0, err
-    card = json.loads((tmp_path / "ltr.card.json").read_text())
-    assert json.loads(out)["card"] == str(tmp_path / "ltr.card.json")
+    card = json.loads((tmp_path / "ltr.sql.card.json").read_text())
+    assert json.loads(out)["card"] == str(tmp_path / "ltr.sql.card.json")
     digest = hashlib.sha256(output.read_bytes()).hexdigest()
     assert card["exports"] == [{"file": "ltr.sql", "sha256": digest}]
     assert "--format sql" in card["origin"]["command"]
-    assert digest in (tmp_path / "ltr.card.html").read_text()
+    assert digest in (tmp_path / "ltr.sql.card.html").read_text()
     output.unlink()
     code, _, err = dranking("export", model_file, "--format", "sql", "-o", output)
     assert code == 2
-    assert "ltr.card.json" in err
+    assert "ltr.sql.card.json" in err
     assert not output.exists()

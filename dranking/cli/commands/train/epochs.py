@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -53,6 +53,8 @@ class Estimator:
 @dataclass(frozen=True)
 class Monitoring:
     """Monitoring of the training."""
+
+    TOPIC: ClassVar[str] = "Validation"
 
     validation: Annotated[
         Place | None, typer.Option(help="Data to evaluate the model on after every epoch.")
