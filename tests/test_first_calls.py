@@ -50,6 +50,23 @@ def test_searches_and_validation_take_tables(table):
     assert bits[0] == bits[1]
 
 
+def test_dask_frames_are_judged_queries_too(table, ranker):
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(table, npartitions=2)
+    assert dr.evaluate(ranker, frame).metrics == dr.evaluate(ranker, table).metrics
+    found, expected = (
+        dr.tune(data, [1.0, 8.0], validation=data, model="rankrls") for data in (frame, table)
+    )
+    assert found.grid == expected.grid
+
+
+def test_csv_is_refused_with_the_way_to_read_it(table, tmp_path):
+    table.to_csv(tmp_path / "judged.csv", index=False)
+    with pytest.raises(dr.DataError, match=r"CSV .* is not read.*read_csv.*from_table"):
+        dr.open_dataset(tmp_path / "judged.csv")
+
+
 def test_a_ranker_is_exported_as_its_model(ranker):
     assert dr.export_model(ranker, "sql") == dr.export_model(ranker.to_model(), "sql")
 
@@ -58,6 +75,7 @@ def test_a_ranker_is_exported_as_its_model(ranker):
     ("call", "message"),
     [
         (lambda t, r: dr.open_dataset(t.rename(columns={"qid": "query"})), r"Columns\(qid=\.\.\."),
+        (lambda t, r: dr.RankRLS().fit(t[NAMES], t["relevance"], qid=[10] * 24), "np.repeat"),
         (lambda t, r: dr.open_dataset(t.to_numpy()), r"from_arrays\(X, y, qid\)"),
         (lambda t, r: dr.evaluate(r, t.to_numpy()), r"from_arrays\(X, y, qid\)"),
         (lambda t, r: dr.evaluate(r, t[[*NAMES, "qid"]]), r"Columns\(relevance=\.\.\."),

@@ -37,6 +37,14 @@ def test_a_grid_reaches_the_parameters_of_options():
     assert ranker.sgd.eta0 is None
 
 
+def test_parameters_of_a_short_form_can_be_set():
+    ranker = dr.GreedyRankRLS(search="floating").set_params(search__patience=2, passes__prefetch=1)
+    assert (ranker.search, ranker.passes) == (dr.Search("floating", patience=2), dr.Passes(1))
+    assert dr.LCRA(sgd={"n_epochs": 3}).set_params(sgd__eta0=0.5).sgd == dr.SGD(3, eta0=0.5)
+    with pytest.raises(ValueError, match="Invalid parameter 'epochs' for estimator SGD"):
+        dr.SPD().set_params(sgd__epochs=3)
+
+
 X = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.3], [2.0, 0.1]])
 CALL = {"X": X, "y": [0, 1, 0, 1], "qid": [7, 7, 8, 8]}
 

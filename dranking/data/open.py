@@ -203,7 +203,14 @@ def _form_of(place: Place) -> Form:
     check_regular(place)
     if not request(place, place.is_dir):
         with open_input(place) as file:
-            return "parquet" if file.read(4) == b"PAR1" else "text"
+            is_parquet = file.read(4) == b"PAR1"
+        if not is_parquet and {".csv", ".tsv"} & set(place.suffixes[-2:]):
+            raise DataError(
+                f"{place}: CSV does not tell numbers from texts and is not read. Make it parquet "
+                "once (pandas.read_csv(...).to_parquet(...)), or pass the table of pandas, Polars "
+                "or DuckDB to from_table."
+            )
+        return "parquet" if is_parquet else "text"
     if exists(place / MANIFEST_NAME) or _has_segments(place / "segments"):
         return "directory"
     has_parquet = any(file.suffix == ".parquet" for file in list_files(place))

@@ -19,6 +19,8 @@ from dranking.data.roles import Columns
 from dranking.data.scores.score_table import ScoreTable
 from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.transforms import source_names
+from dranking.engine.collections.one_expression import is_dask_frame
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, UsageError
@@ -43,8 +45,8 @@ def judged_dataset(data: Any, scorer: Any) -> Dataset:
             f"{scorer} is no feature to rank by; a stored model is "
             f"dranking.load_model({str(scorer)!r}), stored scores are dranking.read_scores(path)."
         )
-    if isinstance(data, Dataset):
-        dataset = data
+    if isinstance(data, Dataset) or is_dask_frame(data):
+        dataset = as_dataset(data)
     else:
         dataset = open_dataset(data, columns=Columns(needed=needed_features(scorer)))
     dataset.check_documents()

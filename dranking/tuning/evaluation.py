@@ -78,8 +78,9 @@ def evaluate(
         data; a table of ``qid``, ``docid`` (if documents have ids) and ``score``; or what
         `dranking.read_scores` read from a file.
     data
-        Judged queries: a data set, a table as `dranking.from_table` takes it, or a path. An
-        unlabelled document counts as a document of grade 0.
+        Judged queries: a data set, a table as `dranking.from_table` takes it, a dask DataFrame with
+        the columns ``relevance`` and ``qid``, or a path. An unlabelled document counts as a
+        document of grade 0.
     measures
         Names, such as ``map`` or ``ndcg@10``; see `dranking.metrics.evaluate.evaluate_queries`.
     convention

@@ -12,6 +12,8 @@ from dranking.data.open import open_dataset
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_table
 from dranking.data.transforms import source_names
+from dranking.engine.collections.one_expression import is_dask_frame
+from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError
@@ -58,7 +60,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     Parameters
     ----------
     train
-        Labelled queries: a data set, a table as `dranking.from_table` takes it, or a path.
+        Labelled queries: a data set, a table as `dranking.from_table` takes it, a dask
+        DataFrame with the columns ``relevance`` and ``qid``, or a path.
     grid
         Values of lambda to try, each above 0; or the values of several parameters by name, which
         are tried in all combinations, as in ``{"regularization": [1, 8], "normalize": ["none",
@@ -204,8 +207,9 @@ def _fitted(
 
 
 def _opened(data: Any) -> Dataset:
-    """A data set as it is, or a table or a path as a data set."""
-    return data if isinstance(data, Dataset) else open_dataset(data)
+    """A data set as it is, or a table, a dask DataFrame or a path as a data set."""
+    is_rows = isinstance(data, Dataset) or is_dask_frame(data)
+    return as_dataset(data) if is_rows else open_dataset(data)
 
 
 def _held_out(
@@ -214,8 +218,8 @@ def _held_out(
     """How models are measured, checked."""
     if isinstance(validation, (Dataset, QueryKFold)):
         return validation
-    if is_table(validation):
-        return open_dataset(validation)
+    if is_table(validation) or is_dask_frame(validation):
+        return _opened(validation)
     if isinstance(validation, int) and not isinstance(validation, bool):
         return QueryKFold(validation)
     if isinstance(validation, str) and validation == LEAVE_QUERY_OUT:

@@ -293,7 +293,11 @@ def canonical_rows(X: Any) -> Any:
 def _check_lengths(expected: int, of: str = "rows", **arrays: Any) -> None:
     for name, values in arrays.items():
         if values is not None and len(values) != expected:
-            raise DataError(f"{name} has {len(values)} entries for {expected} {of} of X.")
+            hint = " Each row needs its own id: qid=np.repeat(np.arange(len(group)), group)."
+            raise DataError(
+                f"{name} has {len(values)} entries for {expected} {of} of X."
+                + (hint if name == "qid" and len(values) < expected else "")
+            )
 
 
 def checked_query_weights(query_weights: Any, query_ids: pa.Array) -> NDArray[np.float64]:

@@ -111,5 +111,6 @@ def check_adjacent(run_ids: pa.Array, run_ptr: NDArray[np.int64], place: Place =
     raise DataError(
         f"{place(int(run_ptr[again]))}: query {run_ids[again]} appears again (first at "
         f"{place(int(run_ptr[first]))}, ended at {place(int(run_ptr[first + 1]) - 1)}; rows count "
-        "from 0). Rows of a query must be adjacent; sort them by query id first."
+        "from 0). Rows of a query must be adjacent; sort them by query id first, or ingest the "
+        "table, which brings them together."
     )

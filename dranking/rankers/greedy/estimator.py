@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from dranking.rankers.greedy.rescoring import Rescoring
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.linear.estimator import feature_indices
 from dranking.rankers.linear.feature_selection import SelectingRanker
+from dranking.rankers.linear.options import Options
 
 Array = NDArray[np.float64]
 
@@ -124,6 +125,14 @@ class GreedyRankRLS(SelectingRanker):
     >>> dr.GreedyRankRLS(n_features=2).fit(X, y, qid=np.repeat(np.arange(10), 6)).selected_
     [3, 1]
     """
+
+    _options: ClassVar[Mapping[str, type[Options]]] = {
+        "search": Search,
+        "rescore": Rescore,
+        "feature_costs": Costs,
+        "forms": Forms,
+        "passes": Passes,
+    }
 
     selected_: list[int]
     lqo_error_: Array

@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,19 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
     feature_names_in_: NDArray[np.object_]
     feature_names_: tuple[str, ...]
     normalize: Normalize = "none"
+    _options: ClassVar[Mapping[str, type[Options]]] = {}
+    """Parameters that are objects with parameters of their own."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``sgd__eta0`` sets a parameter of the parameter ``sgd``.
+
+        A parameter that is None, or the short form of its object, becomes the object.
+        """
+        for name, kind in self._options.items():
+            if any(key.startswith(f"{name}__") for key in params):
+                setattr(self, name, kind.of(params.pop(name, getattr(self, name))))
+        changed: Self = super().set_params(**params)
+        return changed
 
     def predict(self, X: Any, *, qid: Any = None, executor: Any = None) -> Any:
         """Scores of documents, (n_documents,) float64; higher ranks first.

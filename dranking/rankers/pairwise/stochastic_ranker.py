@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from dranking.rankers.linear.estimator import (
 )
 from dranking.rankers.linear.evaluation import measure_blocks
 from dranking.rankers.linear.model import LinearModel, locate_features
+from dranking.rankers.linear.options import Options
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
@@ -106,6 +107,8 @@ class StochasticRanker(LinearRanker):
     eta0_: float
     n_steps_: int
     learning_curve_: tuple[CurvePoint, ...]
+
+    _options: ClassVar[Mapping[str, type[Options]]] = {"sgd": SGD, "pairs": Pairs}
 
     regularization: float
     loss: Loss
