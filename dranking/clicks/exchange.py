@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dranking.data.ingest.scan import Span
 from dranking.data.ingest.scratch import Scratch
 
+FEW_TEXTS = 16
+"""Dictionaries up to this size, such as those of arms and contexts, are written whole."""
+
 
 def put_split(
     scratch: Scratch, name: str, rows: pa.Table, buckets: NDArray[np.int64], n_buckets: int
@@ -46,7 +49,7 @@ def put_split(
             spans.append(None)
             continue
         begins = sink.tell()
-        own = compacted(rows.slice(start, stop - start))
+        own = compacted(rows.slice(start, stop - start), more_than=FEW_TEXTS)
         with pa.ipc.new_stream(sink, own.schema) as stream:
             stream.write_table(own)
         spans.append(Span(name, begins, sink.tell()))
@@ -54,29 +57,30 @@ def put_split(
     return spans
 
 
-def compacted(rows: pa.Table) -> pa.Table:
-    """The rows with dictionaries that hold no other texts than theirs, in the order of codes."""
+def compacted(rows: pa.Table, more_than: int = 0) -> pa.Table:
+    """The rows with dictionaries that hold no other texts than theirs, in the order of codes.
+
+    Dictionaries of at most `more_than` texts stay as they are.
+    """
     columns = {}
     for name in rows.column_names:
         values = rows.column(name).combine_chunks()
         if isinstance(values, pa.ChunkedArray):
             values = values.chunk(0)
-        if pa.types.is_dictionary(values.type):
+        if pa.types.is_dictionary(values.type) and len(values.dictionary) > more_than:
             values = _compacted(values)
         columns[name] = values
     return pa.table(columns)
 
 
 def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
-    import pyarrow.compute as pc
-
-    n_texts = len(values.dictionary)
-    codes = np.asarray(pc.fill_null(values.indices, n_texts))
+    n_texts, missing = len(values.dictionary), values.null_count > 0
+    codes = (values.indices.fill_null(n_texts) if missing else values.indices).to_numpy()
     used = np.zeros(n_texts + 1, bool)
     used[codes] = True
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
     texts = values.dictionary.take(pa.array(np.flatnonzero(used[:-1])))
-    indices = pa.array(new[codes], mask=codes == n_texts)
+    indices = pa.array(new[codes], mask=codes == n_texts if missing else None)
     return pa.DictionaryArray.from_arrays(indices, texts)
 
 
