@@ -19,7 +19,7 @@ class TaskDependencies:
             self._inputs[task] = [ref(each) for each in inputs]
 
     def unfinished(self, tasks: Sequence[Any]) -> list[Any]:
-        """The tasks that are not done, out of the given ones and all that they wait for."""
+        """The tasks that are not done, among the given tasks and all tasks that these wait for."""
         found: dict[Any, None] = {}
         left = list(tasks)
         while left:

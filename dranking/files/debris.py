@@ -92,7 +92,7 @@ def token_in(name: str) -> str:
 
 
 def _folder_of_manifest(name: str) -> str | None:
-    """The folder of a file that is a manifest below a directory, and so is not the directory's."""
+    """The folder of a manifest that lies below a directory and belongs to another directory."""
     folder, slash, last = name.rpartition("/")
     return folder + slash if slash and last in _MANIFESTS else None
 

@@ -92,7 +92,7 @@ def unsealed(content: Any) -> dict[str, Any]:
     if SEAL not in content:
         raise ValueError(f"the entry '{SEAL}' is missing")
     if content[SEAL] != _digest(entries):
-        raise ValueError(f"the content is not what was written, its '{SEAL}' is another")
+        raise ValueError(f"the content is not what was written: its '{SEAL}' is another")
     return entries
 
 

@@ -15,7 +15,7 @@ _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOT
 
 
 def share_file(source: Place, target: Place) -> None:
-    """Make a file, which never changes, a file at another place too.
+    """Let a file that never changes stand at a second place too.
 
     On one local disk both are hard links to the same content, which takes no space; each stays when
     the other is deleted. Within an object store the store copies. Otherwise the content is read and

@@ -77,7 +77,7 @@ def locked(place: Place, busy: str) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def locked_file(file: Path, busy: str) -> Iterator[None]:
-    """Hold a file lock, which ends with its process; parameters and errors as of `locked`."""
+    """Hold a file lock, which ends with its process; `locked` has the parameters and errors."""
     from filelock import FileLock, Timeout
 
     try:

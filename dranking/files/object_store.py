@@ -126,7 +126,7 @@ def list_objects(place: UPath) -> list[StoredObject]:
 
 
 def remove(place: UPath, names: Iterable[str]) -> None:
-    """Delete objects in a folder by their relative names; absent ones do not matter."""
+    """Delete objects in a folder by their relative names; absent objects are passed over."""
     at_once(lambda name: _remove_one(place / name), list(names))
 
 

@@ -85,7 +85,7 @@ class VerifiedFolder:
         """
         content = self.content(name)
         if checksum(content) != self._checksums[name]:
-            raise self.damaged(name, "is not what was written, its checksum is wrong")
+            raise self.damaged(name, "is not what was written: its checksum is wrong")
         try:
             return parse(pa.BufferReader(content))
         except (pa.ArrowException, OSError) as error:

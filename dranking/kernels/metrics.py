@@ -258,7 +258,7 @@ def continuation(stop: Floats, group_end: Integers, query_ptr: Integers, cutoff:
 def binary_preferences(
     relevant: Floats, judged: Floats, group_end: Integers, query_ptr: Integers
 ) -> Floats:
-    """(n_queries,) expected bpref over the permutations of each group; 0 without relevant ones.
+    """(n_queries,) expected bpref over the permutations of ties; 0 without relevant documents.
 
     Of the m irrelevant documents of a group, each number from 0 to m is equally likely to be before
     a relevant document of that group.

@@ -35,7 +35,7 @@ and that table the checksum of every chunk. Sizes are compared with each other b
 taken. What is missing or altered is a `DataError`; a chunk that is wrong is fetched once more
 before. The ``zarr.json`` files, and the index at the end of each shard, are for other readers only.
 
-Modules: `manifest` (with the index), `zarr_arrays`, `segment_layout`, `segment_writer`,
+Modules: `manifest`, `segment_index`, `zarr_arrays`, `segment_layout`, `segment_writer`,
 `segment_files`, `segment_reader`, `dataset` with `StoredDataset`, and `write_dataset` with the
 public function of this name.
 """

@@ -15,13 +15,8 @@ from numpy.typing import NDArray
 from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.roles import Roles
-from dranking.data.store.manifest import (
-    KIND,
-    DatasetManifest,
-    SegmentIndex,
-    hex_digests,
-    read_index,
-)
+from dranking.data.store.manifest import KIND, DatasetManifest
+from dranking.data.store.segment_index import SegmentIndex, hex_digests, read_index
 from dranking.data.store.segment_layout import DOCUMENTS_PER_CHUNK
 from dranking.data.store.segment_reader import (
     WINDOW_BYTES,

@@ -19,13 +19,15 @@ from dranking.data.store.manifest import (
     IndexFile,
     LabelOrigin,
     NullFill,
-    SegmentIndex,
     WrittenSegment,
+    manifest_json,
+)
+from dranking.data.store.segment_index import (
+    SegmentIndex,
     digest_array,
     hex_digests,
     index_of,
     index_parquet,
-    manifest_json,
 )
 from dranking.data.store.segment_reader import (
     SegmentReader,

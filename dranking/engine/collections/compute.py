@@ -11,7 +11,7 @@ from dranking.engine.executor import Executor
 
 
 def as_current(executor: Executor) -> AbstractContextManager[Any]:
-    """A context in which Dask takes the executor's client, if it has one, as the current one."""
+    """A context in which the executor's client, if there is one, is Dask's current client."""
     if isinstance(executor, DaskExecutor):
         context: AbstractContextManager[Any] = executor.client.as_current()
         return context

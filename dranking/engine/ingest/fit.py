@@ -84,7 +84,7 @@ def fit(
 
 
 def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
-    """The values that stand for missing ones in a data set that is there.
+    """The values that stand for missing values in a data set that exists.
 
     Raises
     ------
@@ -95,10 +95,10 @@ def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
     if null == "error":
         return None
     if null != ("zero" if recorded is None else recorded.policy):
-        theirs = "not the minimum or mean" if recorded is None else f"the {recorded.policy}"
+        theirs = "no minimum or mean" if recorded is None else f"the {recorded.policy}"
         raise UsageError(
-            f"null: {null!r} is not what stands for missing values in {before.path}: that is "
-            f"{theirs} of the feature. Append with the same, or ingest everything anew."
+            f"null is {null!r}, but in {before.path} {theirs} of the feature stands for a missing "
+            "value. Append with the same null, or ingest everything anew."
         )
     if recorded is None:
         return np.zeros(before.n_features, np.float32)
@@ -106,7 +106,7 @@ def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
 
 
 def null_fill(request: Request, fill: Fill) -> NullFill | None:
-    """What the manifest records of the values that stand for missing ones."""
+    """What the manifest records of the values that stand for missing values."""
     if fill is None or request.null not in ("minimum", "mean"):
         return None
     return NullFill(policy=request.null, values=tuple(fill.tolist()))

@@ -116,7 +116,10 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         If a store or the cluster is out of reach, or too many workers were lost.
     """
     if append and normalize != "none":
-        raise UsageError("normalize: appended data is scaled as the data set that is there.")
+        raise UsageError(
+            "normalize cannot be given for data that is appended: the scalings of the data set "
+            "apply to it."
+        )
     if not (is_table(source) or is_collection(source)):
         source = as_paths(source, storage_options)
     output = as_place(output, storage_options)

@@ -275,6 +275,6 @@ def _check_absent(before: StoredDataset, ids: pa.Array, new: pa.Array) -> None:
     there = ids.filter(pc.is_in(ids.cast(pa.string()), new))
     if len(there):
         raise DataError(
-            f"{before.path}: query {there[0]} is there already, and {len(there)} queries of the "
-            "new data in all. Append new queries only, or ingest everything anew with --overwrite."
+            f"{before.path}: has query {there[0]} already, and {len(there)} queries of the new "
+            "data in all. Append new queries only, or ingest everything anew with --overwrite."
         )

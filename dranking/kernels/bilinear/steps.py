@@ -198,7 +198,7 @@ def margins_of(weights: SparseWeights, queries: Any, documents: Any, tuples: Tup
 
 
 def frequent_first(documents: Any) -> NDArray[np.int32]:
-    """Return the columns (n_columns,), most frequent ones first, as order of `SparseWeights`.
+    """(n_columns,) the columns, the most frequent columns first: `order` of `SparseWeights`.
 
     In this order, entries that steps read together lie close together. Only the first `COUNTED`
     entries of the documents are counted.

@@ -65,7 +65,7 @@ def test_damage_is_found(tmp_path):
     with pytest.raises(DataError, match=r"files.../secret.npy.*should match"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "words": None}))
-    with pytest.raises(DataError, match="not what was written, its 'digest' is another"):
+    with pytest.raises(DataError, match="not what was written: its 'digest' is another"):
         load_collection(tmp_path / "docs")
     manifest.write_text(json.dumps({**content, "schema_version": 9}))
     with pytest.raises(DataError, match="schema 9"):

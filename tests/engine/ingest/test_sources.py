@@ -155,12 +155,12 @@ def test_appended_queries(tmp_path):
     (scaling,) = both.transforms
     expected = (np.array([1, 2, 3, 9, 7, 8.0]) - scaling.mean[0]) / scaling.scale[0]
     np.testing.assert_allclose(values_of(both)[:, 0], expected, rtol=1e-6)
-    with pytest.raises(DataError, match="query 7 is there already, and 2 queries"):
+    with pytest.raises(DataError, match="has query 7 already, and 2 queries"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True)
-    with pytest.raises(UsageError, match="is scaled as the data set"):
+    with pytest.raises(UsageError, match="scalings of the data set apply"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, normalize="log")
     assert dr.open_dataset(tmp_path / "d").query_ids().to_pylist() == [1, 2, 7, 8]
-    with pytest.raises(UsageError, match="null: 'mean' is not what stands for missing values"):
+    with pytest.raises(UsageError, match=r"null is 'mean', but in .* stands for a missing value"):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, null="mean")
 
 
@@ -174,7 +174,7 @@ def test_appended_missing_values_are_those_of_the_first_part(tmp_path, null, fil
     expected = (np.array([*first, -9.0, fill, 100.0]) - first.mean()) / first.std()
     np.testing.assert_allclose(values_of(both)[:, 0], expected, rtol=1e-6)
     write(tmp_path / "c", frame([3], x=[np.nan]))
-    with pytest.raises(UsageError, match=f"that is the {null} of the feature"):
+    with pytest.raises(UsageError, match=f"the {null} of the feature stands for"):
         dr.ingest(tmp_path / "c", tmp_path / "d", null="zero", append=True)
     with pytest.raises(DataError, match="missing"):
         dr.ingest(tmp_path / "c", tmp_path / "d", append=True)
@@ -203,7 +203,7 @@ def test_a_query_is_the_same_whatever_the_type_of_its_id(tmp_path, there, form):
         return dr.ingest(path, tmp_path / f"new{query}.zarr")[0].path
 
     for query in ids:
-        with pytest.raises(DataError, match=f"query {query} is there already, and 1 queries"):
+        with pytest.raises(DataError, match=f"has query {query} already, and 1 queries"):
             dr.ingest(source(query), tmp_path / "d", append=True)
     both, _ = dr.ingest(source(7), tmp_path / "d", append=True)
     assert [str(q) for q in both.query_ids().to_pylist()] == [*map(str, old), "7", "9"]

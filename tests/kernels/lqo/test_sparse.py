@@ -12,7 +12,8 @@ from dranking.kernels.gram.sparse import csr_of
 from dranking.kernels.gram.sparse_query import Fit
 from dranking.kernels.lqo.pivots import packed_matrices
 from dranking.kernels.lqo.predictions import held_out_weights
-from dranking.kernels.lqo.sparse import STRIP, add_gains, explain, held_out_factors, roles
+from dranking.kernels.lqo.sparse import STRIP, add_gains
+from dranking.kernels.lqo.sparse_fits import explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen
 from tests.rankers.problems import random_problem, sparse_problems
 from tests.reference.greedy import centred_queries, held_out_error, ridge_weights
