@@ -98,17 +98,20 @@ def settled(
     initial, shared_loss, n_best = limits
     errors = scores.errors
     rounding = lost_digits(np.maximum(scores.losses, shared_loss), len(selected))
-    rounding[rounding > NO_DIGITS] = 1.0
+    is_unknown = rounding > NO_DIGITS
+    rounding[is_unknown] = 1.0
     rounding *= initial + np.abs(errors)
+    # An unknown error may be any number, and its score a negative one, which no error is.
+    least = np.where(is_unknown, 0.0, errors - rounding)
+    most = np.where(is_unknown, np.inf, errors + rounding)
     rounding[rounding <= DISTINCT * max(errors.min(initial=np.inf), 0.0)] = 0.0
     if n_best is not None and rounding.any():
         place = min(n_best, len(errors)) - 1
-        most = np.partition(errors + rounding, place)[place]
-        rounding[errors - rounding >= most] = 0.0
+        rounding[least >= np.partition(most, place)[place]] = 0.0
     contending = np.flatnonzero(rounding)
     if not len(contending):
         return Contenders.unchecked(scores)
-    order = np.lexsort((errors[contending], (errors - rounding)[contending]))
+    order = np.lexsort((errors[contending], least[contending]))
     distinct = np.flatnonzero(rounding == 0.0)
     best = distinct[np.argsort(errors[distinct], kind="stable")][: n_best or 1]
     checked = np.sort(np.concatenate((contending[order[:MOST_CHECKED]], best)))

@@ -82,6 +82,16 @@ def test_picks_whose_rivals_nearly_depend_on_the_selected_features(seed, layout)
         assert_best_picks(refits, ranker.path_, max(1e-9, ranker.relative_rounding_))
 
 
+def test_a_negative_score_that_is_rounding_hides_no_candidate():
+    """In round 5, all scores are rounding, from -1e27 to 1e45."""
+    problem = raw_problem(30, dominant=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        ranker = dr.GreedyRankRLS(7).fit(problem.dataset(sparse.csr_array))
+    refits = ExactRefits(*problem.labelled(), 1.0)
+    assert_best_picks(refits, ranker.path_, max(1e-9, ranker.relative_rounding_))
+
+
 @pytest.mark.parametrize(("seed", "left_out"), [(218, [2, 3, 6, 8, 9]), (389, [3, 10])])
 def test_removals_where_columns_are_copies_but_in_one_query(seed, left_out):
     """Without that query, only lambda tells the columns apart, far below their rounding."""
