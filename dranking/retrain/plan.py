@@ -139,16 +139,16 @@ def plan_run(
 
 
 def _relabelling(config: RetrainConfig, registry: Registry) -> str:
-    """Why all labels change, in words: other propensities than the champion's enter every label."""
-    champion = registry.aliases.champion
-    if config.clicks is None or champion is None:
+    """Why all labels change, in words: other propensities than the last run's enter every label."""
+    if config.clicks is None or not registry.versions:
         return ""
-    before = (registry.manifest(champion).lineage.get("labels") or {}).get("propensities")
+    last = registry.manifest(registry.versions[-1]).lineage
+    before = (last.get("labels") or {}).get("propensities")
     now = load_propensities(config.clicks.propensities).version
     if before in (None, now):
         return ""
     return (
-        f"the propensities are version {now[:8]}, and the champion learned with {before[:8]}: all "
+        f"the propensities are version {now[:8]}, and the last run learned with {before[:8]}: all "
         "labels are made anew, and the features of all labelled documents are read"
     )
 

@@ -117,6 +117,11 @@ def test_clicks_of_the_training_are_not_judged_on(shop):
     shop.deliver_nights(3)
     outcome = shop.night(*ON_CLICKS, "clicks.judged_nights=2")
     ledger = Registry(shop.folder / "registry").ledger
+    assert (
+        not outcome.accepted
+    )  # it learned from wrong clicks alone, the champion from right ones too
+    failed = {reason.rule for reason in outcome.results.gate.reasons if not reason.passed}
+    assert failed == {"minimum_effect", "false_promotions_per_year"}
     assert outcome.results.statistics.labels.nights == ("2026-01-01", "2026-01-01")
     assert ledger.entries[0].judged.startswith("clicks of 2026-01-03 to 2026-01-03")
     with pytest.raises(DataError, match="no night before the newest 5, which the gate judges on"):
