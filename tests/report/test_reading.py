@@ -12,6 +12,7 @@ import pytest
 import dranking as dr
 from dranking.engine.executor import get_executor
 from dranking.rankers.linear.model import LinearModel
+from dranking.report.card import card_page, model_card
 from dranking.report.describe import describe
 from dranking.report.model_sections import rounded
 from dranking.report.page import render
@@ -126,9 +127,12 @@ def test_nothing_is_cut_off_at_390_pixels(content, tmp_path):
     train = ranking(1)
     greedy = dr.GreedyRankRLS(n_features=4).fit(train).to_model()
     other = described(greedy, ranking(2), train=train, champion=greedy)
-    for number, shown in enumerate((content, other)):
+    pages = [page_of(replace(shown, facts=facts)) for shown in (content, other)]
+    exports = {"exports/solr.json": "{}", "an/export/with/a/long/name.json": "{}"}
+    pages.append(card_page(model_card(greedy, "Run " + "0f" * 32, files=exports, origin=facts)))
+    for number, shown in enumerate(pages):
         file = tmp_path / f"{number}.html"
-        page = html.escape(render(page_of(replace(shown, facts=facts))))
+        page = html.escape(render(shown))
         file.write_text(MEASURE.format(page=page))
         command = [
             BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=800,6000",
