@@ -40,7 +40,9 @@ class PairwiseRanker(LinearRanker):
     gap_ : float
         Estimated distance of the (rounded) objective from its minimum: half the squared Newton
         decrement, which does not depend on the units of the features, or the duality gap
-        ``|gradient|^2 / (2 lambda)`` if that is smaller.
+        ``|gradient|^2 / (2 lambda)`` if that is smaller. An estimate: a column with one huge
+        outlier can keep pairs at the corner of the hinge and hide further descent; scale such
+        columns.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
         objective above its minimum. Weights may be off by more, where the objective is flat.
