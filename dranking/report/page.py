@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dranking.report.svg import SERIES, inline_svg
@@ -12,6 +13,7 @@ from dranking.report.svg import SERIES, inline_svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TEMPLATES = Path(__file__).parent / "templates"
 DECIMALS = 4
 TINY, HUGE = 1e-5, 1e6
 """Numbers beyond these magnitudes are not written with the number of decimals of their column."""
@@ -97,10 +99,10 @@ class Page:
 
 def render(page: Page) -> str:
     """Render a page as HTML, without scripts, other files or anything from the network."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("dranking.report"),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
