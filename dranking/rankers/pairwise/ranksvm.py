@@ -149,7 +149,7 @@ class RankSVM(PairwiseRanker):
         self,
         regularization: float = 1e-3,
         loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
-        tol: float = 1e-9,
+        tol: float = 1e-14,
         max_iter: int = 200,
         *,
         normalize: Normalize = "none",
@@ -197,7 +197,7 @@ class RankLogistic(PairwiseRanker):
     def __init__(
         self,
         regularization: float = 1e-3,
-        tol: float = 1e-9,
+        tol: float = 1e-14,
         max_iter: int = 200,
         *,
         normalize: Normalize = "none",

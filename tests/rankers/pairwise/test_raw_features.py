@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dranking as dr
 from dranking.errors import AccuracyWarning
-from tests.rankers.raw_problems import raw_problem
+from tests.rankers.raw_problems import drawn_problem, raw_problem
 from tests.reference.exact_pairs import least_squared_hinge
 
 
@@ -37,6 +37,14 @@ def assert_at_the_minimum(seed):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_minimum_on_raw_features(seed):
     assert_at_the_minimum(seed)
+
+
+@pytest.mark.parametrize("seed", [92, 120, 348])
+def test_an_outlier_at_the_corner_of_the_hinge_does_not_end_the_descent(seed):
+    problem, data, regularization = drawn_problem(seed, 4 + seed % 9)
+    ranker = dr.RankSVM(regularization).fit(data)
+    least = least_squared_hinge(*problem.labelled(), regularization, ranker.coef_)
+    assert ranker.objective_ <= least * (1.0 + 1e-8)
 
 
 @pytest.mark.exhaustive
