@@ -40,23 +40,46 @@ def three_queries(X):
     return np.arange(n_rows) * 3 // max(n_rows, 1)
 
 
-class PlainRankRLS(dr.RankRLS):
+def two_queries(X):
+    """Ids of two queries within which the labels of scikit-learn's checks differ."""
+    n_rows = len(three_queries(X))
+    return (np.arange(n_rows) >= 0.4 * n_rows).astype(int)
+
+
+class Plain:
+    queries = staticmethod(three_queries)
+
     def fit(self, X, y=None):
-        return super().fit(X, y, qid=three_queries(X))
+        return super().fit(X, y, qid=self.queries(X))
 
     def score(self, X, y=None):
-        return super().score(X, y, qid=three_queries(X))
+        return super().score(X, y, qid=self.queries(X))
 
 
-class PlainGreedyRankRLS(dr.GreedyRankRLS):
+class PlainRankRLS(Plain, dr.RankRLS):
+    pass
+
+
+class PlainRankRLSCV(Plain, dr.RankRLSCV):
+    pass
+
+
+class PlainRankSVM(Plain, dr.RankSVM):
+    queries = staticmethod(two_queries)
+
+
+class PlainRankLogistic(Plain, dr.RankLogistic):
+    queries = staticmethod(two_queries)
+
+
+class PlainGreedyRankRLS(Plain, dr.GreedyRankRLS):
     def __init__(self, n_features=1, regularization=1.0):
         super().__init__(n_features, regularization)
 
-    def fit(self, X, y=None):
-        return super().fit(X, y, qid=three_queries(X))
 
-    def score(self, X, y=None):
-        return super().score(X, y, qid=three_queries(X))
+class PlainGreedyRankRLSCV(Plain, dr.GreedyRankRLSCV):
+    def __init__(self, n_features=1, regularizations=(1.0, 8.0)):
+        super().__init__(n_features, regularizations)
 
 
 DO_NOT_APPLY = {
@@ -64,13 +87,23 @@ DO_NOT_APPLY = {
     "check_dtype_object": "wrong types are refused as DataError, a ValueError",
     "check_requires_y_none": "y=None means that nothing is labelled, which is refused as such",
 }
+NO_PAIR = {"check_fit2d_1sample": "one document makes no pair, which is refused as such"}
 
 
 @pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API:sklearn.exceptions.SkipTestWarning")
 @estimator_checks.parametrize_with_checks(
-    [PlainRankRLS(), PlainGreedyRankRLS()],
-    expected_failed_checks=lambda estimator: DO_NOT_APPLY,
+    [
+        PlainRankRLS(),
+        PlainRankRLSCV(),
+        PlainRankSVM(),
+        PlainRankLogistic(),
+        PlainGreedyRankRLS(),
+        PlainGreedyRankRLSCV(),
+    ],
+    expected_failed_checks=lambda estimator: (
+        DO_NOT_APPLY | (NO_PAIR if estimator.queries is two_queries else {})
+    ),
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

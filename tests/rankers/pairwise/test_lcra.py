@@ -270,9 +270,12 @@ FEW = {"check_n_features_in_after_fitting": "fewer features than views are refus
 
 
 class PlainLCRA(LCRA):
-    def __init__(self, regularization=1.0, mu=0.0, n_epochs=2, steps_per_epoch=200):
+    def __init__(self, regularization=1.0, mu=0.0):
         super().__init__(regularization, mu)
-        self.n_epochs, self.steps_per_epoch = n_epochs, steps_per_epoch
+
+    @property
+    def _steps(self):
+        return dr.SGD(n_epochs=2, steps_per_epoch=200)
 
     def fit(self, X, y=None):
         return super().fit(X, y, qid=two_queries(X))

@@ -18,7 +18,7 @@ from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.training.learning_curve import curve_facts
 from dranking.sampling.pairs import PairStreams, labelled_pairs
 from tests.rankers.grouped import spd
-from tests.rankers.linear.test_estimator import DO_NOT_APPLY
+from tests.rankers.linear.test_estimator import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.pairwise.all_pairs import listed_pairs
 from tests.rankers.problems import random_problem
 from tests.reference import spd as reference
@@ -396,20 +396,13 @@ def test_the_model_tells_how_it_came_about(dataset, tmp_path):
     np.testing.assert_array_equal(copied.partial_fit(dataset).coef_[:0], [])
 
 
-def two_queries(X):
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    n_rows = shape[0] if shape else 0
-    return (np.arange(n_rows) >= 0.4 * n_rows).astype(int)  # grades change within them
-
-
-NO_PAIR = {"check_fit2d_1sample": "one document makes no pair, which is refused as such"}
-
-
 class PlainSPD(SPD):
-    def __init__(self, regularization=1.0, n_epochs=2, steps_per_epoch=200, warm_start=False):
-        super().__init__(regularization)
-        self.n_epochs, self.steps_per_epoch = n_epochs, steps_per_epoch
-        self.warm_start = warm_start
+    def __init__(self, regularization=1.0, warm_start=False):
+        super().__init__(regularization, warm_start=warm_start)
+
+    @property
+    def _steps(self):
+        return dr.SGD(n_epochs=2, steps_per_epoch=200)
 
     def fit(self, X, y=None):
         return super().fit(X, y, qid=two_queries(X))
