@@ -92,7 +92,7 @@ MOST_OF_COMMANDS = {
     "select data.zarr --n-features 3 --output selected.json": 43,
     "evaluate model.json data.zarr": 26,
     "train ranksvm data.zarr --output svm.json": 75,
-    "quickstart": 93,
+    "quickstart": 95,
 }
 """Compilations of each command in an empty cache."""
 

@@ -91,7 +91,7 @@ def test_rounded_numbers():
 
 def test_figures_have_the_colours_of_the_page_only(content):
     drift = {"grade": 0.3, "noise": 0.1}
-    spd = dr.SPD(n_epochs=2, random_state=0).fit(ranking(1)).to_model()
+    spd = dr.SPD(sgd=dr.SGD(n_epochs=2), random_state=0).fit(ranking(1)).to_model()
     greedy = dr.GreedyRankRLS(n_features=4).fit(ranking(1)).to_model()
     pages = [
         page_of(replace(content, drift=drift, max_drift=0.2)),
