@@ -90,6 +90,7 @@ def confidence_sequence(values: ArrayLike, alpha: float = 0.05) -> tuple[Array, 
     >>> round(float(lower[-1]), 3), round(float(upper[-1]), 3)
     (0.441, 0.559)
     """
+    _check_alpha(alpha)
     x = _checked(values)
     return lower_ends(x, alpha / 2), 1.0 - lower_ends(1.0 - x, alpha / 2)
 
@@ -157,7 +158,7 @@ def expected_half_width(n_values: int, mean: float, variance: float, alpha: floa
         center = np.clip(np.array([below]), 0.5 / n_values, 1.0)
         bets, costs = _bets(center)
         sums = n_values * np.stack([bets * below, bets, costs * variance])
-        width += below - float(_roots(sums, alpha / 2)[0])
+        width += below - max(float(_roots(sums, alpha / 2)[0]), 0.0)
     return width / 2
 
 

@@ -122,6 +122,8 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     train = _opened(train)
     values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
     normalizations = values.pop("normalize", ())
+    if isinstance(normalizations, str):
+        raise UsageError(f"normalize is {normalizations!r}; give the scalings to try as a list.")
     axes = check_axes(model, tunable_of(model), values)
     others = None if unlabelled is None else _opened(unlabelled)
     family = family_of(model, parameters or {}, others, tuned=axes)

@@ -97,6 +97,12 @@ def test_width__expected_is_that_of_values_with_the_variance():
     assert expected < 2 * 2 * 1.96 * math.sqrt(0.21 / 20_000)
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_width__is_at_most_that_of_all_means(n):
+    lower, upper = confidence_sequence([0.5] * n)
+    assert expected_half_width(n, 0.5, 0.0) == pytest.approx((upper[-1] - lower[-1]) / 2, abs=0.01)
+
+
 def test_parts_of_long_sequences_are_joined():
     values = np.tile([0.0, 1.0, 0.25], 30_000)
     whole = lower_ends(values)
@@ -123,6 +129,8 @@ def test_values_without_the_bound_are_refused(values, position, shown):
 def test_wrong_calls_are_refused():
     with pytest.raises(UsageError, match="alpha is 1;"):
         lower_ends([0.5], 1.0)
+    with pytest.raises(UsageError, match=r"alpha is 1\.5;"):
+        confidence_sequence([0.5], 1.5)
     with pytest.raises(UsageError, match=r"shape \(1, 2\)"):
         confidence_sequence([[0.5, 0.5]])
     with pytest.raises(UsageError, match="null is 0;"):

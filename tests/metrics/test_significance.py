@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -218,6 +220,14 @@ def test_sign_flip_test__equals_scipys_permutation_test(n):
     assert sign_flip_test(differences, weights) == pytest.approx(plain)
     if expected is not None and expected.pvalue < 1:
         assert plain == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+@pytest.mark.parametrize("tenths", [(7, -6, -8, 7, -9, 1, 8), (9, 6, 9, -2, -22)])
+def test_sign_flip_test__sums_that_cancel_are_compared_exactly(tenths):
+    signs = list(itertools.product([1, -1], repeat=len(tenths)))
+    sums = [abs(sum(s * t for s, t in zip(row, tenths, strict=True))) for row in signs]
+    exact = sum(found >= abs(sum(tenths)) for found in sums) / len(signs)
+    assert sign_flip_test(np.array(tenths) / 10, np.ones(len(tenths))) == exact
 
 
 def test_sign_flip_test__random_signs_come_near_the_exact_p_value():

@@ -42,7 +42,8 @@ def _tied(values: Array, groups: NDArray[np.intp], tolerances: Array) -> Array:
     tied = np.empty(len(values))
     kept = 0
     for i in range(len(values)):
-        if groups[i] != groups[kept] or values[i] > values[kept] + tolerances[kept]:
+        # NaN is near no value.
+        if groups[i] != groups[kept] or not values[i] <= values[kept] + tolerances[kept]:
             kept = i
         tied[i] = values[kept]
     return tied

@@ -27,6 +27,12 @@ def test_ties_are_those_of_a_plain_loop(items):
     assert found.tolist() == plain_ties(values.tolist(), groups.tolist(), 2.5)
 
 
+def test_an_error_that_is_no_number_ties_with_none():
+    tied = tied_errors(np.array([np.nan, 2.0, 1.0, 1.0 + 1e-12, np.nan]))
+    assert tied.tolist()[1:4] == [2.0, 1.0, 1.0]
+    assert np.isnan(tied[[0, 4]]).all()
+
+
 def test_many_errors_close_together_do_not_all_become_the_best():
     """Of wide data, candidates with small gains fill the line without a gap."""
     steps = np.random.default_rng(0).permutation(10_000)
