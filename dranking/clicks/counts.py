@@ -55,3 +55,12 @@ class ClickCounts:
     weight_sum: NDArray[np.float64] | None = None
     weight_square_sum: NDArray[np.float64] | None = None
     sessions: NDArray[np.int64] | None = None
+
+    @property
+    def traffic(self) -> NDArray[np.float64]:
+        """(n_queries,) sessions of each query; if unknown, the most impressions at a position."""
+        n_queries, n_positions = len(self.query_ids), int(self.position.max(initial=1))
+        cell = self.query * n_positions + self.position - 1
+        shown = np.bincount(cell, self.impressions, n_queries * n_positions)
+        most: NDArray[np.float64] = shown.reshape(n_queries, n_positions).max(axis=1)
+        return most if self.sessions is None else np.where(self.sessions > 0, self.sessions, most)

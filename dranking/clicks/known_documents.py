@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.clicks.hashes import hashed_texts
+from dranking.clicks.matching import document_ids_of
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.data.regrouping.query_lines import hash_ids
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
-from dranking.errors import DataError
 
 Keys = NDArray[np.uint64]
 
@@ -70,16 +70,11 @@ def known_documents(data: Dataset, salt: str | None, run: Executor) -> KnownDocu
 
 
 def _keys_of(block: QueryBlock, salt: str | None) -> Keys:
-    if block.doc_ids is None:
-        raise DataError(
-            "the data has no document ids, by which clicks find their documents; ingest it with "
-            "document ids (--docid-column)."
-        )
     queries = block.query_ids.cast(pa.string())
     if salt is not None:
         queries = pa.array(hashed_texts(queries.to_pylist(), salt), pa.string())
     row = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
-    return _keys(queries.take(pa.array(row)), block.doc_ids.cast(pa.string()))
+    return _keys(queries.take(pa.array(row)), document_ids_of(block))
 
 
 def _keys(queries: pa.Array, documents: pa.Array) -> Keys:

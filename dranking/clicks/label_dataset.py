@@ -203,7 +203,7 @@ def _segments(
         own = table.of_queries(rows[borders[blocks.start] : borders[blocks.stop]])
         name = commit.name(f"segments/{number:06d}")
         if isinstance(data, StoredDataset):
-            args = (data, number, commit.root, name, partial(_relabelled, table=own))
+            args = (data, number, commit.root, name, partial(relabelled, table=own))
             running.append(run.submit(relabel_segment, *args, name="label"))
         else:
             given = (commit.root, name, own)
@@ -229,16 +229,7 @@ def _block_ranges(data: Dataset) -> Iterator[range]:
 def _written(
     blocks: Iterable[QueryBlock], root: Place, name: str, table: LabelTable
 ) -> WrittenSegment:
-    return write_segment(root, name, _relabelled(list(blocks), table))
-
-
-def _relabelled(blocks: Sequence[QueryBlock], table: LabelTable) -> list[QueryBlock]:
-    if any(block.doc_ids is None for block in blocks):
-        raise DataError(
-            "the data has no document ids, by which clicks find their documents; ingest it with "
-            "document ids (--docid-column)."
-        )
-    return relabelled(blocks, table)
+    return write_segment(root, name, relabelled(list(blocks), table))
 
 
 def _check_matched(

@@ -180,7 +180,7 @@ def _weights(
     if rules.query_weights == "one":
         return None
     if rules.query_weights == "sessions":
-        return _sessions(counts, n_queries)
+        return counts.traffic
     prior, cells = propensities.prior, sums.cells
     assert prior is not None  # check_rules
     rate = np.clip(cells.a * prior.mean + cells.b, 0.0, 1.0)
@@ -196,14 +196,3 @@ def _noise(cells: Cells, rate: Array, sums: LabelSums) -> Array:
     divisor = cells.a * sums.impressions[cells.row]
     spread = cells.impressions * rate * (1 - rate)
     return sums_over(cells.row, spread / divisor**2, len(sums.query))
-
-
-def _sessions(counts: ClickCounts, n_queries: int) -> Array:
-    """Sessions of each query; if they are unknown, impressions of its most frequent position."""
-    if counts.sessions is not None:
-        return counts.sessions.astype(np.float64)
-    depth = int(counts.position.max(initial=1))
-    cells = counts.query * depth + counts.position - 1
-    shown = sums_over(cells, counts.impressions.astype(np.float64), n_queries * depth)
-    sessions: Array = shown.reshape(n_queries, depth).max(axis=1)
-    return sessions

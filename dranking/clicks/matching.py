@@ -17,6 +17,7 @@ from dranking.clicks.propensities import Propensities
 from dranking.clicks.source import ClickSource, bucket_tasks
 from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import Executor
+from dranking.errors import DataError
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -118,6 +119,11 @@ def relabelled(blocks: Sequence[QueryBlock], table: LabelTable) -> list[QueryBlo
 
     Documents that are not in the table have no label. Query weights of the table, if there are any,
     take the place of those of the blocks.
+
+    Raises
+    ------
+    DataError
+        If a block has no document ids.
     """
     done, first = [], 0
     for block in blocks:
@@ -131,10 +137,26 @@ def relabelled(blocks: Sequence[QueryBlock], table: LabelTable) -> list[QueryBlo
     return done
 
 
+def document_ids_of(block: QueryBlock) -> pa.Array:
+    """(n_documents,) pyarrow array of the document ids of a block, as texts.
+
+    Raises
+    ------
+    DataError
+        If the block has no document ids.
+    """
+    if block.doc_ids is None:
+        raise DataError(
+            "the data has no document ids, by which clicks find their documents; ingest it with "
+            "document ids (--docid-column)."
+        )
+    return _texts(block.doc_ids)
+
+
 def matching_rows(block: QueryBlock, table: LabelTable) -> Integers:
     """(n_documents,) row of each document in a table of the same queries; -1 where it has none."""
     rows = pc.index_in(
-        _keys(block.query_ptr, _texts(block.doc_ids)), _keys(table.query_ptr, table.document_ids)
+        _keys(block.query_ptr, document_ids_of(block)), _keys(table.query_ptr, table.document_ids)
     )
     found: Integers = rows.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found

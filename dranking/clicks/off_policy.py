@@ -115,7 +115,7 @@ def query_values(
     """
     shown = _Shown.of(counts.query_ids, reward.position_values(propensities), pages, other)
     documents = _Documents.of(counts, propensities, shown)
-    n_queries, traffic = len(counts.query_ids), _traffic(counts)
+    n_queries, traffic = len(counts.query_ids), counts.traffic
     has_page = np.zeros(n_queries, bool)
     has_page[shown.query] = True
     c, covered, query = documents.coefficient, documents.is_covered, documents.query
@@ -143,18 +143,6 @@ def query_values(
         slopes=slopes,
         missing=np.array([(~has_page).sum(), traffic[~has_page].sum()], np.float64),
     )
-
-
-def _traffic(counts: ClickCounts) -> Array:
-    """(n_queries,) sessions of each query; where unknown, the most impressions at one position."""
-    n_queries, n_positions = len(counts.query_ids), int(counts.position.max(initial=1))
-    cell = counts.query * n_positions + counts.position - 1
-    impressions = counts.impressions.astype(np.float64)
-    at_position = sums_over(cell, impressions, n_queries * n_positions)
-    most: Array = at_position.reshape(n_queries, n_positions).max(axis=1)
-    if counts.sessions is None:
-        return most
-    return np.where(counts.sessions > 0, counts.sessions, most)
 
 
 @dataclass(frozen=True)
