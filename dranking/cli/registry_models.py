@@ -57,8 +57,9 @@ class RegistryOptions:
 
         Files of a registry are verified, and are in a temporary folder while in context.
         """
-        if given is not None or self.registry is None:
-            yield given or Path(), {}
+        if self.registry is None:
+            assert given is not None  # arguments
+            yield given, {}
             return
         from dranking.retrain.registry.registry import MODELS
 

@@ -51,9 +51,6 @@ class Contrasts:
         Number of queries in the counts.
     contexts
         Names of the contexts.
-    n_left_out
-        Impressions left out because an arm that is not randomised showed the document of one group
-        at several positions.
     """
 
     query: Integers
@@ -62,7 +59,6 @@ class Contrasts:
     clicks: Array
     n_queries: int
     contexts: tuple[str, ...]
-    n_left_out: int
 
     def __sizeof__(self) -> int:
         """Bytes of the arrays."""
@@ -103,7 +99,6 @@ def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) ->
         clicks=clicks[compared],
         n_queries=len(counts.query_ids),
         contexts=counts.contexts,
-        n_left_out=int(counts.impressions[~fair].sum()),
     )
 
 

@@ -105,7 +105,7 @@ def harvest_propensities(
     depth = min(depth, rules.depth or depth)
     contrast_rules = ContrastRules(rules.nights_are_arms, rules.randomised_arms)
     parts = bucket_tasks(contrasts_of, source, run, contrast_rules, depth, name="contrasts")
-    curves = [_curve(parts, None, rules, run)]
+    curves = [_curve(parts, None, _between(parts, None, run), rules, run)]
     several = sorted(contexts) if rules.contexts and len(contexts) > 1 else []
     for context in several:
         own = _own_curve(parts, context, rules, run)
@@ -163,13 +163,15 @@ def _own_curve(parts: list[Task], context: str, rules: HarvestRules, run: Execut
     if np.diag(between).sum() < THIN:
         return None
     try:
-        return _curve(parts, context, rules, run)
+        return _curve(parts, context, between, rules, run)
     except DataError:  # positions that this context alone does not join
         return None
 
 
-def _curve(parts: list[Task], context: str | None, rules: HarvestRules, run: Executor) -> Curve:
-    between = _between(parts, context, run)
+def _curve(
+    parts: list[Task], context: str | None, between: Array, rules: HarvestRules, run: Executor
+) -> Curve:
+    """The curve of a context, or of all for None; `between` is that of `_between`."""
     check_joined(between, "" if context is None else f"context {context!r}")
     bootstrap = (rules.n_replicates, rules.seed)
     n_contrasts = sum(
@@ -194,6 +196,7 @@ def _curve(parts: list[Task], context: str | None, rules: HarvestRules, run: Exe
 
 
 def _between(parts: list[Task], context: str | None, run: Executor) -> Array:
+    """The sum over all parts of `clicks_between`."""
     tasks = [run.submit(clicks_between, part, context, name="clicks between") for part in parts]
     found: Array = tree_sum(run.gather(tasks))
     return found

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from dranking.clicks.contrasts import Contrasts
 from dranking.engine.executor import Executor
@@ -143,18 +144,15 @@ def _least_squares(design: Array, values: Array, weights: Array) -> Array:
 
 def _check_joined(usable: NDArray[np.bool_], n_pairs: int) -> None:
     n_positions = _n_positions(n_pairs)
-    pairs = list(combinations(range(n_positions), 2))
-    reached = {0}
-    for _ in range(n_positions):
-        for pair, use in zip(pairs, usable, strict=True):
-            if use and reached & set(pair):
-                reached |= set(pair)
-    missing = sorted(set(range(n_positions)) - reached)
-    if missing:
+    joined = np.zeros((n_positions, n_positions), np.int8)
+    joined[np.triu_indices(n_positions, 1)] = usable
+    _, part = connected_components(joined, directed=False)
+    if (part != part[0]).any():
+        missing = np.argmax(part != part[0]) + 1
         raise DataError(
-            f"trust bias at position {missing[0] + 1} cannot be estimated: too few documents of "
-            "different relevance were shown there and at other positions. Give more arms or "
-            "nights, leave out the deeper positions with --depth, or give a and b in a table."
+            f"trust bias at position {missing} cannot be estimated: too few documents of different "
+            "relevance were shown there and at other positions. Give more arms or nights, leave "
+            "out the deeper positions with --depth, or give a and b in a table."
         )
 
 

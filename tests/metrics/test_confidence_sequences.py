@@ -68,11 +68,11 @@ def test_mean_e_value__has_the_mean_one_and_is_the_capital_of_gamblers(mean):
     assert expectation == pytest.approx(1.0)
 
 
-def test_each_factor__is_no_fair_bet_that_wins():
-    """The factors of the mixture have a mean of at most 1 for every mean, guess and bet.
+def test_no_factor_wins_on_average():
+    """The factors of the reference have a mean of at most 1 for every mean, guess and bet.
 
-    A click in [0, 1] with a given mean makes the convex part largest at the ends 0 and 1, but the
-    factors are not convex: values on a grid with two points of support are tried.
+    The factors are not convex in the value, so that the ends 0 and 1 need not be the worst values:
+    all distributions on two points of a grid are tried.
     """
     for guess in (0.01, 0.3, 0.5, 0.99):
         for low, high in itertools.combinations(np.linspace(0, 1, 11).tolist(), 2):

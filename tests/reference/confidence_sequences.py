@@ -3,8 +3,6 @@
 import math
 
 BETS = [0.9, 0.75] + [0.5**k for k in range(1, 15)]
-
-
 STEPS = [2.0**k for k in range(3, -13, -1)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,15 +79,19 @@ def _shown(
         flat["position"] = pa.array(np.arange(len(row)) - np.repeat(ptr[:-1], np.diff(ptr)) + 1)
     flat.setdefault("clicked", pa.nulls(len(row)))
     return Raw(
-        session=column_of(table, columns.session).take(own),
-        user=column_of(table, columns.user).take(own),
-        query=column_of(table, columns.query).take(own),
         document=_flattened(documents),
-        time=column_of(table, columns.time).take(own),
-        arm=column_of(table, columns.arm).take(own),
-        context=tuple(column_of(table, name).take(own) for name in columns.context),
         **flat,
+        **_of_sessions(table, columns, own),
     )
+
+
+def _of_sessions(table: pa.Table, columns: LogColumns, rows: pa.Array) -> dict[str, Any]:
+    """What all documents of a session share, for the sessions in these rows."""
+    names = ("session", "user", "query", "time", "arm")
+    return {
+        **{name: column_of(table, getattr(columns, name)).take(rows) for name in names},
+        "context": tuple(column_of(table, name).take(rows) for name in columns.context),
+    }
 
 
 def _clicked_documents(table: pa.Table, columns: LogColumns, privacy: Privacy) -> Events:
@@ -96,16 +101,11 @@ def _clicked_documents(table: pa.Table, columns: LogColumns, privacy: Privacy) -
     own = pa.array(np.repeat(np.arange(table.num_rows), np.diff(ptr)))
     n_clicks = len(own)
     raw = Raw(
-        session=column_of(table, columns.session).take(own),
-        user=column_of(table, columns.user).take(own),
-        query=column_of(table, columns.query).take(own),
         document=_flattened(documents),
         position=None,
         clicked=pa.array(np.ones(n_clicks, bool)),
-        time=column_of(table, columns.time).take(own),
-        arm=column_of(table, columns.arm).take(own),
         weight=pa.nulls(n_clicks),
-        context=tuple(column_of(table, name).take(own) for name in columns.context),
+        **_of_sessions(table, columns, own),
     )
     return make_events(raw, privacy, shown=False)
 

@@ -192,9 +192,7 @@ def as_float(values: pa.Array) -> NDArray[np.float64]:
         return as_float(values.dictionary_decode())
     if is_text(kind):
         values = values.cast(pa.string())
-        form = pc.match_substring_regex(
-            values, r"^\s*[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?\s*$"
-        )
+        form = pc.match_substring_regex(values, _NUMBER)
         values = pc.utf8_trim_whitespace(pc.if_else(form, values, None)).cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return np.full(len(values), np.nan)
