@@ -152,12 +152,14 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         return score_lqo_predictions(data, model, settings, size, criterion, rule, run)
 
     names = [cast(Normalize, name) for name in dict.fromkeys(normalizations)]
-    views: dict[str | None, Dataset] = {n: scaled(train, n, blocks_on(run)) for n in names}
+    views: dict[Normalize | None, Dataset] = {None: train}
+    if names:
+        views = {name: scaled(train, name, blocks_on(run)) for name in names}
     points = tuple(
-        GridPoint(**point, normalize=name) for name in names for point in scores(views[name])
+        point if name is None else GridPoint(**point, normalize=name)
+        for name, view in views.items()
+        for point in scores(view)
     )
-    if not names:
-        views, points = {None: train}, scores(train)
     _warn_of_diverged(points)
     rule = rule or default_rule(points, feature_penalty)
     higher = higher_is_better(criterion.measure)
