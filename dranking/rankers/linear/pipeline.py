@@ -70,7 +70,7 @@ def to_model(ranker: LinearRanker | Pipeline) -> LinearModel:
         return model
     if forms_of(model.transforms) is not None:
         raise UsageError("a ranker on forms of features needs raw ones; leave out the steps before")
-    columns = _first_columns(ranker)
+    columns = _first_columns(steps[0])
     for step in steps:
         columns = _after(step, columns)
     used = np.flatnonzero(last.coef_)
@@ -95,9 +95,10 @@ def _steps_of(pipeline: Any) -> list[Any]:
     return [step for _, step in pipeline.steps if step not in (None, "passthrough")]
 
 
-def _first_columns(pipeline: Pipeline) -> _Columns:
-    n = pipeline.n_features_in_
-    names = getattr(pipeline, "feature_names_in_", default_feature_names(n))
+def _first_columns(step: Any) -> _Columns:
+    """The columns that the first step takes; scikit-learn has none for "passthrough"."""
+    n = step.n_features_in_
+    names = getattr(step, "feature_names_in_", default_feature_names(n))
     return _Columns([str(name) for name in names], np.zeros(n), np.ones(n))
 
 

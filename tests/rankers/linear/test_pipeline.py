@@ -46,6 +46,7 @@ def fitted(raw, *steps, last=None):
         (MinMaxScaler(), SelectKBest(variances, k=3), StandardScaler()),
         (SelectKBest(variances, k=2),),
         ("passthrough",),
+        ("passthrough", RobustScaler()),
         (),
     ],
     ids=lambda steps: "-".join(type(step).__name__ for step in steps) or "nothing",
