@@ -38,11 +38,9 @@ class PairwiseRanker(LinearRanker):
     objective_ : float
         The objective at the weights found.
     gap_ : float
-        Estimated distance of the (rounded) objective from its minimum: half the squared Newton
-        decrement, which does not depend on the units of the features, or the duality gap
-        ``|gradient|^2 / (2 lambda)`` if that is smaller. An estimate: a column with one huge
-        outlier can keep pairs at the corner of the hinge and hide further descent; scale such
-        columns.
+        The duality gap of the (rounded) objective, ``|gradient|^2 / (2 lambda)``: the objective is
+        at most so far above its minimum, but for the rounding of the gradient. In columns with huge
+        values the rounding of the gradient alone may keep the gap large; scale such columns.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
         objective above its minimum. Weights may be off by more, where the objective is flat.
@@ -125,8 +123,9 @@ class RankSVM(PairwiseRanker):
         "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for the
         solver (`objective_` is the objective with the hinge itself).
     tol
-        The solver ends where `gap_` is below `tol` times the objective. Columns are scaled inside
-        the solver: neither the steps nor the end depend on the units of the features.
+        The solver ends where `gap_` is at most `tol` times the objective, or where rounding keeps
+        `gap_` above that and no step lowers the objective. Columns are scaled inside the solver:
+        the steps do not depend on the units of the features.
     max_iter
         Largest number of steps for each rounding of the loss.
     normalize
@@ -149,7 +148,7 @@ class RankSVM(PairwiseRanker):
         self,
         regularization: float = 1e-3,
         loss: Literal["squared-hinge", "hinge"] = "squared-hinge",
-        tol: float = 1e-14,
+        tol: float = 1e-9,
         max_iter: int = 200,
         *,
         normalize: Normalize = "none",
@@ -197,7 +196,7 @@ class RankLogistic(PairwiseRanker):
     def __init__(
         self,
         regularization: float = 1e-3,
-        tol: float = 1e-14,
+        tol: float = 1e-9,
         max_iter: int = 200,
         *,
         normalize: Normalize = "none",

@@ -30,7 +30,7 @@ def assert_at_the_minimum(seed):
     least = least_squared_hinge(*problem.labelled(), regularization, ranker.coef_)
     stated = ranker.gap_ / ranker.objective_
     off = ranker.objective_ / least - 1.0
-    assert off <= max(1e-8, 10.0 * stated)
+    assert off <= max(1e-9, 1.01 * stated)
     assert off <= 1e-6 or {AccuracyWarning, ConvergenceWarning} & {each.category for each in seen}
 
 
@@ -39,6 +39,7 @@ def test_the_minimum_on_raw_features(seed):
     assert_at_the_minimum(seed)
 
 
+@pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
 @pytest.mark.parametrize("seed", [92, 120, 348])
 def test_an_outlier_at_the_corner_of_the_hinge_does_not_end_the_descent(seed):
     problem, data, regularization = drawn_problem(seed, 4 + seed % 9)

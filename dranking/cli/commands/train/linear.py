@@ -20,7 +20,7 @@ class Newton:
         float | None,
         typer.Option(
             help="Stop where the objective is at most this share of its value above the minimum. "
-            "Default: 1e-14."
+            "Default: 1e-9."
         ),
     ] = None
     max_iter: Annotated[
