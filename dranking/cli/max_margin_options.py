@@ -60,7 +60,7 @@ class Margins:
 
 @dataclass(frozen=True)
 class Solver:
-    """The solver and its stopping rule."""
+    """The solver."""
 
     TOPIC: ClassVar[str] = "Solver"
 
@@ -72,6 +72,12 @@ class Solver:
             "Default: auto."
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class StoppingSolver(Solver):
+    """The solver and its stopping rule."""
+
     tol: Annotated[
         float | None,
         typer.Option(

@@ -99,6 +99,20 @@ class OfModels:
     max_features: Annotated[
         int | None, typer.Option(help="Largest number of features to try. Default: all.")
     ] = None
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            help="Where the solver stops. ranksvm and ranklogistic: this share of the objective "
+            "above the minimum, 1e-14 by default. max-margin: this duality gap, relative to the "
+            "objective of zero weights, 0.0001 by default."
+        ),
+    ] = None
+    max_iter: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number of Newton steps or rounds. Default: 200, or 1000 for max-margin."
+        ),
+    ] = None
     mu: Annotated[
         Grid | None,
         typer.Option(

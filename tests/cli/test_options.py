@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import dranking as dr
 from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
@@ -100,6 +101,13 @@ def test_the_help_of_tune_has_the_options_of_one_model(model):
         expected -= {"--eta0"}
     of_models = {options[name] for name in MODELS}
     assert shown_options("tune", "--model", model) & of_models == expected
+
+
+def test_the_help_of_tune_has_the_tolerance_of_each_model():
+    for model, ranker in (("ranksvm", dr.RankSVM()), ("max-margin", dr.MaxMarginRanker())):
+        output = CliRunner().invoke(app, ["tune", "--model", model, "--help"]).output
+        shown = " ".join(output.split()).replace("- ", "-")  # lines end at hyphens too
+        assert re.search(rf"{model}[^.]*: this [^.]*, {ranker.tol:g} by default", shown)
 
 
 def test_the_help_of_train_speaks_of_one_model():

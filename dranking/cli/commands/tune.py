@@ -97,7 +97,12 @@ def tune(
     metric = by.metric if by.criterion is None else _lqo_metric(by.criterion)
     if figure is not None:
         check_figure(figure, overwrite)
-    options = given(pairs, loss=of_models.loss) | given(projection) | given(margins) | given(solver)
+    options = (
+        given(pairs, loss=of_models.loss, tol=of_models.tol, max_iter=of_models.max_iter)
+        | given(projection)
+        | given(margins)
+        | given(solver)
+    )
     options |= _views(views)
     grid = given(regularization=regularization, mu=of_models.mu, eta0=of_models.eta0)
     if normalize:

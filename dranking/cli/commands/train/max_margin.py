@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
 from dranking.cli.commands.train.training_job import TrainingJob
-from dranking.cli.max_margin_options import Margins, Solver, with_solver
+from dranking.cli.max_margin_options import Margins, StoppingSolver, with_solver
 from dranking.cli.option_groups import given, grouped
 from dranking.cli.pairwise_options import Steps
 from dranking.errors import UsageError
@@ -32,7 +32,7 @@ class ListSteps(Steps):
 def max_margin(
     *,
     margins: Margins,
-    solver: Solver,
+    solver: StoppingSolver,
     steps: ListSteps,
     estimator: Estimator,
     monitoring: Monitoring,
