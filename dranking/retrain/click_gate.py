@@ -34,7 +34,7 @@ from dranking.retrain.budget import Allowance, allowance_of, statement
 from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift, Reason, Verdict, at_least, verdict_of
 from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.later_clicks import judged_clicks
+from dranking.retrain.later_clicks import fingerprint_of, judged_clicks
 from dranking.retrain.night_test import NightTest
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
@@ -74,7 +74,9 @@ def evaluate_on_clicks(
         means[role] = {clicks.reward: _mean(values)}
     [values] = values_of_pages(list(models.values()), *how).values()
     atomic_write(_values_file(run), _packed(values), overwrite=True)
-    return Evaluated(run.rival, CONVENTION, len(values.lower), means, drift)
+    return Evaluated(
+        run.rival, CONVENTION, len(values.lower), means, drift, clicks=fingerprint_of(store)
+    )
 
 
 def judge_on_clicks(

@@ -52,9 +52,8 @@ def judged_clicks(run: Run, clicks: ClicksConfig) -> ClickStore:
     return judged
 
 
-def judged_fingerprint(run: Run, clicks: ClicksConfig) -> str:
+def fingerprint_of(judged: ClickStore) -> str:
     """Nights and digest of the clicks that the gate judges on, for the ledger."""
-    judged = judged_clicks(run, clicks)
     return f"clicks of {judged.nights[0]} to {judged.nights[-1]} in {judged.digest}"
 
 

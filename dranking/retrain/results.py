@@ -147,6 +147,8 @@ class Evaluated:
         if no query counts for the measure.
     drift
         Shifts of the features of every new part; empty without anything to compare with.
+    clicks
+        Nights and digest of the clicks that were judged on; None where queries were.
     """
 
     against: str | None
@@ -154,6 +156,7 @@ class Evaluated:
     n_queries: int
     metrics: dict[str, dict[str, float | None]]
     drift: tuple[PartDrift, ...]
+    clicks: str | None = None
 
 
 @dataclass(frozen=True)

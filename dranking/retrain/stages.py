@@ -24,7 +24,6 @@ from dranking.retrain.config import config_digest
 from dranking.retrain.config_tables import BILINEAR
 from dranking.retrain.gate import Verdict
 from dranking.retrain.judging import judge_night, per_query_file, record_night
-from dranking.retrain.later_clicks import judged_fingerprint
 from dranking.retrain.pages import model_card_of, report_of
 from dranking.retrain.results import (
     Evaluated,
@@ -165,8 +164,8 @@ def publish(
                 )
             else:
                 registry.nominate(version)
-            fingerprint = _judged_fingerprint(run, ingested)
-            record_night(run, version, fingerprint, evaluated.against, verdict)
+            judged = evaluated.clicks or ingested.data["holdout"].fingerprint
+            record_night(run, version, judged, evaluated.against, verdict)
             if verdict.accepted:
                 registry.promote(version)
             deleted = registry.prune(run.config.registry.keep)
@@ -178,13 +177,6 @@ def publish(
         ) from error
     workflow.delete_unused()
     return Published(version, aliases, tuple(deleted))
-
-
-def _judged_fingerprint(run: Run, ingested: Ingested) -> str:
-    """What names the judged queries, or the clicks in their place."""
-    if run.config.data.holdout is None and run.config.clicks is not None:
-        return judged_fingerprint(run, run.config.clicks)
-    return ingested.data["holdout"].fingerprint
 
 
 def _lineage(
