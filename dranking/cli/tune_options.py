@@ -103,7 +103,7 @@ class OfModels:
         float | None,
         typer.Option(
             help="Where the solver stops. ranksvm and ranklogistic: this share of the objective "
-            "above the minimum, 1e-14 by default. max-margin: this duality gap, relative to the "
+            "above the minimum, 1e-9 by default. max-margin: this duality gap, relative to the "
             "objective of zero weights, 0.0001 by default."
         ),
     ] = None
