@@ -107,7 +107,8 @@ def test_the_help_of_tune_has_the_tolerance_of_each_model():
     for model, ranker in (("ranksvm", dr.RankSVM()), ("max-margin", dr.MaxMarginRanker())):
         output = CliRunner().invoke(app, ["tune", "--model", model, "--help"]).output
         shown = " ".join(output.split()).replace("- ", "-")  # lines end at hyphens too
-        assert re.search(rf"{model}[^.]*: this [^.]*, {ranker.tol:g} by default", shown)
+        tolerance = f"{ranker.tol:g}".replace("e-0", "e-")
+        assert re.search(rf"{model}[^.]*: this [^.]*, {tolerance} by default", shown)
 
 
 def test_the_help_of_train_speaks_of_one_model():
