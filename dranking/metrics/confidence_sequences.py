@@ -88,7 +88,7 @@ def confidence_sequence(values: ArrayLike, alpha: float = 0.05) -> tuple[Array, 
     --------
     >>> lower, upper = confidence_sequence([0.0, 1.0] * 500)
     >>> round(float(lower[-1]), 3), round(float(upper[-1]), 3)
-    (0.441, 0.559)
+    (0.442, 0.558)
     """
     _check_alpha(alpha)
     x = _checked(values)

@@ -443,7 +443,7 @@ def test_a_changed_value_in_a_model_is_noticed(room):
     file = room / "model" / "manifest.json"
     changed = read_bytes(file).replace(b'"dog"', b'"dot"')
     atomic_write(file, changed, overwrite=True)
-    with pytest.raises(DataError, match="the content is not what was written, its 'digest' is"):
+    with pytest.raises(DataError, match="the content is not what was written: its 'digest' is"):
         load_bilinear_model(room / "model")
     atomic_write(file, json.dumps(json.loads(changed.replace(b"dot", b"dog"))), overwrite=True)
     assert load_bilinear_model(room / "model").words == ("cat", "dog")

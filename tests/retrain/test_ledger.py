@@ -104,17 +104,17 @@ def test_the_ledger_is_stored_with_a_digest(tmp_path):
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "model.json").write_text("{}")
     registry = Registry(tmp_path / "r")
-    assert "first challenger is promoted" in forecast(GateConfig(), registry)
+    assert "first challenger is promoted" in forecast(GateConfig(), registry, "ndcg@10")
     registry.promote(registry.add(tmp_path / "v"))
     registry.record(entry(datetime.now(UTC) - DAY, metric="map"))
     assert len(Registry(tmp_path / "r").ledger.entries) == 1
-    text = forecast(GateConfig(metric="map"), registry)
+    text = forecast(GateConfig(metric="map"), registry, "map")
     level = 0.5 / 365
     difference = 0.005 * (stats.t.ppf(1 - level, 99) + stats.norm.ppf(0.8))
     spent = "1 nights tested, 0.002 of this year's budget of 0.5 false promotions spent"
     found = f"a difference of {difference:.2g} map is found with power 0.8 on 100 queries"
     assert text == f"level {level:.2g}; {spent}; at this rate {found}"
-    assert "has too few measures by ndcg@10" in forecast(GateConfig(), registry)
+    assert "has too few measures by ndcg@10" in forecast(GateConfig(), registry, "ndcg@10")
     stored = tmp_path / "r" / "ledger.json"
     stored.write_text(stored.read_text().replace('"level": 0.001', '"level": 0.000'))
     with pytest.raises(DataError, match=r"ledger\.json: damaged, the content is not what was"):

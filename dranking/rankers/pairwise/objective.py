@@ -358,7 +358,9 @@ def newton_step(
 
 def share_above_minimum(gap: float, objective: float) -> float:
     """The gap as a share of the objective, at most 1: no loss is below 0. NaN for NaN."""
-    return gap if math.isnan(gap) else min(1.0, gap / objective) if gap else 0.0
+    if math.isnan(gap) or not gap:
+        return gap
+    return min(1.0, gap / objective) if objective > 0.0 else 1.0
 
 
 def check_proportion(regularization: float, slope: float) -> None:

@@ -244,6 +244,7 @@ def test_statistics_beyond_memory_are_refused_before_they_are_made(tmp_path):
 # Other rankers
 
 
+@pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
 @pytest.mark.parametrize("name", LAYOUTS)
 @settings(max_examples=30)
 @given(problem=ranking_problems(max_queries=6), value=st.sampled_from([0.25, 1.0, 64.0]))

@@ -294,7 +294,7 @@ def test_provenance_says_where_a_model_comes_from(tmp_path):
         "regularization": 4.0,
         "start": [2],
         "forbidden": ["f1"],
-        "prefetch": 3,
+        "passes": {"feature_blocks": None, "prefetch": 3},
         "checkpoint": str(tmp_path / "picks.json"),
     }
     assert parameters == {name: provenance["parameters"][name] for name in parameters}
