@@ -14,6 +14,9 @@ hypothesis.settings.register_profile("default", deadline=None, derandomize=True,
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# pytest-xdist gives its workers the width of its own terminal; tables of tests are of one width.
+os.environ.pop("COLUMNS", None)
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
