@@ -107,7 +107,15 @@ def test_outputs_go_where_the_url_says(here, letor, done, bucket, tmp_path):
     }
     assert top == {
         *("train.zarr", "model.json", "rounds.json", "scores.parquet", "scores.trec"),
-        *("queries.parquet", "solr.json", "solr.json.card.json", "solr.json.card.html", "report.html", "statistics", "same.json"),
+        *(
+            "queries.parquet",
+            "solr.json",
+            "solr.json.card.json",
+            "solr.json.card.html",
+            "report.html",
+            "statistics",
+            "same.json",
+        ),
     }
 
 
