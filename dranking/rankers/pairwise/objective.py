@@ -235,10 +235,11 @@ def minimise(
             "max_trust_radius": np.inf,
         },
     )
-    u = seen.polished(found.x, tol)
+    steps_ran_out = found.status == 1
+    u = found.x if steps_ran_out else seen.polished(found.x, tol)
     gap = seen.gap(u)
     share = gap / seen.at(u).value
-    if share > tol and found.status == 1:
+    if share > tol and steps_ran_out:
         _warn_of_steps(share, max_iter)
     elif share > max(tol, STATED_ACCURACY):
         worst = np.argsort(-np.abs(seen.gradient(u)), kind="stable")[:2]
