@@ -1,13 +1,16 @@
-"""Files that are written whole or not at all, at any place."""
+"""Files and folders that are written whole or not at all, at any place."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dranking.errors import UsageError
 from dranking.files import object_store
 from dranking.files.local_output import synchronise, temporary_path
 from dranking.files.output_checks import changed_meanwhile, check_output_file, output_place
@@ -78,12 +81,84 @@ def atomic_path(path: AnyPlace, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def part_file(part: Place) -> Iterator[Path]:
-    """Context manager that yields a local path for one file of a part, which is put at the end."""
-    if is_local(part):
-        part.parent.mkdir(parents=True, exist_ok=True)
-        yield part
+def new_folder(root: Place, name: str) -> Iterator[Path]:
+    """Context manager that yields a local folder to fill, which becomes `name` of a place, whole.
+
+    Tasks write the parts of a directory with it. A task may run twice, also side by side, because
+    its worker seemed to be lost: a local folder that is there stays, and no reader of it ever sees
+    a file that is being written.
+
+    Parameters
+    ----------
+    root
+        `dranking.files.commit.DirectoryCommit.root`.
+    name
+        Path of the new folder inside; its parent is made.
+
+    Raises
+    ------
+    UsageError
+        If the root is local and not there.
+    """
+    if not is_local(root):
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch)
+            object_store.put_files(Path(scratch), root / name)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder, part.name)
-        object_store.put(part, Path(folder, part.name))
+    target = root / name
+    with _shared(root):
+        target.parent.mkdir(exist_ok=True)
+    scratch = tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.tmp-")
+    try:
+        yield Path(scratch)
+        os.chmod(scratch, target.parent.stat().st_mode)
+        try:
+            os.rename(scratch, target)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise  # otherwise another run of the task has written the same
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def put_part(root: Place, name: str, content: bytes) -> None:
+    """Write a part of a directory that is a single file, as `new_folder` writes those of several.
+
+    Parameters
+    ----------
+    root
+        `dranking.files.commit.DirectoryCommit.root`.
+    name
+        Name of the file.
+    content
+        Its content.
+
+    Raises
+    ------
+    UsageError
+        If the root is local and not there.
+    """
+    if not is_local(root):
+        object_store.put(root / name, content)
+        return
+    with _shared(root), tempfile.TemporaryDirectory(dir=root, prefix=f".{name}.tmp-") as scratch:
+        file = Path(scratch, name)
+        file.write_bytes(content)
+        os.replace(file, root / name)
+
+
+@contextmanager
+def _shared(root: Path) -> Iterator[None]:
+    """Say what is wrong if a directory that was begun on another host is not on this one."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise not_shared(root) from error
+
+
+def not_shared(root: Place) -> UsageError:
+    """What is raised if workers do not see the directory that they write to."""
+    return UsageError(
+        f"{root}: is not the same directory on all hosts. The workers write there: give a "
+        "directory that all hosts see, or a URL."
+    )

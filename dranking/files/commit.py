@@ -14,7 +14,7 @@ not name are invisible; `dranking.files.debris` removes them after a week.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from upath import UPath
 
 from dranking.errors import DataError, DrankingError
 from dranking.files import object_store
-from dranking.files.atomic_files import atomic_write
+from dranking.files.atomic_files import atomic_write, not_shared
 from dranking.files.debris import (
     GRACE,
     names_in,
@@ -191,6 +191,15 @@ class DirectoryCommit:
         if is_local(place):
             place.parent.mkdir(parents=True, exist_ok=True)
         return place
+
+    def check_parts(self, names: Iterable[str]) -> None:
+        """Raise UsageError unless all parts that workers say they wrote are here.
+
+        A worker on another host may see a directory of the same name that is not this one. An
+        object store is the same for all.
+        """
+        if is_local(self.root) and not all((self.root / name).exists() for name in names):
+            raise not_shared(self.place)
 
     def finish(self, manifest: bytes, grace: timedelta = GRACE) -> None:
         """Put the manifest, which makes all parts that it names visible at once.

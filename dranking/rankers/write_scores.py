@@ -70,7 +70,8 @@ def write_scores(
     Raises
     ------
     UsageError
-        If the output exists and `overwrite` is false, or holds something else.
+        If the output exists and `overwrite` is false, holds something else, or is local and not
+        the same directory on all hosts.
     DataError
         If the data lacks features, a value is missing, or the scaling is another.
     """
@@ -90,6 +91,7 @@ def write_scores(
             report("predict", n_documents, dataset.n_documents)
         if not n_documents:
             raise DataError(f"{output}: there are no documents to score.")
+        commit.check_parts(part.name for part in parts)
         commit.finish(manifest_text(parts))
     return n_documents
 

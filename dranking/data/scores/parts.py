@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from dranking.data.blocks import QueryBlock
 from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files import object_store
+from dranking.files.atomic_files import put_part
 from dranking.files.checksums import Checksum, checksum
 from dranking.files.commit import DirectoryCommit
 from dranking.files.json_files import read_json, sealed_json, unsealed
@@ -108,10 +108,7 @@ def write_part(root: Place, name: str, tables: Iterable[pa.Table]) -> ScorePart:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="lz4", write_page_checksum=True)
     content = bytes(sink.getvalue())
-    if is_local(root):
-        (root / name).write_bytes(content)
-    else:
-        object_store.put(root / name, content)
+    put_part(root, name, content)
     n_queries = int((rows["rank"].to_numpy() == 1).sum())
     return ScorePart(
         name=name,

@@ -22,7 +22,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, TimeType, time_type
 from dranking.data.statistics.row_files import RowFile, write_rows
 from dranking.errors import DataError
-from dranking.files.atomic_files import part_file
+from dranking.files.atomic_files import new_folder
 from dranking.files.checksums import DamagedFileError, checksum
 from dranking.files.places import Place
 from dranking.files.verified_folder import VerifiedFolder
@@ -72,13 +72,15 @@ class BlockFolders(NamedTuple):
 
 
 def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEntry:
-    """Write a block into the directory of a store, in the new folder `path`."""
+    """Write a block into the directory of a store, in the new folder `path`.
+
+    A block may be written twice, because the worker that wrote it seemed to be lost.
+    """
     content = _arrow(_queries(block))
-    with part_file(root / path / QUERY_TABLE) as file:
-        file.write_bytes(content)
     arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
-    with part_file(root / path / STATISTICS_FILE) as file:
-        index_checksum = write_rows(file, arrays)
+    with new_folder(root, path) as folder:
+        (folder / QUERY_TABLE).write_bytes(content)
+        index_checksum = write_rows(folder / STATISTICS_FILE, arrays)
     return StatisticsEntry(
         path=path,
         n_documents=block.info.n_documents,

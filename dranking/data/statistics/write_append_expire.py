@@ -77,7 +77,7 @@ def write_statistics(
         "transforms": tuple(transforms),
     }
     with begin_directory(path, overwrite=overwrite) as commit:
-        commit.finish(manifest_json(_manifest(blocks(_folders(commit)), facts)))
+        _finish(commit, _manifest(blocks(_folders(commit)), facts))
     return StatisticsDataset(commit.place)
 
 
@@ -202,8 +202,13 @@ def _changed(
     blocks: Iterable[WrittenBlock | StatisticsEntry | None],
 ) -> StatisticsDataset:
     """Replace the blocks of a store by `blocks`: entries of blocks that stay, and new blocks."""
-    commit.finish(manifest_json(_manifest(blocks, _facts(store))))
+    _finish(commit, _manifest(blocks, _facts(store)))
     return StatisticsDataset(store.path)
+
+
+def _finish(commit: DirectoryCommit, manifest: StatisticsManifest) -> None:
+    commit.check_parts(block.path for block in manifest.blocks)
+    commit.finish(manifest_json(manifest))
 
 
 def _manifest(

@@ -21,12 +21,12 @@ from dranking.data.store.segment_layout import (
 from dranking.data.store.segment_reader import SegmentReader
 from dranking.data.store.segment_writer import (
     document_columns,
-    new_folder,
     parquet_of,
     query_columns,
     whole_file,
 )
 from dranking.data.store.zarr_arrays import zarr_metadata
+from dranking.files.atomic_files import new_folder
 from dranking.files.links import share_file
 from dranking.files.places import Place, is_local
 

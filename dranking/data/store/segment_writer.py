@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import google_crc32c
@@ -33,12 +27,10 @@ from dranking.data.store.segment_layout import (
 from dranking.data.store.zarr_arrays import StoredChunk, write_shard, zarr_metadata
 from dranking.data.tables.ids import int64_or_string
 from dranking.errors import DataError
-from dranking.files.object_store import put_files
-from dranking.files.places import Place, is_local
+from dranking.files.atomic_files import new_folder
+from dranking.files.places import Place
 
 MAX_SPARSE_FEATURES = 2**31 - 1
-
-_EXISTS = {errno.EEXIST, errno.ENOTEMPTY}
 
 
 def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> WrittenSegment:
@@ -104,29 +96,6 @@ def check_alike(sparse: Iterable[bool]) -> None:
         raise DataError(
             "some blocks are sparse and some dense; make all blocks sparse or all dense."
         )
-
-
-@contextmanager
-def new_folder(root: Place, name: str) -> Iterator[Path]:
-    """Yield a local folder to fill, which becomes the folder `name` of a place, whole."""
-    if not is_local(root):
-        with tempfile.TemporaryDirectory() as scratch:
-            yield Path(scratch)
-            put_files(Path(scratch), root / name)
-        return
-    target = root / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.tmp-")
-    try:
-        yield Path(scratch)
-        os.chmod(scratch, target.parent.stat().st_mode)
-        try:
-            os.rename(scratch, target)
-        except OSError as error:
-            if error.errno not in _EXISTS:  # another run of the task has written the same
-                raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _entry(block: QueryBlock) -> BlockEntry:

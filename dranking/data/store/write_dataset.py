@@ -141,7 +141,8 @@ def commit_dataset(
     Raises
     ------
     UsageError
-        If something appeared at the place meanwhile, or the disk is full.
+        If something appeared at the place meanwhile, the disk is full, or segments were written
+        elsewhere since the workers do not share the directory.
     DataError
         If there are no segments, a segment has more features than there are names, some segments
         are sparse and others dense, or, to append, names or scalings are other than those of the
@@ -158,6 +159,7 @@ def commit_dataset(
     names = check_feature_names(feature_names)
     check_alike(segment.sparse for segment in segments)
     entries = [segment.entry for segment in segments]
+    commit.check_parts(entry.name for entry in entries)
     for entry in entries:
         _check_width(entry.n_features, names, f"segment {entry.name} has")
     facts = {
