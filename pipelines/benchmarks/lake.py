@@ -288,7 +288,7 @@ def index(n_documents: int, rounds: int) -> list[Figure]:
 
 
 def made_index(path: Path, n_segments: int, n_features: int) -> None:
-    """A data set without its segments: a manifest and an index."""
+    """A data set whose segments are empty folders: a manifest and an index."""
     from dranking.data.store.manifest import BlockEntry, SegmentEntry, WrittenSegment
     from dranking.data.store.write_dataset import commit_dataset
     from dranking.files.commit import begin_directory
@@ -305,7 +305,7 @@ def made_index(path: Path, n_segments: int, n_features: int) -> None:
             name = commit.name(f"segments/{number:06d}")
             entry = SegmentEntry(name, n_features, 9_000, digests[8], blocks)
             segments.append(WrittenSegment(entry, False, "int64", None))
-        (commit.root / "segments").mkdir()
+            (commit.root / name).mkdir(parents=True)
         commit_dataset(commit, segments)
 
 
