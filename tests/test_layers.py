@@ -62,7 +62,7 @@ ROOMS = {
 """The rooms of a layer, the lowest first. A room imports from lower rooms of its layer only."""
 
 KERNELS_MAY_IMPORT = {
-    *("numpy", "scipy", "numba", "llvmlite"),
+    *("numpy", "scipy", "numba"),
     *("collections", "contextlib", "ctypes", "fractions", "math", "mmap"),
     *("sys", "threading", "typing", "weakref"),
 }

@@ -1,4 +1,4 @@
 """Compiled arithmetic on arrays; no files and no Dask.
 
-The only imports are numpy, scipy, numba (with llvmlite) and the standard library.
+The only imports are numpy, scipy, numba and the standard library.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.machine.compile import kernel
-from dranking.kernels.machine.instructions import fma, prefetch
+from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
 Documents = NDArray[np.float32]
@@ -20,9 +20,6 @@ Documents = NDArray[np.float32]
 STRIP = 16
 """Number of documents that are centred at a time, a multiple of 4. With some hundred features, the
 centred documents fit into the first-level cache."""
-
-LINE = 16
-"""Float32 numbers in a cache line."""
 
 VECTOR = 16
 """Arrays of sums of products have a multiple of this number of columns, so that vectorised loops
@@ -77,21 +74,12 @@ class GramRowsOut(NamedTuple):
 
 
 @kernel
-def fetch_soon(documents: Documents, d: int) -> None:
-    """Start to fetch the documents d to d + 3, which will be read soon, into the cache."""
-    for ahead in range(d, min(d + 4, len(documents))):
-        for i in range(0, documents.shape[1], LINE):
-            prefetch(documents[ahead], i)
-
-
-@kernel
 def query_mean(documents: Documents, start: int, end: int, mean: Array) -> None:
     """Overwrite `mean` (n_features,) with the mean of the documents start to end."""
     n, whole = len(mean), end - (end - start) % 4
     for i in range(n):
         mean[i] = 0.0
     for d in range(start, whole, 4):
-        fetch_soon(documents, d + STRIP)
         x0, x1, x2, x3 = documents[d], documents[d + 1], documents[d + 2], documents[d + 3]
         for i in range(n):
             mean[i] = (((mean[i] + x0[i]) + x1[i]) + x2[i]) + x3[i]
@@ -181,8 +169,6 @@ def centre_first_documents(documents: Documents, queries: Queries, centred: Docu
 def centre_strip(documents: Documents, start: int, end: int, mean: Array, strip: Array) -> None:
     """Overwrite `strip[:end - start]` with the documents start to end minus their mean."""
     for d in range(start, end):
-        if d % 4 == 0:
-            fetch_soon(documents, d + STRIP)
         for i in range(len(mean)):
             strip[d - start, i] = documents[d, i] - mean[i]
 

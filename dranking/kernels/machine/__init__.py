@@ -1,1 +1,1 @@
-"""How kernels are compiled, and instructions of the processor."""
+"""How kernels are compiled, and fused multiply-add."""

@@ -1,8 +1,7 @@
-"""Fused multiply-add against exact fractions; prefetching changes nothing."""
+"""Fused multiply-add against exact fractions."""
 
 from fractions import Fraction
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,12 +16,6 @@ def compiled_fma(a: float, b: float, c: float) -> float:
     return machine.fma(a, b, c)
 
 
-@kernel
-def prefetch_everything(row):
-    for i in range(-100, len(row) + 100):
-        machine.prefetch(row, i)
-
-
 @given(NUMBERS, NUMBERS, NUMBERS)
 def test_fma_is_rounded_once(a, b, c):
     expected = float(Fraction(a) * Fraction(b) + Fraction(c))
@@ -34,10 +27,3 @@ def test_fma_keeps_what_two_roundings_lose():
     a = 1.0 + 2.0**-30
     assert a * a - (1.0 + 2.0**-29) == 0.0
     assert compiled_fma(a, a, -(1.0 + 2.0**-29)) == 2.0**-60
-
-
-def test_prefetching_neither_changes_nor_fails():
-    row = np.arange(10.0)
-    prefetch_everything(row)
-    machine.prefetch(row, 3)
-    np.testing.assert_array_equal(row, np.arange(10.0))
