@@ -23,7 +23,7 @@ def night(tmp_path, monkeypatch):
         "    if 'fail' in options:\n"
         "        raise ConnectionError(f'no entry for {options}')\n"
         "    assert options['auth']['password'] and options['token']\n"
-        "    return LocalCluster(n_workers=1, processes=False, dashboard_address=None)\n"
+        "    return LocalCluster(n_workers=1, processes=False, dashboard_address=':0')\n"
     )
     config = stream.config()
     with open(config, "a") as file:
