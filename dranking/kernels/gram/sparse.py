@@ -1,4 +1,11 @@
-"""Per-query moments and Gram rows of query-centred CSR features; the work follows the nonzeros."""
+"""Per-query moments and Gram rows of query-centred CSR features; the work follows the nonzeros.
+
+A product of two features is the sum over the entries of one feature, which is *shifted*, times the
+other feature, which is centred. A feature with an entry in every document of a query is shifted by
+its mean: far from zero, as years or prices are, its products would otherwise lose the digits by
+which its mean exceeds its spread. A feature that is zero in some of l documents is not shifted. Its
+norm is at most (1 + l)^(1/2) times its centred norm, so that nothing is lost.
+"""
 
 from typing import Any, NamedTuple
 
@@ -33,17 +40,33 @@ class Present(NamedTuple):
 
     Attributes
     ----------
-    mean, squares, counts
-        Mean over the documents of the query, centred sum of squares, and number of entries of each
-        feature; 0 for features that do not occur.
+    mean, shift, squares, counts
+        Mean over the documents of the query; what is subtracted from entries, which is the mean or
+        0; centred sum of squares; and number of entries of each feature. 0 for features that do
+        not occur.
     features
         The features that occur, in the order of their first entries.
     """
 
     mean: Array
+    shift: Array
     squares: Array
     counts: NDArray[np.int64]
     features: NDArray[np.int64]
+
+
+@kernel
+def nothing_present(n_features: int) -> Present:
+    """The arrays of a query without entries."""
+    mean, shift, squares = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+    counts, features = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
+    return Present(mean, shift, squares, counts, features)
+
+
+@kernel
+def shift_of(mean: float, n_entries: int, size: int) -> float:
+    """What is subtracted from the entries of a feature in a query of `size` documents."""
+    return mean if n_entries == size else 0.0
 
 
 @kernel
@@ -71,6 +94,7 @@ def find_present(x: Csr, first: int, last: int, size: int, present: Present) -> 
     for p in range(n_present):
         i = present.features[p]
         squares[i] += (size - counts[i]) * mean[i] * mean[i]
+        present.shift[i] = shift_of(mean[i], counts[i], size)
     return n_present
 
 
@@ -80,6 +104,7 @@ def forget_present(present: Present, n_present: int) -> None:
     for p in range(n_present):
         i = present.features[p]
         present.mean[i] = 0.0
+        present.shift[i] = 0.0
         present.squares[i] = 0.0
         present.counts[i] = 0
 
@@ -87,9 +112,7 @@ def forget_present(present: Present, n_present: int) -> None:
 @kernel
 def sparse_moments(x: Csr, relevance: Array, queries: Queries, out: Moments) -> None:
     """Overwrite `out` with the moments of every query; `relevance` (n_documents,) without NaN."""
-    n = out.diagonal.shape[1]
-    counters = np.zeros((2, n), dtype=np.int64)
-    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    present = nothing_present(out.diagonal.shape[1])
     out.diagonal[:] = 0.0
     out.products[:] = 0.0
     for q in range(len(queries.ptr) - 1):
@@ -105,13 +128,14 @@ def sparse_moments(x: Csr, relevance: Array, queries: Queries, out: Moments) -> 
             norm += label * label
             rest += label
             for p in range(x.indptr[d], x.indptr[d + 1]):
-                product[x.indices[p]] += label * x.data[p]
+                i = x.indices[p]
+                product[i] += label * (x.data[p] - present.shift[i])
         for p in range(n_present):
             i = present.features[p]
             # `rest` is the sum of the centred labels, which would be zero without rounding.
-            # Subtracting `rest` times the mean of the feature centres the feature too.
-            value = product[i] - rest * present.mean[i] if present.squares[i] > 0.0 else 0.0
-            product[i] = weight * value
+            # Subtracting `rest` times the rest of the mean centres the feature too.
+            left = rest * (present.mean[i] - present.shift[i])
+            product[i] = weight * (product[i] - left) if present.squares[i] > 0.0 else 0.0
             out.diagonal[q, i] = weight * present.squares[i]
         out.label_norms[q] = weight * norm
         forget_present(present, n_present)
@@ -119,35 +143,37 @@ def sparse_moments(x: Csr, relevance: Array, queries: Queries, out: Moments) -> 
 
 @kernel
 def add_query_products(
-    x: Csr, start: int, end: int, position: NDArray[np.int64], mean: Array, out: Array
+    x: Csr, start: int, end: int, position: NDArray[np.int64], present: Present, out: Array
 ) -> Array:
     """Add `x_c' X` of documents start to end to `out` (J, n_features) for J centred columns.
 
-    Only one factor of a product can be centred without filling in zeros. Returns (J,) the sums of
-    the centred columns, which would be zero without rounding. The caller subtracts each sum times
-    the mean of the other feature.
+    The entries of X are shifted. Returns (J,) the sums of the centred columns, which would be zero
+    without rounding. The caller subtracts each sum times the rest of the mean of the other feature.
 
     Parameters
     ----------
     position
         (n_features,) number of the feature among the J columns, or -1.
     """
-    n_rows = len(out)
+    n_rows, mean = len(out), present.mean
+    shifted = np.empty(len(present.mean))
     centred, rest, zero = np.empty(n_rows), np.zeros(n_rows), np.empty(n_rows)
     for i in range(len(position)):
         if position[i] >= 0:
             zero[position[i]] = -mean[i]
     for d in range(start, end):
         centred[:] = zero
-        for p in range(x.indptr[d], x.indptr[d + 1]):
+        first = x.indptr[d]
+        for p in range(first, x.indptr[d + 1]):
             i = x.indices[p]
+            shifted[p - first] = x.data[p] - present.shift[i]
             if position[i] >= 0:
                 centred[position[i]] = x.data[p] - mean[i]
         for j in range(n_rows):
             rest[j] += centred[j]
             if centred[j] != 0.0:
-                for p in range(x.indptr[d], x.indptr[d + 1]):
-                    out[j, x.indices[p]] += centred[j] * x.data[p]
+                for p in range(first, x.indptr[d + 1]):
+                    out[j, x.indices[p]] += centred[j] * shifted[p - first]
     return rest
 
 
@@ -155,8 +181,7 @@ def add_query_products(
 def sparse_gram_rows(x: Csr, queries: Queries, wanted: NDArray[np.int64], out: GramRowsOut) -> None:
     """Compute the Gram rows of the wanted features (J,) for every query of a block."""
     n = out.totals.shape[1]
-    counters = np.zeros((2, n), dtype=np.int64)
-    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    present = nothing_present(n)
     position = np.full(n, -1, dtype=np.int64)
     for j in range(len(wanted)):
         position[wanted[j]] = j
@@ -164,14 +189,15 @@ def sparse_gram_rows(x: Csr, queries: Queries, wanted: NDArray[np.int64], out: G
     for q in range(len(queries.ptr) - 1):
         start, end, weight = queries.ptr[q], queries.ptr[q + 1], queries.weights[q]
         n_present = find_present(x, x.indptr[start], x.indptr[end], end - start, present)
-        rest = add_query_products(x, start, end, position, present.mean, products)
+        rest = add_query_products(x, start, end, position, present, products)
         for j in range(len(wanted)):
             row, total = out.rows[out.slots[j], q], out.totals[j]
             row[:] = 0.0
             for p in range(n_present):
                 i = present.features[p]
                 if present.squares[i] > 0.0:
-                    row[i] = weight * (products[j, i] - rest[j] * present.mean[i])
+                    left = rest[j] * (present.mean[i] - present.shift[i])
+                    row[i] = weight * (products[j, i] - left)
                     total[i] += row[i]
                 products[j, i] = 0.0
         forget_present(present, n_present)

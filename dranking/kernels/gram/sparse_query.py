@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
-from dranking.kernels.gram.sparse import Csr
+from dranking.kernels.gram.sparse import Csr, shift_of
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -57,9 +57,10 @@ class Entries(NamedTuple):
         (n_present,) the features that occur, in no particular order, and their roles.
     ptr
         (n_present + 1,) offsets of the entries of these features.
-    means, squares
-        (n_present,) mean of each feature over all documents of the query, and its centred sum of
-        squares, which is exactly zero for a constant feature.
+    means, shifts, squares
+        (n_present,) mean of each feature over all documents of the query; what is subtracted from
+        its entries in products (`dranking.kernels.gram.sparse`); and its centred sum of squares,
+        which is exactly zero for a constant feature.
     documents, values
         (n_entries,) document and value of each entry. Within a feature, entries are in the order of
         documents, which are counted from the first document of the query.
@@ -70,6 +71,7 @@ class Entries(NamedTuple):
     roles: Indices
     ptr: Indices
     means: Array
+    shifts: Array
     squares: Array
     documents: NDArray[np.int32]
     values: NDArray[np.float32]
@@ -147,6 +149,7 @@ def arrays_for_queries(x: Csr, queries: Queries, fit: Fit) -> HeldOut:
         np.zeros(most + 1, dtype=np.int64),
         np.empty(most),
         np.empty(most),
+        np.empty(most),
         np.empty(n_values, dtype=np.int32),
         np.empty(n_values, dtype=np.float32),
     )
@@ -215,6 +218,7 @@ def find_members(n_present: int, size: int, fit: Fit, query: HeldOut) -> int:
         if role < NOT_ASKED and squares > 0.0:
             local[-2 - role] = o
         entries.means[o], entries.squares[o], entries.roles[o] = mean, squares, role
+        entries.shifts[o] = shift_of(mean, len(values), size)
     for j in range(len(local)):
         if local[j] >= 0:
             query.members[p] = j
@@ -261,12 +265,12 @@ def multiply(entries: Entries, column: Array, rest: float, weight: float, produc
     """Overwrite `products` (n_present,) with products of a centred column and the features."""
     ptr, documents, values, means = entries.ptr, entries.documents, entries.values, entries.means
     for o in range(len(products)):
-        total = 0.0
+        total, shift = 0.0, entries.shifts[o]
         for e in range(ptr[o], ptr[o + 1]):
-            total += column[documents[e]] * values[e]
-        # `rest` is the sum that rounding left in the column. Subtracting `rest` times the mean of
-        # the feature centres the feature too.
-        products[o] = weight * (total - rest * means[o])
+            total += column[documents[e]] * (values[e] - shift)
+        # `rest` is the sum that rounding left in the column. Subtracting `rest` times the rest of
+        # the mean centres the feature too.
+        products[o] = weight * (total - rest * (means[o] - shift))
 
 
 @kernel

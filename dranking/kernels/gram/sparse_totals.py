@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import Queries
-from dranking.kernels.gram.sparse import Csr, Present, find_present, forget_present
+from dranking.kernels.gram.sparse import (
+    Csr,
+    Present,
+    find_present,
+    forget_present,
+    nothing_present,
+)
 from dranking.kernels.gram.sparse_query import (
     NOT_ASKED,
     Fit,
@@ -35,10 +41,8 @@ def sparse_moment_totals(
     diagonal, products
         (n_features,) overwritten with the sums.
     """
-    n = len(diagonal)
-    counters = np.zeros((2, n), dtype=np.int64)
-    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
-    product, labels, norm = np.zeros(n), np.empty(len(relevance)), 0.0
+    present = nothing_present(len(diagonal))
+    product, labels, norm = np.zeros(len(diagonal)), np.empty(len(relevance)), 0.0
     diagonal[:] = 0.0
     products[:] = 0.0
     for q in range(len(queries.ptr) - 1):
@@ -48,12 +52,14 @@ def sparse_moment_totals(
         norm += weight * own
         for d in range(start, end):
             for e in range(x.indptr[d], x.indptr[d + 1]):
-                product[x.indices[e]] += labels[d - start] * x.data[e]
+                i = x.indices[e]
+                product[i] += labels[d - start] * (x.data[e] - present.shift[i])
         for o in range(n_present):
             i = present.features[o]
             if present.squares[i] > 0.0:
                 diagonal[i] += weight * present.squares[i]
-                products[i] += weight * (product[i] - rest * present.mean[i])
+                left = rest * (present.mean[i] - present.shift[i])
+                products[i] += weight * (product[i] - left)
             product[i] = 0.0
         forget_present(present, n_present)
     return norm
@@ -114,10 +120,13 @@ class Varying(NamedTuple):
 
 
 @kernel
-def multiply_varying(x: Csr, start: int, end: int, p: int, mean: Array, varying: Varying) -> None:
+def multiply_varying(
+    x: Csr, start: int, end: int, p: int, present: Present, varying: Varying
+) -> None:
     """Overwrite the products of the p features that vary among documents start to end."""
     features, place, products = varying.features[:p], varying.place, varying.products
     row, zero, rest = varying.row[:p], np.empty(p), np.zeros(p)
+    mean, shift = present.mean, present.shift
     products[:p, :p] = 0.0
     for a in range(p):
         zero[a] = -mean[features[a]]
@@ -131,19 +140,19 @@ def multiply_varying(x: Csr, start: int, end: int, p: int, mean: Array, varying:
         for e in range(x.indptr[d], x.indptr[d + 1]):
             a = place[x.indices[e]]
             if a >= 0:
-                out, value = products[a], x.data[e]
+                out, value = products[a], x.data[e] - shift[features[a]]
                 for b in range(p):
                     out[b] += value * row[b]
-    for a in range(p):  # `rest` times the mean centres the other factor, see `sparse`
-        products[a, :p] -= mean[features[a]] * rest
+    for a in range(p):  # `rest` times the rest of the mean centres the other factor, see `sparse`
+        i = features[a]
+        products[a, :p] -= (mean[i] - shift[i]) * rest
 
 
 @kernel
 def sparse_gram_total(x: Csr, queries: Queries, gram: Array) -> None:
     """Overwrite `gram` (n_features, n_features) with A of some queries, symmetric in every bit."""
     n = len(gram)
-    counters = np.zeros((2, n), dtype=np.int64)
-    present = Present(np.zeros(n), np.zeros(n), counters[0], counters[1])
+    present = nothing_present(n)
     n_values = 0
     for q in range(len(queries.ptr) - 1):
         n_values = max(n_values, x.indptr[queries.ptr[q + 1]] - x.indptr[queries.ptr[q]])
@@ -165,7 +174,7 @@ def sparse_gram_total(x: Csr, queries: Queries, gram: Array) -> None:
                 varying.features[p] = i
                 varying.place[i] = p
                 p += 1
-        multiply_varying(x, start, end, p, present.mean, varying)
+        multiply_varying(x, start, end, p, present, varying)
         for a in range(p):
             i = varying.features[a]
             varying.place[i] = -1

@@ -30,7 +30,7 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
     Returns
     -------
     (n_features, n_queries, n_features) float64. For sparse features, A_q[i, j] and A_q[j, i] may
-    differ by rounding, since only one factor of a product is centred.
+    differ by rounding, since the two factors of a product are not centred alike.
     """
     n_queries, n = len(query_ptr) - 1, features.shape[1]
     rows = np.empty((n, n_queries, n))

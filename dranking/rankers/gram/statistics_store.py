@@ -293,5 +293,5 @@ def statistics_errors(
 
 
 def _symmetric(matrix: Array) -> Array:
-    """The symmetric part: sparse features are centred on one side, so rounding differs."""
+    """The symmetric part: of sparse features one side is centred, so rounding differs."""
     return (matrix + matrix.T) / 2

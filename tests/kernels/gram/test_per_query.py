@@ -1,12 +1,21 @@
 """Moments and Gram rows against sums over centred documents, written out."""
 
+from fractions import Fraction
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.kernels.gram.per_query import block_gram, gram_rows, moments, strips_of_queries
+from dranking.kernels.gram.per_query import (
+    block_gram,
+    gram_rows,
+    moment_totals,
+    moments,
+    row_totals,
+    strips_of_queries,
+)
 from tests.kernels.compiled import COMPILED
 from tests.reference.greedy import centred_queries
 
@@ -228,3 +237,36 @@ def test_read_only_features_are_read(layout):
         features.flags.writeable = False
     for left, right in zip(before, moments(features, y, query_ptr, weights), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def centred_fractions(values):
+    exact = np.array([[Fraction(value) for value in row] for row in values.tolist()], dtype=object)
+    return exact - exact.sum(axis=0) / Fraction(len(exact))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("zeros", [0, 1])
+def test_columns_far_from_zero_lose_no_digits(layout, zeros):
+    """Columns near 3e7, of which all but the last may have zeros, against exact fractions.
+
+    Products of two columns are off by roundings of the centred columns, not of the columns.
+    """
+    rng = np.random.default_rng(0)
+    X = (3e7 + 4.0 * rng.integers(0, 3, (12, 4))).astype(np.float32)
+    X[:, 0] = 2.0**20 * rng.random(12).astype(np.float32)
+    X[:zeros, :3] = 0.0
+    y, weights = rng.integers(0, 4, 12).astype(np.float64), np.array([0.75])
+    centred = centred_fractions(np.column_stack((X, y)).astype(np.float64))
+    exact = (Fraction(0.75) * centred.T @ centred).astype(np.float64)
+    size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    ptr, features, every = np.array([0, 12]), LAYOUTS[layout](X), np.arange(4)
+    rows, _ = all_rows(features, ptr, weights, every)
+    found = moments(features, y, ptr, weights)
+    gram, products, _ = block_gram(features, y, ptr, weights)
+    results = [(rows[:, 0], found.products[0]), (gram, products)]
+    if layout == "CSR":
+        products = moment_totals(features, y, ptr, weights)[1]
+        results.append((row_totals(features, ptr, weights, every), products))
+    for gram, products in results:
+        assert (np.abs(gram - exact[:4, :4]) <= 1e-14 * size[:4, :4]).all()
+        assert (np.abs(products - exact[:4, 4]) <= 1e-14 * size[:4, 4]).all()
