@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dranking.engine.cluster.dask_executor import CLOSED, DaskExecutor
+from dranking.engine.cluster.dask_executor import CLOSED, DaskExecutor, TaskDependencies
 from dranking.engine.memory import MEMORY_SHARE, available_memory
-from dranking.engine.task_dependencies import TaskDependencies
 from dranking.errors import TryAgainError, UsageError
 
 Task: TypeAlias = Any  # a concurrent.futures.Future or a distributed.Future

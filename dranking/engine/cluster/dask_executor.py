@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 from dranking.engine.cluster.deadlines import setting
 from dranking.engine.cluster.supervisor import Supervisor, task_name
 from dranking.engine.cluster.versions import check_versions
 from dranking.engine.memory import MEMORY_SHARE, available_memory, format_bytes
-from dranking.engine.task_dependencies import TaskDependencies
 from dranking.engine.traffic import n_bytes_of
 from dranking.errors import TryAgainError
 
@@ -261,3 +261,29 @@ class DaskExecutor:
         self._queue = [call for call in self._queue if call.task not in given_up]
         if given_up and self._client.status not in CLOSED:
             self._client.cancel(list(given_up))
+
+
+class TaskDependencies:
+    """The input tasks of every task of an executor: giving up a task includes its inputs.
+
+    Holds weak references only.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: WeakKeyDictionary[Any, list[ref[Any]]] = WeakKeyDictionary()
+
+    def add(self, task: Any, inputs: Sequence[Any]) -> None:
+        """Note that a task waits for its inputs."""
+        if inputs:
+            self._inputs[task] = [ref(each) for each in inputs]
+
+    def unfinished(self, tasks: Sequence[Any]) -> list[Any]:
+        """The tasks that are not done, among the given tasks and all tasks that these wait for."""
+        found: dict[Any, None] = {}
+        left = list(tasks)
+        while left:
+            task = left.pop()
+            if task is not None and task not in found and not task.done():
+                found[task] = None
+                left += [inputs() for inputs in self._inputs.get(task, [])]
+        return list(found)

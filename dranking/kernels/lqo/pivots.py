@@ -24,9 +24,6 @@ Array = NDArray[np.float64]
 MOST_LANES = 64
 """Queries in a group. The factors of a group stay in the cache for up to some dozen features."""
 
-MOST_LOSS = 1e16
-"""Largest factor by which rounding grows; no digit is left with it."""
-
 
 class Picks(NamedTuple):
     """c features to select one after the other; t features are selected before.
@@ -55,15 +52,6 @@ class Picks(NamedTuple):
     total_within: Array
     columns: NDArray[np.int64]
     announced: Array
-
-
-def squared_losses(squares: Array, least: Array) -> NDArray[np.float32]:
-    """Squared factors by which the rounding of sums grows in the errors with each feature.
-
-    A factor is A_ii + lambda, an element of `squares` (n_features,), divided by the smallest Schur
-    complement of a block, an element of `least` (..., n_features).
-    """
-    return np.square(np.minimum(squares / least, MOST_LOSS)).astype(np.float32)
 
 
 def packed_matrices(n_queries: int, size: int) -> Array:

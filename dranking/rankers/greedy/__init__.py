@@ -6,25 +6,32 @@ file. `estimator.GreedyRankRLS` is the estimator, `selection.select_paths` runs 
 
 One round of forward selection over dense data on Dask reads in this order:
 
-1. `greedy.selection`, `_advance`: the round of all paths (lambdas).
-2. `greedy.forward`, `ForwardSearch`: the candidates, best first; the first candidate is the pick.
-3. `greedy.prefetch`: if the Gram row of the pick is not there, predict the upcoming picks, and
-   choose the rows that one pass fetches for all of them.
-4. `gram.rows`, `GramRows.fetch`: map the pass over the tiles, and sum the rows.
+1. `rankers.greedy.selection`, `_advance`: the round of all paths (lambdas).
+2. `rankers.greedy.forward`, `ForwardSearch`: the candidates, best first; the first candidate is the
+   pick.
+3. `rankers.greedy.prefetch`: if the Gram row of the pick is not there, predict the upcoming picks,
+   and choose the rows that one pass fetches for all of them.
+4. `rankers.gram.rows`, `GramRows.fetch`: map the pass over the tiles, and sum the rows.
 5. `engine.tiles`, `Tiles`: one task for each tile of the data.
 6. `engine.cluster.dask_executor`: the tasks run on the workers.
 7. `kernels.gram.dense`: the Gram rows of a block, in one read of X.
-8. `leave_query_out.dense`, `DenseState.add`: update the state for the pick and the upcoming picks.
-9. `kernels.lqo.state`, `update`: the update of every query of a block, and its scores.
-10. `kernels.lqo.pivots`: the t numbers for each query that the update takes.
-11. `engine.tree_sum`: the sums of rows and scores over all blocks, in a fixed tree.
-12. `greedy.contenders`: a check of the best candidates where rounding leaves a doubt about the pick
-    of the next round.
+8. `engine.tree_sum`: the sums of rows, and later of scores, over all blocks, in a fixed tree.
+9. `rankers.leave_query_out.dense`, `DenseState.add`: update the state for the pick and the upcoming
+   picks.
+10. `kernels.lqo.state`, `update`: the update of every query of a block, and its scores.
+11. `kernels.lqo.pivots`: the t numbers for each query that the update takes.
+12. `rankers.greedy.certificate`: a check of the best candidates where rounding leaves a doubt about
+    the pick of the next round.
 
-Each step calls small helpers: `greedy.path` holds the rules and the features selected so far,
-`gram.sample` guesses rows for step 3, `engine.tile_tasks` has the functions that the tasks of
-step 5 run, `kernels.gram.per_query` brings blocks into C order for step 7, and
-`leave_query_out.certificate` estimates the digits lost for step 12. `greedy.checkpoint` saves the
-rounds. `leave_query_out.criterion` is the interface of step 8; sparse data and refits have other
-states there.
+These steps pass values to each other, and call functions whose names say what they do. The values:
+`rankers.greedy.path` (the rules, and the features selected so far) and `data.blocks`. The
+functions: `rankers.gram.sample` guesses rows for step 3, `engine.tile_tasks` has what the tasks of
+step 5 run, `engine.traffic` counts their messages, `engine.cluster.supervisor` waits for step 6 as
+long as `engine.cluster.deadlines` says, `kernels.gram.per_query` brings blocks into C order for
+step 7, `kernels.lqo.rounding` makes errors equal that only rounding tells apart, and
+`kernels.machine.compile` and `kernels.machine.instructions` compile kernels. A test traces a round,
+and compares the files with this text.
+
+`checkpoint` saves the rounds. `rankers.leave_query_out.criterion` is the interface of step 9;
+sparse data and refits have other states there.
 """

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.ties import EQUAL_ERRORS
+from dranking.kernels.lqo.rounding import EQUAL_ERRORS
 from dranking.rankers.greedy.forward import ForwardSearch
 from dranking.rankers.greedy.path import SelectionPath
 from dranking.rankers.greedy.search import Search

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
-from dranking.kernels.lqo.ties import tied_errors
+from dranking.kernels.lqo.rounding import tied_errors
 from dranking.rankers.gram.rows import TotalRows
-from dranking.rankers.greedy.contenders import Contenders, settled
+from dranking.rankers.greedy.certificate import Contenders, estimated_rounding, settled
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
 from dranking.rankers.greedy.prefetch import PickPredictor
 from dranking.rankers.greedy.rescoring import rescored
 from dranking.rankers.greedy.search import Search
-from dranking.rankers.leave_query_out.certificate import estimated_rounding
 from dranking.rankers.leave_query_out.criterion import PathState, Scores
 from dranking.rankers.leave_query_out.held_out import PASSES
 from dranking.rankers.leave_query_out.predictions import LqoMeasure

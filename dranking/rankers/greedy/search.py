@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
-from dranking.kernels.lqo.ties import EQUAL_ERRORS
+from dranking.kernels.lqo.rounding import EQUAL_ERRORS
 from dranking.rankers.gram.rows import TotalRows
+from dranking.rankers.greedy.certificate import verified_rounds
 from dranking.rankers.greedy.path import Doubt, SelectionPath, SelectionRules
-from dranking.rankers.leave_query_out.certificate import verified_rounds
 from dranking.rankers.leave_query_out.criterion import PathState
 from dranking.rankers.leave_query_out.held_out import PASSES, FeatureSets
 from dranking.rankers.leave_query_out.predictions import LqoMeasure, measure_sets

@@ -21,12 +21,8 @@ from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram_kernels
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo import state as lqo
-from dranking.kernels.lqo.pivots import (
-    Picks,
-    least_pivots,
-    packed_matrices,
-    squared_losses,
-)
+from dranking.kernels.lqo.pivots import Picks, least_pivots, packed_matrices
+from dranking.kernels.lqo.rounding import squared_losses
 from dranking.kernels.lqo.state import BlockState, Start
 from dranking.kernels.machine.compile import frozen
 from dranking.rankers.gram.moments import QueryMoments

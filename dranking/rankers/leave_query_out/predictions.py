@@ -17,7 +17,7 @@ from dranking.engine.tile_tasks import Literal, Shared
 from dranking.engine.tiles import Tiles
 from dranking.kernels.lqo.held_out import score_held_out
 from dranking.kernels.lqo.predictions import held_out_scores, held_out_weights
-from dranking.kernels.lqo.ties import with_ties
+from dranking.kernels.lqo.rounding import with_ties
 from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.held_out import add_back_fitting_scores
-from dranking.kernels.lqo.pivots import squared_losses
+from dranking.kernels.lqo.rounding import squared_losses
 from dranking.rankers.gram.moments import QueryMoments
 from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.leave_query_out.criterion import Scores

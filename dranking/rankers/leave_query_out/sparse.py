@@ -20,7 +20,8 @@ from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.gram.sparse_query import Fit
-from dranking.kernels.lqo.pivots import least_pivots, packed_matrices, squared_losses
+from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
+from dranking.kernels.lqo.rounding import squared_losses
 from dranking.kernels.lqo.sparse import add_gains
 from dranking.kernels.lqo.sparse_fits import Candidates, explain, held_out_factors, roles
 from dranking.kernels.machine.compile import frozen

@@ -9,13 +9,12 @@ import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.gram.rows import GramRows
 from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.rankers.greedy import prefetch
+from dranking.rankers.greedy import certificate, prefetch
+from dranking.rankers.greedy.certificate import verify_sets
 from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.prefetch import PassCosts, rows_to_fetch
 from dranking.rankers.greedy.selection import select_paths
-from dranking.rankers.leave_query_out import certificate
 from dranking.rankers.leave_query_out import memory_plan as memory
-from dranking.rankers.leave_query_out.certificate import verify_sets
 from dranking.rankers.leave_query_out.held_out import PASSES
 from tests.rankers.greedy.selections import assert_same_bits, assert_same_paths
 from tests.rankers.problems import random_problem

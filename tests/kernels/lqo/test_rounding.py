@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranking.kernels.lqo.ties import EQUAL_ERRORS, tied_errors, with_ties
+from dranking.kernels.lqo.rounding import EQUAL_ERRORS, tied_errors, with_ties
 
 
 def plain_ties(values, groups, tolerance):

@@ -1,4 +1,4 @@
-"""Numbers that only rounding tells apart become equal, so that rounding decides nothing."""
+"""What rounding does to errors: how many digits are lost, and which errors count as equal."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,18 @@ Array = NDArray[np.float64]
 EQUAL_ERRORS = 1e-10
 """Share of an error by which another error may differ and count as equal. Rounding moves errors in
 which nothing is lost by some 1e-13; errors that differ by 1e-9 must stay apart."""
+
+MOST_LOSS = 1e16
+"""Largest factor by which rounding grows; no digit is left with it."""
+
+
+def squared_losses(squares: Array, least: Array) -> NDArray[np.float32]:
+    """Squared factors by which the rounding of sums grows in the errors with each feature.
+
+    A factor is A_ii + lambda, an element of `squares` (n_features,), divided by the smallest Schur
+    complement of a block, an element of `least` (..., n_features).
+    """
+    return np.square(np.minimum(squares / least, MOST_LOSS)).astype(np.float32)
 
 
 def with_ties(values: Array, groups: NDArray[np.intp], tolerances: Array) -> Array:
