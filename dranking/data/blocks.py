@@ -163,7 +163,7 @@ class QueryBlock:
         return digest.hexdigest()
 
     def digest_with(self, features_digest: str) -> str:
-        """`digest` of a block whose features were digested before, and need not be here."""
+        """The `digest` of the block, given the digest of its features, which are not read."""
         digest = hashlib.blake2b(bytes.fromhex(features_digest), digest_size=16)
         digest.update(self.relevance.tobytes())
         digest.update(self.query_ptr.tobytes())

@@ -20,7 +20,8 @@ N_HASHES = 256
 """Distinct values are counted up to this number, and estimated to about 6 % beyond."""
 
 FAR = 6.0
-"""Standard deviations from the mean; two of 10^9 values of a Gaussian feature lie beyond."""
+"""Values lie far from the mean beyond this number of standard deviations; of 10^9 values of a
+Gaussian feature, two do."""
 
 Suggestion: TypeAlias = Literal["", "constant", "log", "rank"]
 

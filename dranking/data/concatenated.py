@@ -60,7 +60,7 @@ class ConcatenatedDataset(Dataset):
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block."""
         if not 0 <= index < self.n_blocks:
-            raise IndexError(f"block {index} of {self.n_blocks}")
+            raise IndexError(f"there is no block {index}; there are {self.n_blocks}.")
         part = bisect_right(self._ends, index)
         return self.parts[part].block(index - (self._ends[part - 1] if part else 0), columns)
 

@@ -191,7 +191,7 @@ class View(Dataset):
         return self._source.root if isinstance(self._source, View) else self._source
 
     def over(self, root: Dataset | None) -> View:
-        """The same view of the blocks of another data set at the bottom, without `blocks`."""
+        """The same view with another data set at the bottom; `blocks` of the new view is empty."""
         view = copy(self)
         view._source = self._source.over(root) if isinstance(self._source, View) else root  # type: ignore[assignment]
         view.__dict__["blocks"] = ()
@@ -199,7 +199,7 @@ class View(Dataset):
 
     @abstractmethod
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
-        """The block of the view that the block with this number of the other data set gives."""
+        """Make a block of the view from the block with the same number of the other data set."""
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block of the other data set, and make the block of the view."""
@@ -230,7 +230,7 @@ class QuerySubset(View):
 
     @cached_property
     def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
-        """Sizes of the blocks after the selection; only sparse data is read with features."""
+        """Sizes of the blocks after the selection. Features are read only of sparse data."""
         if self.is_sparse:
             return tuple(block.info for block in self.read_blocks())
         infos = [block.info for block in self.read_blocks(columns=np.empty(0, dtype=np.intp))]
@@ -261,7 +261,7 @@ class TransformedDataset(View):
 
 
 def check_features_there(names: Sequence[str], there: Container[str]) -> None:
-    """Raise DataError, naming them, if some features are not there."""
+    """Raise DataError with the names of the features that are not there, if there are any."""
     absent = [name for name in names if name not in there]
     if absent:
         raise DataError(

@@ -96,7 +96,7 @@ class DirectoryDataset(Dataset, Generic[ManifestT]):
 def _unpickled(
     kind: type[DirectoryDataset[Any]], path: Place, manifest_digest: str
 ) -> DirectoryDataset[Any]:
-    """The copy of a data set in this process, not opened yet if it is the first."""
+    """The one copy of a data set in this process; a new copy is opened at its first use."""
     options = {} if is_local(path) else path.storage_options
     key = (kind, str(path), repr(sorted(options.items())), manifest_digest)
     with _open_lock:

@@ -26,7 +26,7 @@ def with_forms(
     The columns are the forms of the first feature, then the forms of the second; ``log(f12)`` is
     the name of a form of ``f12``, and the raw form keeps the name of the feature. The view reads a
     feature once for all its forms, and has the values, in every bit, of a data set that holds the
-    columns. In memory each form takes the place of a feature.
+    columns. In memory each form takes as many bytes as a feature.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def with_forms(
 
 
 class FormsDataset(View):
-    """The raw features of another data set in several forms, as many for each feature.
+    """The raw features of another data set in several forms; all features have equally many.
 
     Parameters
     ----------

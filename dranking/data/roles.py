@@ -46,8 +46,8 @@ class Columns:
         for no such column.
     features
         Names of the feature columns in order, or the name of the single column of fixed-size
-        lists. None stands for the column of lists named ``features``; without it, for all columns
-        without another role, which must then be numbers.
+        lists. None stands for the column of lists named ``features`` or, where there is no such
+        column, for all columns without another role, which must be numbers.
     exclude
         Columns to leave out.
     folder_features

@@ -1,9 +1,9 @@
 """Scalings of features, which data sets and models record.
 
 A scaling computes in float64 and stores float32, so that values scaled on the way equal stored
-scaled values in every bit. `Log`, `Standard` and `Quantile` look at a document alone; the latter
-two are fitted to the data, with the documents of all queries: a leave-query-out error is the error
-given this fit, which the held-out query takes part in. `QueryMinMax` and `QueryRank` look at all
+scaled values in every bit. `Log`, `Standard` and `Quantile` look at a document alone.
+`Standard` and `Quantile` are fitted to the documents of all queries, so the held-out query of a
+leave-query-out error has taken part in this fit. `QueryMinMax` and `QueryRank` look at all
 documents of the query: a list of other candidates, such as a rescoring window of another depth than
 the training lists, changes their values.
 """

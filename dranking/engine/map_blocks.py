@@ -97,7 +97,7 @@ def blocks_on(executor: Executor) -> MapBlocks:
 
 
 def _runs(dataset: Dataset, executor: Executor, is_combined: bool) -> list[tuple[int, int]]:
-    """First and end block of each task: few blocks if there are few for each slot."""
+    """First and end block of each task; tasks have few blocks where there are few per slot."""
     n_blocks = dataset.n_blocks
     fair = n_blocks // (TASKS_PER_SLOT * executor.n_slots)
     most = 1 if dataset.in_memory else RUN_BLOCKS

@@ -14,7 +14,7 @@ from dranking.data.store.segment_layout import FEATURES_PER_CHUNK
 from dranking.engine.block_source import BlockSource
 
 MAX_TILE_BYTES = 512 * 2**20
-"""Mean size of a tile up to which tiles are made larger rather than more, if there are few."""
+"""Up to this mean size in bytes, more data makes tiles larger; beyond it, more numerous."""
 
 TILES_PER_SLOT = 2
 """Least number of tiles per slot, so that workers that join later find tiles to take, and the tiles

@@ -54,12 +54,12 @@ def run_sum(values: Iterable[Any], first: int) -> list[Subtree]:
 
 
 def joined_runs(runs: Iterable[Iterable[Subtree]]) -> list[Subtree]:
-    """The sums of neighbouring runs of leaves as those of one run."""
+    """Join the sums of neighbouring runs of leaves into the sums of one run."""
     return _joined(chain.from_iterable(runs))
 
 
 def total_of(run: Sequence[Subtree]) -> Any:
-    """The sum of all leaves, if the run has all of them; a sum without a neighbour waits."""
+    """The sum of all leaves from a run of all leaves, whose subtrees are added from the last."""
     *waiting, (_, _, total) = run
     for subtree in reversed(waiting):
         total = _add(subtree.value, total)
@@ -67,7 +67,7 @@ def total_of(run: Sequence[Subtree]) -> Any:
 
 
 def n_subtrees(start: int, end: int) -> int:
-    """Number of sums in the run of the leaves start to end (exclusive): at most two a height."""
+    """Number of sums in the run of leaves start to end (exclusive): at most two of each height."""
     n = 0
     while start < end:
         n += start % 2 + end % 2

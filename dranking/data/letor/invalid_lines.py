@@ -94,7 +94,7 @@ def invalid_index(
 def unlikely_index(
     widths: NDArray[np.int32], lines: NDArray[np.int64], largest: int
 ) -> InvalidLine | None:
-    """The first row whose feature index no dense data has, or None; parameters as above."""
+    """The first row with an index too large for dense data, or None; see `invalid_index`."""
     found = invalid_index(widths, lines, largest)
     if found is None:
         return None

@@ -29,9 +29,9 @@ _NULL_CODES = {
     "minimum": tokenizer.NULL_IS_NAN,
 }
 
-# Names of the arrays whose filled length is the number of rows, of values, or the count that is
-# named with a pair of arrays of strings. Pointers have one more entry; the last pointer of strings
-# is the number of bytes of all strings.
+# Names of the arrays that grow with the rows, and of those that grow with the values. Strings are a
+# pair of arrays, pointers and bytes, with the tokenizer's count of these strings. Pointers have one
+# entry more than there are items; the last pointer of strings is the number of all their bytes.
 _PER_ROW = ("relevance", "lines", "widths")
 _PER_VALUE = ("values", "columns")
 _STRINGS = (

@@ -23,7 +23,7 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 
 ROWS_AT_ONCE = 8_192
-"""Rows of a table that `read_range` yields, or a few more."""
+"""Number of rows from which `read_range` writes a table; a table may have a few more."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def matching(where: str, folders: Sequence[Mapping[str, str]]) -> list[bool]:
 
 
 def names_in_condition(where: str, option: str = "--where") -> list[str]:
-    """The names in a condition, sorted; raises as `matching`."""
+    """The names in a condition, sorted; raises the errors of `matching`."""
     with _explained(where, option):
         tree = ast.parse(where.strip(), mode="eval")
     return sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)})

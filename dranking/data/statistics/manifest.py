@@ -20,7 +20,8 @@ KIND: Final = DirectoryKind(
 )
 
 QUERY_TABLE = "queries.arrow"
-"""Arrow file with one row per query: opening parquet takes as long as reading some Gram rows."""
+"""File with one row per query. The format is Arrow, because opening a parquet file takes as long as
+reading some Gram rows."""
 
 STATISTICS_FILE = "statistics.rows"
 """Row file of (n_queries, n_features) arrays: the row of A_q for each feature, then the

@@ -30,7 +30,7 @@ WORTH_DECODING = 0.8
 2.5 GB/s but copies 14 GB/s."""
 
 ROWS_AT_ONCE = 8
-"""Rows that are read side by side from a store."""
+"""Number of rows that are read from a store at the same time."""
 
 _NUMBER = 8  # bytes
 _INDEX_ENTRY = 2 * _NUMBER

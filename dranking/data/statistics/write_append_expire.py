@@ -32,7 +32,7 @@ from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, as_place
 
 NewBlocks = Iterable[WrittenBlock | None]
-"""Blocks that were written into new folders, in order; None for those without queries."""
+"""Blocks that were written into new folders, in order; None stands for a block without queries."""
 
 
 def write_statistics(

@@ -113,7 +113,7 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             If a file is missing or damaged; the message names the segment, the file and the remedy.
         """
         if not 0 <= index < self.n_blocks:
-            raise IndexError(f"block {index} of {self.n_blocks}")
+            raise IndexError(f"there is no block {index}; there are {self.n_blocks}.")
         return next(self.read_blocks(index, index + 1, columns))
 
     def read_blocks(

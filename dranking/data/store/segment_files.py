@@ -128,7 +128,7 @@ def _is_whole(content: bytes, chunk: StoredChunk) -> bool:
 
 
 def _merged(chunks: Sequence[StoredChunk], gap: int) -> list[tuple[int, int]]:
-    """First byte and end of the parts of a file that hold the chunks, with few parts."""
+    """First byte and end of the parts to read of a file: few parts that hold all chunks."""
     parts: list[tuple[int, int]] = []
     for offset, length, _ in sorted(chunks):
         if parts and 0 <= offset - parts[-1][1] <= gap:
@@ -139,7 +139,7 @@ def _merged(chunks: Sequence[StoredChunk], gap: int) -> list[tuple[int, int]]:
 
 
 def _chunk_in(parts: Mapping[tuple[int, int], bytes], place: Place, chunk: StoredChunk) -> Bytes:
-    """A chunk out of the parts that were read; if it is wrong, it is read once more."""
+    """A chunk, cut out of the parts that were read; a wrong chunk is read once more."""
     start, content = next(
         (start, content)
         for (start, end), content in parts.items()

@@ -93,7 +93,7 @@ class SegmentReader:
         return map(self._block, range(first, last), features)
 
     def blocks_without_features(self) -> Iterator[QueryBlock]:
-        """All blocks of the segment with no columns of features, of which nothing is read."""
+        """All blocks of the segment with no columns of features; no chunk of features is read."""
         for number, entry in enumerate(self._entry.blocks):
             yield self._block(number, np.empty((entry.n_documents, 0), np.float32))
 
@@ -261,7 +261,7 @@ def read_ahead(
     pool: Executor | None,
     n_ahead: int,
 ) -> Iterator[Value]:
-    """Results of `function` in order; from this call on, a pool works on the next `n_ahead`."""
+    """Results of `function` in order; a pool begins now, and stays `n_ahead` results ahead."""
     if pool is None:
         return map(function, items)
     waiting = iter(items)

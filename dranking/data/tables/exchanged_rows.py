@@ -18,7 +18,7 @@ ROW = "row"
 
 
 def exchanged_layout(layout: Layout) -> Layout:
-    """Layout of the tables that `exchanged_rows` makes of tables with another layout."""
+    """Layout of what `exchanged_rows` returns, given the layout of its input."""
     roles = layout.roles
     return Layout(
         roles=Roles(

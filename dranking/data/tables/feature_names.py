@@ -9,7 +9,7 @@ from dranking.errors import DataError
 
 
 def default_feature_names(n_features: int) -> tuple[str, ...]:
-    """Names of features that have none: ``f1``, ``f2``, ..., as LETOR counts from 1."""
+    """Default names of features: ``f1``, ``f2``, ..., counted from 1 as in LETOR."""
     return tuple(f"f{i}" for i in range(1, n_features + 1))
 
 

@@ -1,9 +1,10 @@
-"""Regular expressions whose search takes a time that does not explode with the text.
+"""Regular expressions whose search does not take very long on any text.
 
-Python's matcher backtracks: `(a+)+b` takes a time exponential in the text, and a pattern with k
-repetitions in a row one of order k + 1. A pattern is accepted if no part of variable length is
-repeated, and at most two repetitions are unbounded; a search is then at worst cubic in the length
-of one token's surroundings.
+Python's matcher backtracks: the time of `(a+)+b` grows exponentially with the length of the text,
+and the time of k repetitions in a row with its (k + 1)-th power. A pattern is accepted if no part
+of variable length is repeated, and at most two repetitions are unbounded. A search from one
+character then takes a time that is at most quadratic in the length of what the pattern can match
+there, and a search of the whole text at most one cubic in it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SMALL = 1_000
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ValueError for what is no regular expression, or one that may take very long.
+    """Raise ValueError unless this is a regular expression that never takes very long.
 
     Parameters
     ----------

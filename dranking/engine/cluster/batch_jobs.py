@@ -15,20 +15,20 @@ STATUS = {
     "scancel": ("squeue", "--noheader", "--jobs"),
     "qdel": ("qstat",),
 }
-"""For the command that cancels a job, the command that shows a job while it waits or runs."""
+"""Maps the command that cancels a job to the command that shows a waiting or running job."""
 
 UNKNOWN = ("Invalid job id", "Unknown Job", "has finished")
-"""How these commands call a job that has ended."""
+"""Words by which these commands say that a job has ended."""
 
 STATUS_SECONDS = 10.0
 
 
 class BatchJobs:
-    """Submits a job anew that has ended early: cancelled, or at its time limit.
+    """Submits a job anew that ended early, because it was cancelled or reached its time limit.
 
-    A job whose workers were there has ended when they are gone. A job that waits in a queue has no
-    workers yet; the batch system says whether it still waits. Dask's clusters take an ended job off
-    their list, or wait for it for ever, and submit no other.
+    A job whose workers had come has ended when its workers are gone. A job without workers so far
+    may wait in a queue; the batch system says whether it does. Dask's clusters submit no job in
+    place of an ended one: they take the ended job off their list, or wait for it for ever.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class BatchJobs:
         self._states = Unchanged()
 
     def look(self, workers: Collection[str]) -> None:
-        """Submit the jobs anew that have ended for ``dranking.worker-seconds`` or longer.
+        """Submit anew every job that ended ``dranking.worker-seconds`` ago or earlier.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class BatchJobs:
         return job in self._seen or self._is_unknown(job)
 
     def _is_unknown(self, job: str) -> bool:
-        """Whether the batch system no longer knows a job; asked once in every worker-seconds."""
+        """Whether the batch system no longer knows a job; asked once per worker-seconds."""
         number = getattr(self._cluster.workers.get(job), "job_id", None)
         command = STATUS.get(str(getattr(self._cluster.job_cls, "cancel_command", "")))
         if number is None or command is None:
@@ -89,7 +89,7 @@ class BatchJobs:
 
 
 def is_unknown(command: list[str]) -> bool:
-    """Whether a batch system answers that it has no such job; no answer means nothing."""
+    """Whether a batch system answers that it has no such job; silence is no such answer."""
     try:
         answer = subprocess.run(
             command, capture_output=True, text=True, timeout=STATUS_SECONDS, check=False

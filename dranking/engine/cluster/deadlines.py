@@ -139,7 +139,7 @@ def exit_in_time(manager: Any, entered: Any, name: str) -> Iterator[Any]:
 
 
 class Unchanged:
-    """Measures for how long things have been in their present state, as far as was reported."""
+    """Measures for how long things have been in the state that was last reported of them."""
 
     def __init__(self) -> None:
         self._since: dict[Any, tuple[Any, float]] = {}

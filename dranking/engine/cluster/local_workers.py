@@ -39,7 +39,7 @@ class QuickNanny(Nanny):  # type: ignore[misc]  # distributed has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with dask.config.set({**SETTINGS, **REUSE_MEMORY}):
             super().__init__(*args, **{"worker_class": FrugalWorker, **kwargs})
-            # Its parts are those of Dask's configuration, which soon changes back.
+            # The parts of `config` belong to Dask's configuration, which soon changes back.
             self.config: dict[str, Any] = deepcopy(self.config)
 
     async def kill(self, timeout: float = 5, reason: str = "nanny-kill") -> None:
@@ -73,7 +73,7 @@ class FrugalWorker(Worker):  # type: ignore[misc]
 
 
 def drop_names_of_semaphores() -> None:
-    """Unlink the name of every semaphore of this process as soon as there is the semaphore.
+    """Unlink the name of every semaphore of this process as soon as the semaphore exists.
 
     Libraries such as numcodecs make semaphores for processes that they may start. A worker starts
     none, so nobody needs the names. A worker that is killed cannot unlink names, and Python would

@@ -84,7 +84,7 @@ async def _soon(method: Callable[..., Any], **how: Any) -> dict[str, Any]:
 
 
 def here() -> dict[str, str | None]:
-    """The versions in this process, by the names of `COMPARED`; None is a package not installed."""
+    """The versions in this process, by the names of `COMPARED`; None if not installed."""
     from distributed.versions import get_versions
 
     return _compared(get_versions(PACKAGES))
@@ -93,7 +93,7 @@ def here() -> dict[str, str | None]:
 def differences(
     ours: Mapping[str, str | None], workers: Mapping[str, Mapping[str, str | None]]
 ) -> list[str]:
-    """One phrase for each version that workers have and this process has not.
+    """One phrase for each version on workers that differs from the version in this process.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _hosts(addresses: Collection[str]) -> str:
 
 
 def _compared(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """The versions to compare, of Dask's answer."""
+    """The versions to compare, taken from Dask's answer."""
     versions = {name: answer["packages"].get(name) for name in COMPARED}
     versions["python"] = ".".join(str(versions["python"]).split(".")[:2])
     return versions

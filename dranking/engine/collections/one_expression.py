@@ -107,7 +107,7 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     if not all(_is_of_frame(X, each) for each in (y, qid)):
         raise UsageError(
             "y or qid is neither a column of X nor a series of X's frame that is computed row by "
-            f"row; a step as reset_index or map_partitions may order rows anew. {ADVICE}"
+            f"row; a step such as reset_index or map_partitions may reorder rows. {ADVICE}"
         )
     given = {name: value for name, value in ((QID, qid), (RELEVANCE, y)) if value is not None}
     series = {name: value for name, value in given.items() if not isinstance(value, str)}
@@ -127,7 +127,7 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
 
 
 def _is_of_frame(frame: Any, given: Any) -> bool:
-    """Whether a value is None, the name of a column, or a series computed row by row of a frame."""
+    """Whether a value is None, a column's name, or a series computed row by row from a frame."""
     if given is None or isinstance(given, str):
         return True
     if not (is_dask(given) and hasattr(given, "expr") and given.ndim == 1):
@@ -137,7 +137,8 @@ def _is_of_frame(frame: Any, given: Any) -> bool:
 
 
 _Rows = tuple[str, ...] | None
-"""Names rows in their order: equal names are equal rows. None: a value for all rows, as a mean."""
+"""A name for rows in their order: equal names mean equal rows. None stands for one value for all
+rows, such as a mean."""
 
 
 def _rows(expression: Any, known: dict[str, _Rows]) -> _Rows:

@@ -78,7 +78,7 @@ class PlacedDataset(Dataset):
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Fetch one block, or some of its columns, from the worker that holds the block."""
         if not 0 <= index < self.n_blocks:
-            raise IndexError(f"block {index} of {self.n_blocks}")
+            raise IndexError(f"there is no block {index}; there are {self.n_blocks}.")
         task = self.tasks[index]
         if columns is not None:
             task = self._executor.submit(columns_of_block, task, columns, name="columns")

@@ -50,8 +50,8 @@ def fit(
     Returns
     -------
     fill
-        (n_features,) values, or None if no value may be missing. To append, the values of the data
-        set.
+        (n_features,) values, or None if no value may be missing. Where data is appended, these are
+        the values of the data set.
     added
         Scalings, in order.
 
