@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
@@ -121,9 +121,7 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
     """
     train = _opened(train)
     values = dict(grid) if isinstance(grid, Mapping) else {"regularization": grid}
-    normalizations = values.pop("normalize", ())
-    if isinstance(normalizations, str):
-        raise UsageError(f"normalize is {normalizations!r}; give the scalings to try as a list.")
+    names = _scalings(values.pop("normalize")) if "normalize" in values else []
     axes = check_axes(model, tunable_of(model), values)
     others = None if unlabelled is None else _opened(unlabelled)
     family = family_of(model, parameters or {}, others, tuned=axes)
@@ -151,7 +149,6 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
             return score_lqo_errors(data, model, family, settings, size, rule, run)
         return score_lqo_predictions(data, model, settings, size, criterion, rule, run)
 
-    names = [cast(Normalize, name) for name in dict.fromkeys(normalizations)]
     views: dict[Normalize | None, Dataset] = {None: train}
     if names:
         views = {name: scaled(train, name, blocks_on(run)) for name in names}
@@ -190,6 +187,15 @@ def tune(  # noqa: PLR0913 - one call with keywords, as `dranking tune` has opti
         measure=criterion.measure,
         convention=criterion.convention.name,
     )
+
+
+def _scalings(names: Any) -> list[Normalize]:
+    """The scalings to try, each once."""
+    if isinstance(names, str):
+        raise UsageError(f"normalize is {names!r}; give the scalings to try as a list.")
+    if not (scalings := list(dict.fromkeys(names))):
+        raise UsageError("there is no normalize to try; give at least one scaling.")
+    return scalings
 
 
 def _without_error(point: GridPoint) -> Chosen:

@@ -37,9 +37,21 @@ def drawn_problem(seed, n_features):
     return problem, data, LAMBDAS[seed // 3 % 4]
 
 
-def relative_distance(a, b):
-    """Distance of two errors as a share of the larger."""
-    return abs(a - b) / max(a, b) if max(a, b) > 0.0 else 0.0
+def share_missed(picked, best):
+    """By which share of its error a pick is worse than the best choice."""
+    return (picked - best) / picked if picked > best else 0.0
+
+
+def relative_error(stated, exact):
+    """Error of a stated number, as a share of the exact one."""
+    if stated == exact:
+        return 0.0
+    return abs(stated - exact) / exact if exact > 0.0 else np.inf
+
+
+def is_certified(error, rounding):
+    """Whether an error is within 1e-9, or the certificate says otherwise; 1 says: no digit."""
+    return error <= max(1e-9, rounding) or rounding == 1.0
 
 
 def raw_problem(seed, *, scale=1.0, weighted=False, dominant=False, more_columns=False):

@@ -387,6 +387,7 @@ def test_progress_is_reported():
         ({"grid": [1.0, 0.0]}, "regularization is 0.0; it must be"),
         ({"grid": [float("nan")]}, "regularization is nan"),
         ({"grid": {"regularization": [1.0], "normalize": "log"}}, "normalize is 'log'; give the"),
+        ({"grid": {"regularization": [1.0], "normalize": []}}, "there is no normalize to try"),
         ({"max_features": 0}, "max_features is 0; the data has 6 features, so choose 1 to 6"),
         ({"max_features": 7}, "max_features is 7"),
         ({"model": "lasso"}, "no model 'lasso' to tune; choose from greedy-rankrls, rankrls"),

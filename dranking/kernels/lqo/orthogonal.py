@@ -28,13 +28,6 @@ LEAST_MARGIN = 1e-3
 """Least eigenvalue of I - W W' with which the formula above is used; the residual then loses three
 digits at most. For other queries, the factor of all other queries is computed."""
 
-SAFETY = 16.0
-"""Safety factor of the estimated rounding error, for each time that digits are lost."""
-
-UNCERTAIN = 1e-8
-"""Relative error of predictions from which on a column is named: errors in doubt (1e-6) may be a
-hundredth of the squared labels."""
-
 DEPENDENT = 4.0
 """Diagonal elements of R, for columns of norm 1, count as zero below this number times n times the
 relative rounding error."""
@@ -109,39 +102,6 @@ def scaled_factor(factor: Array) -> ScaledFactor:
     rank = int((np.abs(np.diag(triangle)) > DEPENDENT * n * np.finfo(float).eps).sum())
     products = turn.T @ factor[:n, n]
     return ScaledFactor(norms, columns.astype(np.int64), triangle[:rank], products)
-
-
-def relative_rounding(
-    factor: Array, regularizations: Array, digits_lost: int = 1
-) -> tuple[Array, list[int]]:
-    """Estimated relative error of predictions by rounding, and the columns behind that error.
-
-    The relative error of a prediction is about the error of the columns (n roundings each) times
-    the condition number of the scaled columns. The inverse of the smallest diagonal element after
-    pivoting approximates this condition number. `residual_rounding` follows the error of the
-    predictions to the residuals. A column whose rest was left out as rounding may have had a rest r
-    below that rounding, which takes part of predictions by a share of r^2 / (r^2 + lambda).
-
-    `digits_lost` is 2 for a factor from sums of products, which square the condition number.
-
-    Returns
-    -------
-    (n_lambdas,) errors; the columns that alone cause an error above `UNCERTAIN`, the most uncertain
-    first.
-    """
-    norms, columns, triangle, _ = scaled_factor(factor)
-    n, rank, eps = len(factor) - 1, len(triangle), np.finfo(float).eps
-    if not rank:
-        return np.zeros(len(regularizations)), []
-    unit = SAFETY**digits_lost * (n + 1) * eps
-    kept = unit * np.abs(np.diag(triangle)) ** float(-digits_lost)
-    squares = np.square(DEPENDENT * n * eps * norms[columns[rank:]])[:, None]
-    left_out = unit * (squares / (squares + regularizations) / unit) ** digits_lost
-    kept, left_out = np.minimum(kept, 1.0), np.minimum(left_out, 1.0)
-    by_column = np.concatenate((kept, left_out.max(axis=1, initial=0.0)))
-    order = np.argsort(-by_column, kind="stable")
-    uncertain = columns[order[by_column[order] > UNCERTAIN]]
-    return np.maximum(kept.max(), left_out.max(axis=0, initial=0.0)), uncertain.tolist()
 
 
 def rotation_of(factor: Array) -> Rotation:
@@ -235,33 +195,6 @@ def lqo_residuals(
             inner = _solved(systems, (right @ rows) * roots)
             residuals[some] = right + (inner * roots) @ rows.T
     return residuals, margins
-
-
-def residual_rounding(
-    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: Array
-) -> Array:
-    """(n_lambdas,) estimated norms of the rounding error of residuals.
-
-    W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
-    norm of W times the norm of y; the square of the norm of W is 1 less the margin. The solution of
-    the system divides by the margin the n roundings of its own: a direction with a small margin has
-    its data in one query, and seldom is the direction in which columns depend on each other.
-
-    Parameters
-    ----------
-    residuals, margins
-        As from `lqo_residuals`; margins above 0.
-    rotation
-        Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
-        the labels have fewer digits.
-    relative_rounding
-        (n_lambdas,) relative error of predictions.
-    """
-    own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
-    shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))
-    scale = np.linalg.norm(residuals, axis=1) + shares * rotation.label_norm
-    rounding: Array = np.maximum(own, relative_rounding) * scale
-    return rounding
 
 
 def _systems(rows: Array, shares: Array) -> Array:

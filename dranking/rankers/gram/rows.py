@@ -17,7 +17,7 @@ from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
-from dranking.kernels.lqo.orthogonal import SAFETY, UNCERTAIN
+from dranking.kernels.lqo.factor_rounding import SAFETY, UNCERTAIN
 from dranking.rankers.gram.moments import QueryMoments, TotalMoments
 from dranking.rankers.gram.statistics_store import statistics_rows
 

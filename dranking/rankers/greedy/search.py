@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY
+from dranking.kernels.lqo.factor_rounding import share_of_exact
 from dranking.kernels.lqo.rounding import EQUAL_ERRORS
 from dranking.rankers.gram.rows import TotalRows
 from dranking.rankers.greedy.certificate import verified_rounds
@@ -157,7 +158,7 @@ class Search(ABC):
         found = verified_rounds(self._tiles, self._state, kept, path.regularization)
         for r, each in zip(rounds, found, strict=True):
             off = abs(path.lqo_error[r] - each.error) + each.rounding
-            share = min(1.0, off / each.error) if each.error > 0.0 else float(off > 0.0)
+            [share] = share_of_exact(np.array([each.error]), np.array([off])).tolist()
             self._note(path, share, [path.kept[r][j] for j in each.uncertain])
             if share > EQUAL_ERRORS:
                 path.lqo_error[r], path.weights[r] = each.error, each.weights

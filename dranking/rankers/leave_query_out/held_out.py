@@ -22,6 +22,7 @@ from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.executor import Task
 from dranking.engine.tile_tasks import Literal, Shared, given
 from dranking.engine.tiles import Tiles
+from dranking.kernels.lqo.factor_rounding import SAFETY, error_rounding, relative_rounding
 from dranking.kernels.lqo.held_out import (
     HeldOut,
     Ridge,
@@ -30,7 +31,7 @@ from dranking.kernels.lqo.held_out import (
     ridge_of,
     weights_of,
 )
-from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, SAFETY, relative_rounding, triangle_of
+from dranking.kernels.lqo.orthogonal import LEAST_MARGIN, triangle_of
 from dranking.rankers.gram.triangular_factor import (
     TriangularFactor,
     block_factor,
@@ -315,12 +316,12 @@ def _fill(
     fits.errors[queries] = np.square(group.residuals).sum(axis=1)
     fits.without[queries] = group.without
     fits.is_dominant[queries] = group.margins < LEAST_MARGIN
-    # As in `dranking.kernels.lqo.orthogonal.residual_rounding`; a dominant query has no margin.
+    # As in `kernels.lqo.factor_rounding.residual_rounding`; a dominant query has no margin.
     margins = np.clip(group.margins, LEAST_MARGIN, 1.0)
     own = SAFETY * (len(model.ridge.columns) + 1) * np.finfo(float).eps / margins
     shares = np.ones(len(norms)) if dominant else np.sqrt(1.0 - margins)
     off = np.maximum(own, model.relative_rounding) * (norms + shares * model.label_norm)
-    fits.rounding[queries] = (2.0 * norms + off) * off
+    fits.rounding[queries] = error_rounding(fits.errors[queries], off)
 
 
 def _unchanged(factor: TriangularFactor) -> TriangularFactor:

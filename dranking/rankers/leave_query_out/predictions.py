@@ -42,10 +42,11 @@ def with_exact_ties(block: QueryBlock, scores: Array) -> Array:
 
     Documents with equal predictions in exact arithmetic tie in a measure, instead of standing in
     the order of rounding errors. Predictions that are all 0 but for rounding, since the held-out
-    weights are, have no size to compare with and stay as they are.
+    weights are, have no size to compare with and stay as they are. Infinite predictions tie with
+    their like alone, and NaN with nothing.
     """
     groups = np.repeat(np.arange(block.n_queries), np.diff(block.query_ptr))
-    sizes = np.abs(scores)
+    sizes = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     largest = np.zeros(block.n_queries)
     np.maximum.at(largest, groups, sizes)
     return with_ties(scores, groups, EQUAL_SCORES * sizes + EQUAL_TERMS * largest[groups])

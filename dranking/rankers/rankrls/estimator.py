@@ -26,7 +26,8 @@ from dranking.errors import (
     listed,
 )
 from dranking.kernels.gram.per_query import block_gram, gram_product
-from dranking.kernels.lqo.orthogonal import relative_rounding, ridge_from_factor
+from dranking.kernels.lqo.factor_rounding import relative_rounding
+from dranking.kernels.lqo.orthogonal import ridge_from_factor
 from dranking.rankers.gram.moments import TotalMoments
 from dranking.rankers.gram.rows import ridge_rounding, ridge_weights
 from dranking.rankers.gram.statistics_store import statistics_equations

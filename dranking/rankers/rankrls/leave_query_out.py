@@ -32,13 +32,17 @@ from dranking.engine.tiles import Tiles
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, listed
 from dranking.kernels.gram.per_query import centred_strips
 from dranking.kernels.lqo.all_features import lqo_residuals as residuals_in_eigenvectors
-from dranking.kernels.lqo.orthogonal import (
-    LEAST_MARGIN,
+from dranking.kernels.lqo.factor_rounding import (
     SAFETY,
-    Rotation,
-    lqo_residuals,
+    error_rounding,
     relative_rounding,
     residual_rounding,
+    share_of_exact,
+)
+from dranking.kernels.lqo.orthogonal import (
+    LEAST_MARGIN,
+    Rotation,
+    lqo_residuals,
     ridge_from_factor,
     rotated_rows,
     rotation_of,
@@ -219,9 +223,7 @@ def errors_from_factor(
         for its_errors, its_off, of_others in executor.gather(tasks):
             errors, off = errors + its_errors, off + its_off
             features = list(dict.fromkeys([*features, *of_others]))
-    largest = np.maximum(errors, off)
-    relative = float(np.divide(off, largest, out=np.zeros(len(off)), where=largest > 0.0).max())
-    return np.asarray(errors), relative, features
+    return np.asarray(errors), float(share_of_exact(errors, off).max()), features
 
 
 def _others_of_the_same_id(query: DominantQuery, own: DominantQueries) -> list[TriangularFactor]:
@@ -251,7 +253,7 @@ def errors_from_gram(
     # The root of a sum of squares is at most the root of the number of queries too large.
     relative = SAFETY * np.finfo(float).eps * values[-1] * float(np.sqrt(squares))
     off = error_rounding(errors, np.full(len(lambdas), relative * normal.label_norm**0.5))
-    return errors, float((off / np.maximum(np.maximum(errors, off), np.finfo(float).tiny)).max())
+    return errors, float(share_of_exact(errors, off).max())
 
 
 def gram_errors(
@@ -344,12 +346,6 @@ def document_errors(
                 dominant.append(DominantQuery(block.query_ids[query].as_py(), own, ~kept))
             query += 1
     return errors, off, DominantQueries(dominant)
-
-
-def error_rounding(errors: Array, residual_rounding: Array) -> Array:
-    """Error of squared norms, if residuals of these squared norms are off by vectors of a norm."""
-    off: Array = (2.0 * np.sqrt(errors) + residual_rounding) * residual_rounding
-    return off
 
 
 def dominant_errors(

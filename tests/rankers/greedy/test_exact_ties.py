@@ -121,6 +121,14 @@ def test_documents_beside_one_with_a_huge_prediction_do_not_tie():
     np.testing.assert_array_equal(with_exact_ties(dataset.block(0), scores), scores)
 
 
+@pytest.mark.parametrize("huge", [np.inf, -np.inf, np.nan])
+def test_documents_beside_one_with_an_infinite_prediction_tie_as_without_it(huge):
+    dataset = from_arrays(np.zeros((6, 1), np.float32), np.zeros(6), qid=np.zeros(6))
+    scores = np.array([huge, 1.0, 1.0 + 1e-13, 2.0, huge, -3.0])
+    expected = np.array([huge, 1.0, 1.0, 2.0, huge, -3.0])
+    np.testing.assert_array_equal(with_exact_ties(dataset.block(0), scores), expected)
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_rescoring_picks_by_the_exact_measure(layout):
     """The pick has the best mean average precision in fractions."""

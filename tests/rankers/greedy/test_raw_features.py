@@ -12,7 +12,13 @@ from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
 from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem
-from tests.rankers.raw_problems import drawn_problem, raw_problem, relative_distance
+from tests.rankers.raw_problems import (
+    drawn_problem,
+    is_certified,
+    raw_problem,
+    relative_error,
+    share_missed,
+)
 from tests.reference.exact_selection import ExactRefits, to_float
 
 pytestmark = pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
@@ -41,14 +47,15 @@ def assert_certified(way, seed, n_features=5):
     refits, path = ExactRefits(*problem.labelled(), regularization), ranker.path_
     tolerance = max(1e-9, ranker.relative_rounding_)
     for kept, error in zip(path.kept, path.lqo_error, strict=True):
-        assert relative_distance(error, to_float(refits.error(kept))) <= tolerance, (way, seed)
+        off = relative_error(error, to_float(refits.error(kept)))
+        assert is_certified(off, ranker.relative_rounding_), (way, seed)
     if way == "forward":
         assert_best_picks(refits, path, tolerance)
     if way == "backward":
         for before, after in pairwise(path.kept):
             errors = {i: to_float(refits.error(set(before) - {i})) for i in before}
             [dropped] = set(before) - set(after)
-            off = relative_distance(errors[dropped], min(errors.values()))
+            off = share_missed(errors[dropped], min(errors.values()))
             assert off <= tolerance, (way, seed)
     return tolerance
 
@@ -59,7 +66,7 @@ def assert_best_picks(refits, path, tolerance):
         before = selected[:-1]
         left = set(range(refits.n_features)) - set(before)
         errors = {i: to_float(refits.error([*before, i])) for i in left}
-        off = relative_distance(errors[selected[-1]], min(errors.values()))
+        off = share_missed(errors[selected[-1]], min(errors.values()))
         assert off <= tolerance, (round_, errors)
 
 

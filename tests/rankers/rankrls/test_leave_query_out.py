@@ -14,7 +14,7 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.gram.triangular_factor import takes_factors
-from tests.rankers.raw_problems import drawn_problem, raw_problem, relative_distance
+from tests.rankers.raw_problems import drawn_problem, is_certified, raw_problem, relative_error
 from tests.reference.exact_rankrls import exact_lqo_errors
 from tests.reference.exact_selection import ExactRefits, to_float
 
@@ -33,8 +33,8 @@ def assert_certified(seed):
     ranker = fitted(data)
     refits, some = ExactRefits(*problem.labelled(), 1.0), slice(seed % 2, None, 2)
     expected = [to_float(refits.at(value).error(range(refits.n_features))) for value in GRID[some]]
-    off = max(map(relative_distance, ranker.lqo_error_[some].tolist(), expected))
-    assert off <= max(1e-9, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
+    off = max(map(relative_error, ranker.lqo_error_[some].tolist(), expected))
+    assert is_certified(off, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
     return off
 
 
@@ -58,8 +58,8 @@ def test_errors_of_statistics_and_of_wide_data_are_as_close_as_they_say(
         expected = [to_float(refits.at(lam).error(range(refits.n_features))) for lam in GRID]
         for source in (build_statistics(data, tmp_path / str(seed)), data)[: 2 - factors]:
             ranker = fitted(source)
-            off = max(map(relative_distance, ranker.lqo_error_.tolist(), expected))
-            assert off <= max(1e-9, ranker.relative_rounding_), seed
+            off = max(map(relative_error, ranker.lqo_error_.tolist(), expected))
+            assert is_certified(off, ranker.relative_rounding_), seed
             n_certified += ranker.relative_rounding_ < 1e-6
     assert n_certified
 
@@ -85,8 +85,8 @@ def test_errors_on_many_raw_data_sets(first):
 
 
 def assert_within_rounding(ranker, expected, floor=1e-13):
-    off = np.abs(ranker.lqo_error_ - expected) / np.maximum(ranker.lqo_error_, expected)
-    assert off.max() <= max(floor, ranker.relative_rounding_)
+    off = np.abs(ranker.lqo_error_ - expected) / expected
+    assert off.max() <= max(floor, ranker.relative_rounding_) or ranker.relative_rounding_ == 1.0
 
 
 def labelled_queries(rng, n_queries, size, n_features):

@@ -1,0 +1,104 @@
+"""How far rounding may move predictions, residuals and errors that come from orthogonal factors.
+
+Estimates, not bounds: a safety factor takes the place of the constants of an analysis.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.kernels.lqo.orthogonal import DEPENDENT, Rotation, scaled_factor
+
+Array = NDArray[np.float64]
+
+SAFETY = 16.0
+"""Safety factor of the estimated rounding error, for each time that digits are lost."""
+
+UNCERTAIN = 1e-8
+"""Relative error of predictions from which on a column is named: errors in doubt (1e-6) may be a
+hundredth of the squared labels."""
+
+
+def relative_rounding(
+    factor: Array, regularizations: Array, digits_lost: int = 1
+) -> tuple[Array, list[int]]:
+    """Estimated relative error of predictions by rounding, and the columns behind that error.
+
+    The relative error of a prediction is about the error of the columns (n roundings each) times
+    the condition number of the scaled columns. The inverse of the smallest diagonal element after
+    pivoting approximates this condition number. `residual_rounding` follows the error of the
+    predictions to the residuals.
+
+    A factor from sums of products has `digits_lost` 2. Its sums C = B'B of columns of norm 1 are
+    off by some E, whose elements are at most u, the error of a column. The predictions B w with
+    C w = B'y change by B C^-1 E w. The norm of B C^-1 is the inverse of the smallest singular value
+    of B, that of w at most this inverse times the norm of y: so the share is u over the square of
+    the smallest diagonal element.
+
+    A column whose rest was left out as rounding may have had a rest r below that rounding, which
+    takes part of predictions by a share of r^2 / (r^2 + lambda). Below which r a rest is lost
+    follows from r^2, which R of the documents leaves off by the square of the error of a column,
+    and sums of products by u times the square of the norm of the column.
+
+    Returns
+    -------
+    (n_lambdas,) errors; the columns that alone cause an error above `UNCERTAIN`, the most uncertain
+    first.
+    """
+    norms, columns, triangle, _ = scaled_factor(factor)
+    n, rank, eps = len(factor) - 1, len(triangle), np.finfo(float).eps
+    if not rank:
+        return np.zeros(len(regularizations)), []
+    unit = SAFETY**digits_lost * (n + 1) * eps
+    kept = unit * np.abs(np.diag(triangle)) ** float(-digits_lost)
+    lost = (DEPENDENT * n * eps) ** 2 if digits_lost == 1 else unit
+    squares = lost * np.square(norms[columns[rank:]])[:, None]
+    left_out = squares / (squares + regularizations)
+    kept = np.minimum(kept, 1.0)
+    by_column = np.concatenate((kept, left_out.max(axis=1, initial=0.0)))
+    order = np.argsort(-by_column, kind="stable")
+    uncertain = columns[order[by_column[order] > UNCERTAIN]]
+    return np.maximum(kept.max(), left_out.max(axis=0, initial=0.0)), uncertain.tolist()
+
+
+def residual_rounding(
+    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: Array
+) -> Array:
+    """(n_lambdas,) estimated norms of the rounding error of residuals.
+
+    W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
+    norm of W times the norm of y; the square of the norm of W is 1 less the margin. The solution of
+    the system divides by the margin the n roundings of its own: a direction with a small margin has
+    its data in one query, and seldom is the direction in which columns depend on each other.
+
+    Parameters
+    ----------
+    residuals, margins
+        As from `lqo_residuals`; margins above 0.
+    rotation
+        Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
+        the labels have fewer digits.
+    relative_rounding
+        (n_lambdas,) relative error of predictions.
+    """
+    own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
+    shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))
+    scale = np.linalg.norm(residuals, axis=1) + shares * rotation.label_norm
+    rounding: Array = np.maximum(own, relative_rounding) * scale
+    return rounding
+
+
+def error_rounding(errors: Array, residual_rounding: Array) -> Array:
+    """Error of squared norms, if residuals of these squared norms are off by vectors of a norm."""
+    off: Array = (2.0 * np.sqrt(errors) + residual_rounding) * residual_rounding
+    return off
+
+
+def share_of_exact(stated: Array, off: Array) -> Array:
+    """Largest relative error of numbers of at least 0 that are stated, and off by at most `off`.
+
+    The error is a share of the exact number, which may be smaller than the stated one. It is at
+    most 1, where the stated number has no certain digit.
+    """
+    least = np.maximum(stated - off, off)
+    share: Array = np.divide(off, least, out=np.zeros(np.shape(off)), where=np.asarray(off) > 0.0)
+    return share
