@@ -41,6 +41,7 @@ from dranking.files.local_output import (
     synchronise,
     synchronise_tree,
     temporary_path,
+    walk_written,
 )
 from dranking.files.locks import alone_in, locked_file
 from dranking.files.output_checks import (
@@ -277,13 +278,21 @@ class DirectoryCommit:
 
     def _finish_appending(self, place: Path, manifest: bytes) -> None:
         with explained(place):
-            for part in place.rglob(f"{self.token}*"):
-                synchronise_tree(part) if part.is_dir() else synchronise(part)
-                synchronise(part.parent)
+            self._synchronise_parts(place)
         with alone_in(place.parent):
             if read_bytes(place / self._manifest_name).decode() != self._before:
                 raise was_changed(place)
             atomic_write(place / self._manifest_name, manifest, overwrite=True)
+
+    def _synchronise_parts(self, place: Path) -> None:
+        """Wait until the parts of this writer are on storage."""
+        for folder, folders, files in walk_written(place):
+            own = [name for name in (*folders, *files) if name.startswith(self.token)]
+            for name in own:
+                synchronise_tree(folder / name) if name in folders else synchronise(folder / name)
+            if own:
+                synchronise(folder)
+            folders[:] = [name for name in folders if name not in own]
 
     def _finish_renaming(self, root: Path, place: Path, manifest: bytes) -> None:
         with explained(place):

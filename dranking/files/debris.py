@@ -8,6 +8,7 @@ an open reader may still use; they are removed when none of their token was writ
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterable
@@ -107,9 +108,10 @@ def _parts(place: Place) -> list[StoredObject]:
     if not is_local(place):
         return list_objects(place)
     found = []
-    for file in place.rglob("*"):
-        with suppress(FileNotFoundError):  # another writer may remove the same debris
-            if not file.is_dir() or file.is_symlink():
+    for folder, folders, files in os.walk(place):  # passes over folders that vanish meanwhile
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        for file in (Path(folder, name) for name in (*files, *links)):
+            with suppress(FileNotFoundError):  # another writer may remove the same debris
                 time = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
                 found.append(StoredObject(file.relative_to(place).as_posix(), time))
     return found

@@ -39,6 +39,9 @@ _TEMPORARY = re.compile(
     r"\.(?P<target>.+)\.(?P<kind>tmp|old)-(?P<suffix>(?P<host>\w+)-(?P<pid>\d+)-\w+)"
 )
 
+_UNFINISHED = ".tmp-"
+"""In the names of all unfinished output: of this module, and of tasks (`atomic_files`)."""
+
 # Suffixes of the temporary names that this process is writing. A process id alone does not identify
 # a live writer: a restarted container has the host name and process id of the one that died.
 _live: set[str] = set()
@@ -212,10 +215,21 @@ def _remove(path: Path) -> None:
 
 def synchronise_tree(root: Path) -> None:
     """Wait until all files in a folder, and their names, are on storage."""
-    for folder, _, files in os.walk(root, topdown=False):
+    for folder, _, files in reversed(list(walk_written(root))):
         for name in files:
-            synchronise(Path(folder, name))
-        synchronise(Path(folder))
+            synchronise(folder / name)
+        synchronise(folder)
+
+
+def walk_written(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Folders with the names in them, as `os.walk` yields them, without unfinished output.
+
+    A task may still run whose worker was given up, and makes and removes unfinished output
+    meanwhile. All other names stay: what vanishes among them is an error.
+    """
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if _UNFINISHED not in name]
+        yield Path(folder), folders, [name for name in files if _UNFINISHED not in name]
 
 
 def synchronise(path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from dranking.errors import UsageError
 from dranking.files import local_output
-from dranking.files.atomic_files import atomic_path, atomic_write
-from dranking.files.commit import new_directory
+from dranking.files.atomic_files import atomic_path, atomic_write, new_folder, put_part
+from dranking.files.commit import begin_directory, new_directory
 from dranking.files.output_checks import check_output_directory, restore_interrupted
 
 OURS = json.dumps({"format": "dranking-test"})
@@ -455,3 +455,58 @@ def test_everything_is_synchronised_before_it_is_named(tmp_path, monkeypatch):
     assert last == tmp_path
     assert sorted(path.name for path in inside[:-1]) == ["content", "inner", "manifest.json"]
     assert inside[-1].name.startswith(".out.tmp-")
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_what_a_late_worker_makes_and_removes_meanwhile_does_not_matter(
+    tmp_path, monkeypatch, append
+):
+    """A worker that was given up may still fill folders, which vanish before they are reached."""
+    real, synchronised = os.open, []
+
+    def vanishing(path, *arguments, **options):
+        if ".tmp-late" in str(path):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        synchronised.append(Path(path).name)
+        return real(path, *arguments, **options)
+
+    def finish():
+        part = writer.name("segments/000001")
+        with new_folder(writer.root, part) as folder:
+            (folder / "features").write_text("new")
+        put_part(writer.root, writer.name("index"), b"index")
+        late = writer.root / f"{writer.name('segments/000002')}.tmp-late"
+        late.mkdir()
+        (late / "features").write_text("half")
+        (writer.root / f".{writer.name('table')}.tmp-late").touch()
+        (writer.root / f"{writer.name('table')}.tmp-late").touch()
+        monkeypatch.setattr(os, "open", vanishing)
+        writer.finish(OURS.encode())
+        monkeypatch.undo()
+        assert {"features", Path(part).name, writer.name("index")} <= set(synchronised)
+        assert (tmp_path / "data" / part / "features").read_text() == "new"
+
+    with begin_directory(tmp_path / "data") as writer:
+        if not append:
+            finish()
+        else:
+            writer.finish(OURS.encode())
+    if append:
+        with begin_directory(tmp_path / "data", append=True) as writer:
+            finish()
+
+
+def test_a_part_that_vanishes_before_the_manifest_is_an_error(tmp_path, monkeypatch):
+    with begin_directory(tmp_path / "data") as writer:
+        part = writer.add("segments/000001")
+        part.write_text("new")
+        real = local_output.synchronise
+
+        def vanishing(path):
+            part.unlink(missing_ok=True)
+            real(path)
+
+        monkeypatch.setattr(local_output, "synchronise", vanishing)
+        with pytest.raises(UsageError, match="No such file"):
+            writer.finish(OURS.encode())
+    assert not (tmp_path / "data").exists()
