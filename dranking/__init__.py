@@ -80,6 +80,9 @@ if TYPE_CHECKING:
     from dranking.rankers.greedy.options import Passes as Passes
     from dranking.rankers.greedy.options import Rescore as Rescore
     from dranking.rankers.greedy.options import Search as Search
+    from dranking.rankers.leave_query_out.scores import (
+        leave_query_out_scores as leave_query_out_scores,
+    )
     from dranking.rankers.linear.model import LinearModel as LinearModel
     from dranking.rankers.linear.pipeline import to_model as to_model
     from dranking.rankers.max_margin.estimator import MaxMarginRanker as MaxMarginRanker
@@ -145,6 +148,7 @@ _HOME = {
     "ingest": "dranking.engine.ingest.ingest",
     "label_dataset": "dranking.clicks.label_dataset",
     "labels_of": "dranking.clicks.labels",
+    "leave_query_out_scores": "dranking.rankers.leave_query_out.scores",
     "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
     "load_propensities": "dranking.clicks.propensities",

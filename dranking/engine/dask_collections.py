@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -79,14 +79,10 @@ def as_dataset(
         if y is not None or qid is not None or query_weights is not None:
             raise UsageError("a data set holds its own relevance, qid and weights; pass it alone.")
         return X
-    if (is_table(X) or is_dask_frame(X)) and _names_column(y) and _names_column(qid):
-        y, qid = y or RELEVANCE, qid or QID
-        if is_table(X) and query_weights is None:
-            return from_table(X, Columns(qid=qid, relevance=y))
+    if is_table(X) and query_weights is None and _names_column(y) and _names_column(qid):
+        return from_table(X, Columns(qid=qid or QID, relevance=y or RELEVANCE))
     if is_dask(X):
-        if qid is None:
-            raise UsageError("qid is missing; pass the query id of each row as qid=.")
-        return _from_collection(X, y, qid, query_weights, get_executor(executor))
+        return place(X, y, qid, query_weights, get_executor(executor)).dataset
     labels = {"y": y, "qid": qid}
     lazy = {name: value for name, value in labels.items() if is_dask(value)}
     if lazy:
@@ -95,8 +91,30 @@ def as_dataset(
     return from_arrays(X, labels["y"], labels["qid"], query_weights=query_weights)
 
 
-def _from_collection(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> Dataset:
-    """A data set of a dask DataFrame or dask array, with blocks where the partitions lie."""
+class Placed(NamedTuple):
+    """A Dask collection as a data set.
+
+    Attributes
+    ----------
+    dataset
+        The data set, with blocks where the partitions lie.
+    plan
+        Which queries each partition and each block holds.
+    partitions
+        The collection itself.
+    """
+
+    dataset: Dataset
+    plan: BlockPlan
+    partitions: Partitions
+
+
+def place(X: Any, y: Any, qid: Any, query_weights: Any, executor: Executor) -> Placed:
+    """A dask DataFrame or dask array as a data set; arguments and errors as in `as_dataset`."""
+    if is_dask_frame(X) and _names_column(y) and _names_column(qid):
+        y, qid = y or RELEVANCE, qid or QID
+    if qid is None:
+        raise UsageError("qid is missing; pass the query id of each row as qid=.")
     with as_current(executor):  # the way in which Dask shuffles depends on the client
         given = partitions_of(X, y, qid, partial(computed, executor))
     parts = persisted(executor, given.parts)
@@ -112,7 +130,8 @@ def _from_collection(X: Any, y: Any, qid: Any, query_weights: Any, executor: Exe
     blocks = submit_blocks(executor, plan, parts, digests, recipe, weights)
     del parts  # from here on, tasks hold the parts that they need
     if executor.in_process:
-        return MemoryDataset(executor.gather(blocks), names, roles=layout.roles)
+        in_memory = MemoryDataset(executor.gather(blocks), names, roles=layout.roles)
+        return Placed(in_memory, plan, given)
     dataset = PlacedDataset(
         executor,
         blocks,
@@ -123,7 +142,7 @@ def _from_collection(X: Any, y: Any, qid: Any, query_weights: Any, executor: Exe
         is_sparse=given.is_sparse,
     )
     dataset.block_digests()  # flaws of the data are errors here, not in the midst of a fit
-    return dataset
+    return Placed(dataset, plan, given)
 
 
 def _layout(

@@ -100,6 +100,11 @@ class TileLayout:
         """Number of tiles."""
         return len(self._tiles)
 
+    @property
+    def first_blocks(self) -> list[int]:
+        """The first block of each range of blocks."""
+        return [start for start, _ in self._ranges]
+
     def feature_block_of(self, features: Any) -> Any:
         """The feature block that holds a feature, or (n,) feature blocks of n features."""
         return np.searchsorted(self.borders, features, side="right") - 1

@@ -146,7 +146,7 @@ def _explained(place: Place, error: Exception) -> Exception:
     if _PRECONDITION_FAILED in statuses or isinstance(error, FileExistsError):
         return ChangedError(str(place))
     if isinstance(error, FileNotFoundError):
-        if "bucket does not exist" in why:
+        if "bucket does not exist" in why or "NoSuchBucket" in names:
             return DataError(f"{place}: the bucket does not exist; make it, or mend the URL.")
         return FileNotFoundError(2, "No such file or directory", str(place))
     if is_local(place) and isinstance(error, OSError) and error.strerror:

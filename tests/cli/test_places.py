@@ -40,7 +40,7 @@ def done(dranking):
 
 def test_storage_options_reach_all(here, letor, dranking, done, s3_server, bucket):
     """Nothing but the options names the store."""
-    given = {"endpoint_url": s3_server, "key": "k3y", "secret": "s3cret"}
+    given = {"endpoint_url": s3_server, "key": "other", "secret": "s3cret"}
     options = [word for name in given for word in ("--storage-option", f"{name}={given[name]}")]
     at = f"{bucket}/options"
     with pytest.MonkeyPatch.context() as patch:
@@ -182,7 +182,7 @@ def test_storage_options_open_urls_and_are_not_shown(here, letor, dranking, buck
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     secret = "do-not-show-me"
-    options = {"endpoint_url": server, "key": "test", "secret": secret}
+    options = {"endpoint_url": server, "key": "hidden", "secret": secret}
     settings = [part for item in options.items() for part in ("--storage-option", "=".join(item))]
     trained = ("train", "rankrls", letor(), "-o", f"{bucket}/model.json")
     code, out, err = dranking(*trained, *settings)

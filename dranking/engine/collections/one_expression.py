@@ -62,6 +62,9 @@ class Partitions:
         Number of features of an array; None for a frame.
     is_sparse
         Whether the chunks of an array are sparse.
+    rows
+        Delayed chunks of whole rows of an array, with the query ids of each chunk; none of a frame,
+        whose rows are known by its expression.
     """
 
     parts: list[Any]
@@ -69,6 +72,7 @@ class Partitions:
     features: tuple[str, ...] | None = None
     width: int | None = None
     is_sparse: bool = False
+    rows: Sequence[tuple[Any, Any]] = ()
 
 
 def is_dask(value: Any) -> bool:
@@ -245,7 +249,8 @@ def _of_arrays(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     roles = Roles(QID, None, RELEVANCE if RELEVANCE in labels else None, None)
     parts = _parts(rows.pieces, roles, aligned.get(RELEVANCE, no_grades), aligned[QID])
     is_sparse = type(X._meta) is not np.ndarray
-    return Partitions(parts, roles, width=int(X.shape[1]), is_sparse=is_sparse)
+    pairs = list(zip(rows.pieces, aligned[QID], strict=True))
+    return Partitions(parts, roles, width=int(X.shape[1]), is_sparse=is_sparse, rows=pairs)
 
 
 class _Chunks(NamedTuple):

@@ -158,6 +158,11 @@ class GreedyRankRLSCV(SelectingRanker):
         self._set_weights(dataset, coef)
         return self
 
+    def ridge(self) -> tuple[list[int], float]:
+        """The selected features, and lambda."""
+        self._check_fitted()
+        return self.selected_, self.regularization_
+
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "regularization": self.regularization_,

@@ -255,6 +255,11 @@ class GreedyRankRLS(SelectingRanker):
             _warn_of_picks_without_gain(self.path_)
         return self
 
+    def ridge(self) -> tuple[list[int], float]:
+        """The selected features, and lambda."""
+        self._check_fitted()
+        return self.selected_, self.regularization
+
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "selected": self.selected_,

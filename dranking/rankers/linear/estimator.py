@@ -167,6 +167,19 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
             },
         )
 
+    def ridge(self) -> tuple[list[int], float]:
+        """The features on which the weights are those of RankRLS, and its lambda.
+
+        Raises
+        ------
+        UsageError
+            If the weights minimise another objective.
+        """
+        raise UsageError(
+            f"{type(self).__name__} has no leave-query-out scores; RankRLS, RankRLSCV, "
+            "GreedyRankRLS and GreedyRankRLSCV have."
+        )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

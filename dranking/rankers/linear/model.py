@@ -203,7 +203,8 @@ def table_scores(
     """Scores of rows; a table's columns are found by name, an array has columns `names`.
 
     Only columns whose weight is not 0 are looked at. Scores of a Dask collection are lazy, see
-    `dranking.engine.collections.scores.lazy_scores`.
+    `dranking.engine.collections.scores.lazy_scores`. In memory, and without `qid`, each row may
+    have weights of its own: `weights` is then (n_features, n_documents).
 
     Raises
     ------
@@ -220,7 +221,7 @@ def table_scores(
         )
     if is_dask(X):
         return _lazy_scores(X, names, weights, transforms, qid=qid, model=model)
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
     # Several columns of a model may be forms of one feature.
     sources = source_names(names, transforms)
     columns = {name: i for i, name in enumerate(dict.fromkeys(sources))}
@@ -279,24 +280,55 @@ def _lazy_scores(
     used = np.flatnonzero(weights)
     wanted = [names[i] for i in used.tolist()]
     needed = tuple(t.restricted(used) for t in transforms)
-    if qid is not None or any(each.of_query for each in needed):
-        raise UsageError(
-            f"{model} scores the partitions of a dask collection one by one, so that features "
-            "cannot be scaled within queries, and qid= has no use: write the collection to parquet "
-            "and score that data set."
-        )
-    sources = list(dict.fromkeys(source_names(wanted, needed)))
-    columns: Any = sources
-    if is_dask_frame(X):
-        check_features_there(sources, set(map(str, X.columns)))
-    else:
-        there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, transforms)))}
-        _check_width(X, list(there), model)
-        columns = np.array([there[name] for name in sources], dtype=np.intp)
+    if qid is not None:
+        raise by_partition(model)
+    columns = columns_of_collection(X, model, names, transforms, used)
     score = partial(
         table_scores, names=wanted, weights=weights[used], transforms=needed, model=model
     )
     return lazy_scores(X, score, columns)
+
+
+def columns_of_collection(
+    X: Any, model: str, names: Sequence[str], transforms: Transforms, used: NDArray[np.intp]
+) -> Any:
+    """The columns of a dask DataFrame, by name, or of a dask array, from which features are made.
+
+    Parameters
+    ----------
+    model
+        Name of the model, for errors.
+    names, transforms
+        Names and scalings of the columns of an array; of a DataFrame, others may be there too.
+    used
+        Positions in `names` of the features that are needed.
+
+    Raises
+    ------
+    UsageError
+        If the features are scaled query by query.
+    DataError
+        If columns are missing, or an array has another number of columns.
+    """
+    needed = tuple(t.restricted(used) for t in transforms)
+    if any(each.of_query for each in needed):
+        raise by_partition(model)
+    sources = list(dict.fromkeys(source_names([names[i] for i in used.tolist()], needed)))
+    if is_dask_frame(X):
+        check_features_there(sources, set(map(str, X.columns)))
+        return sources
+    there = {name: i for i, name in enumerate(dict.fromkeys(source_names(names, transforms)))}
+    _check_width(X, list(there), model)
+    return np.array([there[name] for name in sources], dtype=np.intp)
+
+
+def by_partition(model: str) -> UsageError:
+    """What is raised if the rows of a dask collection would be scaled query by query."""
+    return UsageError(
+        f"{model} scores the partitions of a dask collection one by one, so that features "
+        "cannot be scaled within queries, and qid= has no use: write the collection to parquet "
+        "and score that data set."
+    )
 
 
 def locate_features(
@@ -328,14 +360,17 @@ def locate_features(
 def linear_scores(features: FeatureMatrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """(n_documents,) float64 scores X w, summed column by column in order.
 
-    Equal rows get equal scores in every bit, whatever their position: ties stay ties.
+    Equal rows get equal scores in every bit, whatever their position: ties stay ties. `weights` are
+    (n_features,), or (n_features, n_documents) if each row has weights of its own.
     """
     scores = np.zeros(features.shape[0])
     if sparse.issparse(features):
         columns = features.tocsc()
         for j, weight in enumerate(weights):
             entries = slice(columns.indptr[j], columns.indptr[j + 1])
-            scores[columns.indices[entries]] += weight * columns.data[entries].astype(np.float64)
+            rows = columns.indices[entries]
+            own = weight[rows] if weights.ndim > 1 else weight
+            scores[rows] += own * columns.data[entries].astype(np.float64)
         return scores
     for j, weight in enumerate(weights):
         scores += weight * features[:, j].astype(np.float64)

@@ -101,6 +101,11 @@ class RankRLSCV(LinearRanker):
         self._set_weights(dataset, coef)
         return self
 
+    def ridge(self) -> tuple[list[int], float]:
+        """All features, and lambda."""
+        self._check_fitted()
+        return list(range(len(self.coef_))), self.regularization_
+
     def _fit_facts(self) -> dict[str, Any]:
         return {
             "objective": self.objective_,

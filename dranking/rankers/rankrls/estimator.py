@@ -141,6 +141,11 @@ class RankRLS(LinearRanker):
         self._set_weights(dataset, coef)
         return self
 
+    def ridge(self) -> tuple[list[int], float]:
+        """All features, and lambda."""
+        self._check_fitted()
+        return list(range(len(self.coef_))), self.regularization
+
     def _fit_facts(self) -> dict[str, Any]:
         return {"objective": self.objective_, "relative_rounding": self.relative_rounding_}
 

@@ -1,0 +1,234 @@
+"""Leave-query-out scores: each document is scored by the model fitted without its query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.data.blocks import QueryBlock
+from dranking.data.dataset import Dataset, View
+from dranking.data.transforms import Scaling
+from dranking.engine.blas_threads import with_one_blas_thread
+from dranking.engine.collections.one_expression import is_dask
+from dranking.engine.collections.query_tables import (
+    QueryTable,
+    tables_of_partitions,
+    values_of_rows,
+)
+from dranking.engine.collections.scores import lazy_scores_by_query
+from dranking.engine.dask_collections import as_dataset, place
+from dranking.engine.executor import Executor, Task, get_executor
+from dranking.engine.map_blocks import map_blocks
+from dranking.engine.tiles import Tiles
+from dranking.errors import UsageError
+from dranking.kernels.lqo.held_out import weights_of
+from dranking.rankers.gram.triangular_factor import MAX_FACTORED_FEATURES
+from dranking.rankers.leave_query_out.held_out import FeatureSets, Fits, fit_without_each_query
+from dranking.rankers.linear.estimator import LinearRanker, check_training_data
+from dranking.rankers.linear.model import (
+    columns_of_collection,
+    linear_scores,
+    locate_features,
+    table_scores,
+)
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+ROWS_AT_ONCE = 65_536
+"""Rows of a partition that are scored together: each row has a copy of its query's weights."""
+
+
+def leave_query_out_scores(
+    ranker: LinearRanker,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    query_weights: Any = None,
+    executor: Any = None,
+) -> Any:
+    """Scores of documents by models that were fitted without the query of the document.
+
+    The model of a query is RankRLS on the features that `ranker` selected, with its lambda and its
+    scaling of features, fitted to all other queries of `X`. All models come from two passes over
+    the data, as the leave-query-out error does, and not from refits.
+
+    Parameters
+    ----------
+    ranker
+        A fitted `RankRLS`, `RankRLSCV`, `GreedyRankRLS` or `GreedyRankRLSCV` with at most 1,024
+        features. It is not changed.
+    X, y, qid, query_weights
+        Labelled documents, usually those of the fit, in any form that `GreedyRankRLS.fit` takes.
+        Documents without a grade take part in no model, and are scored.
+    executor
+        "threads" or a `distributed.Client`; None means the current client, else threads.
+
+    Returns
+    -------
+    (n_documents,) float64 in the order of `X`. For a dask DataFrame, a dask Series with its
+    partitions and index; for a dask array, a dask array with its chunks of rows. The models are
+    fitted now, on the workers, where they stay; the scores are lazy.
+
+    Raises
+    ------
+    UsageError
+        If the ranker has another objective or more features; if a dask collection would be scaled
+        query by query; if features, grades and ids may belong to different rows.
+    DataError
+        If the data is wrong, or lacks features.
+    TryAgainError
+        When scores are computed: if a partition then holds other queries than before.
+
+    References
+    ----------
+    Pahikkala, Airola, Naula, Salakoski (2010), section 3.
+
+    Examples
+    --------
+    >>> import numpy as np, dranking as dr
+    >>> X, y = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32), [0, 1, 0, 1]
+    >>> ranker = dr.RankRLS(regularization=0.5).fit(X, y, qid=[7, 7, 8, 8])
+    >>> dr.leave_query_out_scores(ranker, X, y, qid=[7, 7, 8, 8]).round(4)
+    array([0. , 0.4, 0. , 1. ])
+    """
+    features, regularization = ranker.ridge()
+    if len(features) > MAX_FACTORED_FEATURES:
+        raise UsageError(
+            f"{type(ranker).__name__} has {len(features)} features; leave-query-out scores take "
+            f"models of at most {MAX_FACTORED_FEATURES:,}."
+        )
+    used, run = np.array(features, dtype=np.intp), get_executor(executor)
+    model = _Model(ranker, used)
+    if not is_dask(X):
+        dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=run)
+        view = model.columns_of(dataset)
+        tiles, fits, everyone = _fitted(view, regularization, run)
+        scores = map_blocks(_score_block, view, run, everyone, each=tiles.gather(fits), name="lqo")
+        return np.concatenate(list(scores))
+    columns = columns_of_collection(X, *model.of_all, used)
+    placed = place(X, y, qid, query_weights, run)
+    tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
+    tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
+    by_part = tables_of_partitions(run, placed.plan, tables, tiles.first_blocks, everyone)
+    ids = placed.partitions.roles.qid if qid is None or isinstance(qid, str) else qid
+    score = partial(_score_rows, names=model.names, transforms=model.transforms, model=model.name)
+    return lazy_scores_by_query(X, ids, placed.partitions.rows, score, columns, by_part)
+
+
+class _Model:
+    """The features of a ranker without weights: their names, and the scalings that they need."""
+
+    def __init__(self, ranker: LinearRanker, used: Columns) -> None:
+        self.name = type(ranker).__name__
+        self.names = [ranker.feature_names_[i] for i in used.tolist()]
+        self.of_all = (self.name, ranker.feature_names_, ranker._transforms)
+        self.transforms = tuple(t.restricted(used) for t in ranker._transforms)
+
+    def columns_of(self, dataset: Dataset) -> ModelColumns:
+        """The features of the ranker in a data set with documents and labels."""
+        dataset.check_documents()
+        check_training_data(dataset)
+        return ModelColumns(
+            dataset, self.names, *locate_features(self.names, self.transforms, dataset)
+        )
+
+
+class ModelColumns(View):
+    """The features of a model in a data set, scaled as the model needs.
+
+    Parameters
+    ----------
+    source
+        The data set.
+    names
+        Names of the features.
+    columns
+        Positions of the features in the data set, or of what they are forms of.
+    missing
+        Scalings that the data set still needs, restricted to these columns.
+    """
+
+    def __init__(
+        self, source: Dataset, names: Sequence[str], columns: Columns, missing: tuple[Scaling, ...]
+    ) -> None:
+        super().__init__(source)
+        self.feature_names = tuple(names)
+        present = tuple(t.restricted(columns) for t in source.transforms)
+        self.transforms = (*present, *missing)
+        self._columns, self._missing = columns, missing
+        self.blocks = source.blocks
+        if not source.is_sparse:
+            n_values = [b.n_documents * len(columns) for b in source.blocks]
+            self.blocks = tuple(map(_with_values, source.blocks, n_values))
+
+    def _needed(self, columns: Columns | None) -> Columns:
+        return self._columns if columns is None else self._columns[columns]
+
+    def _made(self, index: int, block: QueryBlock, columns: Columns | None) -> QueryBlock:
+        for transform in self._missing:
+            block = transform.apply(block, columns)
+        return block
+
+
+def _with_values(info: Any, n_values: int) -> Any:
+    return replace(info, n_values=n_values)
+
+
+def _fitted(
+    dataset: Dataset, regularization: float, executor: Executor
+) -> tuple[Tiles, list[Task], Array]:
+    """The models of all queries, as tasks with a list of `Fits` for each block.
+
+    Also the (n_features,) weights that are fitted to all queries.
+    """
+    tiles = Tiles(dataset, executor, resident=False)
+    sets = FeatureSets.of([range(dataset.n_features)], regularization)
+    fits, [model] = fit_without_each_query(tiles, sets)
+    return tiles, fits, with_one_blas_thread(weights_of, model.ridge, dataset.n_features)
+
+
+def _query_table(block: QueryBlock, fits: Sequence[Fits]) -> QueryTable:
+    """The weights of the queries of a block of labelled documents."""
+    [fit] = fits
+    return QueryTable(block.query_ids, fit.weights)
+
+
+def _score_block(block: QueryBlock, fits: Sequence[Fits], everyone: Array) -> Array:
+    """(n_documents,) scores of a block, unlabelled documents included.
+
+    A query without labelled documents took part in no model: the model of all queries is its own.
+    """
+    [fit] = fits
+    if not block.n_queries:
+        return np.empty(0)
+    labelled = np.add.reduceat(~np.isnan(block.relevance), block.query_ptr[:-1], dtype=np.int64)
+    weights = np.tile(everyone, (block.n_queries, 1))
+    weights[labelled > 0] = fit.weights
+    return linear_scores(block.features, np.repeat(weights, np.diff(block.query_ptr), axis=0).T)
+
+
+def _score_rows(
+    rows: Any,
+    ids: Any,
+    table: Any,
+    *,
+    names: Sequence[str],
+    transforms: tuple[Scaling, ...],
+    model: str,
+) -> Array:
+    """(n_rows,) scores of rows of a partition; `table` has the weights of its queries."""
+    scores = []
+    at = rows.iloc if hasattr(rows, "iloc") else rows
+    ids_at = ids.iloc if hasattr(ids, "iloc") else ids
+    for start in range(0, rows.shape[0], ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        weights = values_of_rows(ids_at[some], table).T
+        scores.append(table_scores(at[some], names, weights, transforms, model=model))
+    return np.concatenate(scores)
