@@ -185,6 +185,20 @@ class View(Dataset):
         self.has_documents = source.has_documents
         self.bytes_ahead = source.bytes_ahead
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the sizes of blocks, which are found again: a task gets few bytes."""
+        return {name: value for name, value in self.__dict__.items() if name != "blocks"}
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block."""
+        return self._source.blocks
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks, equal to the number of blocks of the source."""
+        return self._source.n_blocks
+
     @property
     def root(self) -> Dataset:
         """The data set at the bottom, which is no view."""
@@ -236,11 +250,6 @@ class QuerySubset(View):
         infos = [block.info for block in self.read_blocks(columns=np.empty(0, dtype=np.intp))]
         return tuple(replace(i, n_values=i.n_documents * self.n_features) for i in infos)
 
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks, equal to the number of blocks of the source."""
-        return self._source.n_blocks
-
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:
         return block.take_queries(self._keep[index])
 
@@ -251,7 +260,6 @@ class TransformedDataset(View):
     def __init__(self, source: Dataset, added: tuple[Scaling, ...]) -> None:
         super().__init__(source)
         self._added = added
-        self.blocks = source.blocks
         self.transforms = (*source.transforms, *added)
 
     def _made(self, index: int, block: QueryBlock, columns: NDArray[np.intp] | None) -> QueryBlock:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset, View
 from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
 from dranking.data.transforms import ColumnForms, Form
@@ -99,8 +100,12 @@ class FormsDataset(View):
         self._forms = forms
         self._columns = source.columns_of(forms.sources)
         self.transforms = (forms,)
-        n_forms = len(forms.sources) // len(set(forms.sources))
-        self.blocks = tuple(replace(b, n_values=b.n_values * n_forms) for b in source.blocks)
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block; every feature takes the place of all its forms."""
+        n_forms = len(self._forms.sources) // len(set(self._forms.sources))
+        return tuple(replace(b, n_values=b.n_values * n_forms) for b in self._source.blocks)
 
     def _needed(self, columns: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """The raw features, each once."""

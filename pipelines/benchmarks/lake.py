@@ -324,7 +324,8 @@ def open_in_driver(path: Path, _: None) -> int:
 def open_in_worker(pickled: bytes, _: None) -> str:
     """Open a data set as a worker does, which looks up the segments of its tile."""
     data = pickle.loads(pickled)
-    return str([data.index.entry(segment) for segment, _, _ in data.index.runs(80_000, 80_064)])
+    runs = data.entries.runs(80_000, 80_064)
+    return str([data.entries.entry(segment) for segment, _, _ in runs])
 
 
 DELAY = 0.03  # seconds that a request of the object store takes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,12 @@ from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.roles import Roles
 from dranking.data.store.manifest import KIND, DatasetManifest
-from dranking.data.store.segment_index import SegmentIndex, hex_digests, read_index
+from dranking.data.store.segment_index import (
+    SegmentIndex,
+    SegmentLookup,
+    hex_digests,
+    read_index,
+)
 from dranking.data.store.segment_layout import DOCUMENTS_PER_CHUNK
 from dranking.data.store.segment_reader import (
     WINDOW_BYTES,
@@ -35,6 +41,8 @@ SEGMENTS_KEPT_OPEN = 8
 
 FETCHING_THREADS = 16
 
+Value = TypeVar("Value")
+
 
 class StoredDataset(DirectoryDataset[DatasetManifest]):
     """A data set directory; see `DirectoryDataset` for parameters and errors."""
@@ -48,10 +56,18 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
     @cached_property
     def index(self) -> SegmentIndex:
         """The entries of all segments."""
+        return self._index_file(read_index)
+
+    @cached_property
+    def entries(self) -> SegmentIndex | SegmentLookup:
+        """The entries of single segments; a pickled data set, checked before, decodes few."""
+        known: SegmentIndex | None = self.__dict__.get("index")
+        return self._index_file(SegmentLookup) if known is None else known
+
+    def _index_file(self, read: Callable[[bytes, DatasetManifest], Value]) -> Value:
         file = self.path / self.manifest.index.name
         try:
-            content = read_bytes(file, 0, self.manifest.index.n_bytes)
-            return read_index(content, self.manifest)
+            return read(read_bytes(file, 0, self.manifest.index.n_bytes), self.manifest)
         except (FileNotFoundError, DamagedFileError, DataError) as error:
             missing = isinstance(error, FileNotFoundError)
             why = "is missing" if missing else str(error).rstrip(".")
@@ -129,14 +145,14 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             segment, first, last = run
             return self._segment(segment).blocks(first, last, columns, pool)
 
-        runs = self.index.runs(start, self.n_blocks if end is None else end)
+        runs = self.entries.runs(start, self.n_blocks if end is None else end)
         for blocks in read_ahead(begin, runs, pool, 1):
             yield from blocks
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order; fetches neither features nor documents."""
         pool = None if is_local(self.path) else _fetching_pool()
-        entries = map(self.index.entry, range(self.index.n_segments))
+        entries = map(self.entries.entry, range(self.entries.n_segments))
         read = partial(read_query_ids, self.path, self.manifest)
         return pa.concat_arrays(list(read_ahead(read, entries, pool, FETCHING_THREADS)))
 
@@ -146,7 +162,7 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
             if number in self._open:
                 self._open.move_to_end(number)
                 return self._open[number]
-        segment = SegmentReader(self.path, self.manifest, self.index.entry(number))
+        segment = SegmentReader(self.path, self.manifest, self.entries.entry(number))
         with self._lock:
             self._open[number] = segment
             if len(self._open) > SEGMENTS_KEPT_OPEN:

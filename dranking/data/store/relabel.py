@@ -55,7 +55,7 @@ def relabel_segment(
     DataError
         If the segment is damaged.
     """
-    manifest, entry = source.manifest, source.index.entry(segment)
+    manifest, entry = source.manifest, source.entries.entry(segment)
     sizes = [(block.n_documents, block.n_values) for block in entry.blocks]
     n_documents, n_values = map(sum, zip(*sizes, strict=True))
     specs = array_specs(manifest.sparse, entry.n_features, n_documents, n_values)

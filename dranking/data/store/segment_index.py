@@ -1,10 +1,15 @@
-"""The index of the segments of a data set: a parquet file beside the manifest, as columns."""
+"""The index of the segments of a data set: a parquet file beside the manifest, as columns.
+
+A driver asks for all entries, and checks them together. Tasks ask for the entries of a few segments
+(`SegmentLookup`): the file has a row group for some hundred segments, of which one is decoded.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -26,9 +31,56 @@ from dranking.files.checksums import DamagedFileError
 
 Numbers: TypeAlias = NDArray[np.int64]
 
+SEGMENTS_PER_GROUP = 512
+"""Segments of a row group of the file, about 160 kB."""
+
+
+class SegmentBorders:
+    """Which blocks each segment holds.
+
+    Attributes
+    ----------
+    first_block
+        (n_segments + 1,) number of the first block of each segment, then the number of blocks.
+    """
+
+    first_block: Numbers
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments."""
+        return len(self.first_block) - 1
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.first_block[-1])
+
+    def segment_of(self, block: int) -> int:
+        """Number of the segment that holds a block."""
+        return int(np.searchsorted(self.first_block, block, side="right")) - 1
+
+    def blocks_of(self, segment: int) -> slice:
+        """The blocks of a segment."""
+        return slice(*self.first_block[segment : segment + 2].tolist())
+
+    def runs(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Segments that hold blocks `start` to before `end`, and their first and end block there.
+
+        The latter are counted from the first block of the segment.
+        """
+        if start >= end:
+            return []
+        found = []
+        for segment in range(self.segment_of(start), self.segment_of(end - 1) + 1):
+            there = self.blocks_of(segment)
+            first, last = max(start, there.start), min(end, there.stop)
+            found.append((segment, first - there.start, last - there.start))
+        return found
+
 
 @dataclass(frozen=True, eq=False)
-class SegmentIndex:
+class SegmentIndex(SegmentBorders):
     """The entries of all segments as columns.
 
     Attributes
@@ -58,41 +110,9 @@ class SegmentIndex:
     features_digests: pa.Array
 
     @property
-    def n_segments(self) -> int:
-        """Number of segments."""
-        return len(self.names)
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-        return int(self.first_block[-1])
-
-    @property
     def largest_segment(self) -> int:
         """Documents of the largest segment."""
         return int(np.add.reduceat(self.n_documents, self.first_block[:-1]).max())
-
-    def segment_of(self, block: int) -> int:
-        """Number of the segment that holds a block."""
-        return int(np.searchsorted(self.first_block, block, side="right")) - 1
-
-    def blocks_of(self, segment: int) -> slice:
-        """The blocks of a segment."""
-        return slice(*self.first_block[segment : segment + 2].tolist())
-
-    def runs(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Segments that hold blocks `start` to before `end`, and their first and end block there.
-
-        The latter are counted from the first block of the segment.
-        """
-        if start >= end:
-            return []
-        found = []
-        for segment in range(self.segment_of(start), self.segment_of(end - 1) + 1):
-            there = self.blocks_of(segment)
-            first, last = max(start, there.start), min(end, there.stop)
-            found.append((segment, first - there.start, last - there.start))
-        return found
 
     def entry(self, segment: int) -> SegmentEntry:
         """The entry of one segment."""
@@ -177,7 +197,9 @@ def index_parquet(index: SegmentIndex) -> bytes:
         }
     )
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="lz4", write_statistics=False)
+    pq.write_table(
+        table, sink, compression="lz4", write_statistics=False, row_group_size=SEGMENTS_PER_GROUP
+    )
     return sink.getvalue()
 
 
@@ -189,17 +211,76 @@ def read_index(content: bytes, manifest: DatasetManifest) -> SegmentIndex:
     DamagedFileError
         If the content is not what the manifest says, or contradicts it.
     """
-    if hashlib.blake2b(content, digest_size=16).hexdigest() != manifest.index.digest:
-        raise DamagedFileError("is not what was written: its digest is wrong")
-    try:
-        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        index = _index_in(table)
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise DamagedFileError(f"is no index of segments ({error})") from error
+    _check_digest(content, manifest)
+    with _readable():
+        index = _index_in(pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False))
     for flaw, wrong in _flaws(index, manifest).items():
         if wrong:
             raise DamagedFileError(f"contradicts itself or the manifest: {flaw}")
     return index
+
+
+class SegmentLookup(SegmentBorders):
+    """The entries of single segments, out of a file that `read_index` has checked elsewhere.
+
+    Parameters
+    ----------
+    content
+        Content of the file.
+    manifest
+        The manifest by which it was checked: the digest shows that the content is the same.
+
+    Raises
+    ------
+    DamagedFileError
+        If the content is not what the manifest says.
+    """
+
+    def __init__(self, content: bytes, manifest: DatasetManifest) -> None:
+        _check_digest(content, manifest)
+        self._content = pa.py_buffer(content)
+        with _readable():
+            self._metadata = pq.ParquetFile(pa.BufferReader(self._content)).metadata
+            groups = range(self._metadata.num_row_groups)
+            n_segments = [self._metadata.row_group(group).num_rows for group in groups]
+            n_blocks = [self._n_blocks(group) for group in groups]
+        self._first_segment = np.cumsum([0, *n_segments])
+        self.first_block = np.cumsum(np.concatenate(([0], *n_blocks)), dtype=np.int64)
+        self._last: tuple[int, SegmentIndex] | None = None
+
+    def entry(self, segment: int) -> SegmentEntry:
+        """The entry of one segment."""
+        group = int(np.searchsorted(self._first_segment, segment, side="right")) - 1
+        last = self._last
+        if last is None or last[0] != group:
+            with _readable():
+                index = _index_in(self._read(group))
+            last = self._last = (group, index)
+        return last[1].entry(segment - int(self._first_segment[group]))
+
+    def _n_blocks(self, group: int) -> Numbers:
+        """(n_segments,) number of blocks of the segments of a row group."""
+        table = self._read(group, ["n_queries"])
+        return np.asarray(table["n_queries"].combine_chunks().value_lengths(), np.int64)
+
+    def _read(self, group: int, columns: list[str] | None = None) -> pa.Table:
+        # A reader of its own for each call: tasks of several threads share the data set.
+        file = pq.ParquetFile(pa.BufferReader(self._content), metadata=self._metadata)
+        return file.read_row_group(group, columns=columns, use_threads=False)
+
+
+def _check_digest(content: bytes, manifest: DatasetManifest) -> None:
+    if hashlib.blake2b(content, digest_size=16).hexdigest() != manifest.index.digest:
+        raise DamagedFileError("is not what was written: its digest is wrong")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise DamagedFileError if a file is no parquet, or has other columns."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFileError(f"is no index of segments ({error})") from error
 
 
 def _index_in(table: pa.Table) -> SegmentIndex:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import QueryBlock
+from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.dataset import Dataset, View
 from dranking.data.transforms import Scaling
 from dranking.engine.blas_threads import with_one_blas_thread
@@ -163,10 +163,14 @@ class ModelColumns(View):
         present = tuple(t.restricted(columns) for t in source.transforms)
         self.transforms = (*present, *missing)
         self._columns, self._missing = columns, missing
-        self.blocks = source.blocks
-        if not source.is_sparse:
-            n_values = [b.n_documents * len(columns) for b in source.blocks]
-            self.blocks = tuple(map(_with_values, source.blocks, n_values))
+
+    @cached_property
+    def blocks(self) -> tuple[BlockInfo, ...]:  # type: ignore[override]
+        """Sizes of each block; the values of some sparse columns are counted as all of them."""
+        if self.is_sparse:
+            return self._source.blocks
+        n_columns = len(self._columns)
+        return tuple(replace(b, n_values=b.n_documents * n_columns) for b in self._source.blocks)
 
     def _needed(self, columns: Columns | None) -> Columns:
         return self._columns if columns is None else self._columns[columns]
@@ -175,10 +179,6 @@ class ModelColumns(View):
         for transform in self._missing:
             block = transform.apply(block, columns)
         return block
-
-
-def _with_values(info: Any, n_values: int) -> Any:
-    return replace(info, n_values=n_values)
 
 
 def _fitted(

@@ -21,9 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranking.data import directory_dataset
+from dranking.data.store import segment_index
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
-from dranking.data.transforms import QueryMinMax, Standard
+from dranking.data.transforms import Log, QueryMinMax, Standard
 from dranking.errors import DataError, UsageError
 from pipelines.benchmarks.lake import made_index
 from tests.data.store.blocks import (
@@ -343,3 +344,52 @@ def test_reading_recovers_a_replacement_killed_between_its_renames(written):
             write_dataset([simple_block()], written, overwrite=True)
     assert not written.exists()
     assert StoredDataset(written).query_ids().to_pylist() == [10, 11, 20, 21]
+
+
+def test_a_task_of_a_worker_decodes_the_entries_of_its_segments_alone(tmp_path, monkeypatch):
+    """A copy on a worker holds the file, and the entries of one group of segments; by counting."""
+    path = tmp_path / "huge.zarr"
+    made_index(path, 4_000, 10)
+    dataset = StoredDataset(path)
+    whole = dataset.index
+    copy = pickle.loads(pickle.dumps(dataset))
+    decoded = []
+    read = segment_index._index_in
+
+    def counted(table):
+        decoded.append(table.num_rows)
+        return read(table)
+
+    monkeypatch.setattr(segment_index, "_index_in", counted)
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    assert copy.entries.runs(8 * 3_000 + 1, 8 * 3_001 + 2) == [(3_000, 1, 8), (3_001, 0, 2)]
+    assert decoded == []
+    assert [copy.entries.entry(n) for n in (3_000, 3_001)] == [
+        whole.entry(n) for n in (3_000, 3_001)
+    ]
+    held = pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert decoded == [segment_index.SEGMENTS_PER_GROUP]
+    group = 400 * segment_index.SEGMENTS_PER_GROUP * 8  # bytes of the entries of a group, at most
+    assert held < dataset.manifest.index.n_bytes + 9 * len(whole.first_block) + group
+    assert (copy.n_blocks, copy.n_documents) == (dataset.n_blocks, dataset.n_documents)
+    assert "index" not in vars(copy)
+    for segment in (0, 511, 512, 3_999):
+        assert copy.entries.entry(segment) == whole.entry(segment)
+    np.testing.assert_array_equal(copy.entries.first_block, whole.first_block)
+
+
+def test_views_are_pickled_without_the_sizes_of_all_blocks(tmp_path):
+    """A view is an argument of every task: its bytes do not grow with the segments."""
+    sizes = []
+    for n_segments in (10, 1_000):
+        path = tmp_path / f"{n_segments}.zarr"
+        made_index(path, n_segments, 10)
+        dataset = StoredDataset(path)
+        view = dataset.transformed([Log()])
+        assert len(view.blocks) == dataset.n_blocks
+        sizes.append(len(pickle.dumps(view)))
+        again = pickle.loads(pickle.dumps(view))
+        assert (again.n_blocks, again.blocks) == (dataset.n_blocks, dataset.blocks)
+    assert abs(sizes[1] - sizes[0]) < 10

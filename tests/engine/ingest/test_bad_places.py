@@ -72,7 +72,6 @@ def test_a_bad_store_gives_the_same_bits(lake, tmp_path, threads):
 )
 def test_credentials_end_or_the_store_stays_busy(lake, monkeypatch, threads, faults, error):
     """Amid the write of segments, and of scores; nothing is left that a reader sees."""
-    monkeypatch.setenv("DRANKING_STORE_DEADLINE", "1")
     proxy, place, expected = lake
     write = segments.write_segment
 
@@ -81,6 +80,7 @@ def test_credentials_end_or_the_store_stays_busy(lake, monkeypatch, threads, fau
         return write(*arguments)
 
     with monkeypatch.context() as patch:
+        patch.setenv("DRANKING_STORE_DEADLINE", "1")
         patch.setattr(segments, "write_segment", then_ends)
         why = "credentials have probably expired" if faults.expired else "gave no answer"
         with pytest.raises(error, match=why) as told:
@@ -92,8 +92,10 @@ def test_credentials_end_or_the_store_stays_busy(lake, monkeypatch, threads, fau
     assert again.fingerprint == expected.fingerprint
     model = dr.RankRLS().fit(expected).to_model()
     proxy.n_requests, proxy.faults = 0, Faults(expired=3) if faults.expired else faults
-    with pytest.raises(error) as told:
-        dr.write_scores(model, expected, place / "scores", executor=threads)
+    with monkeypatch.context() as patch:
+        patch.setenv("DRANKING_STORE_DEADLINE", "1")
+        with pytest.raises(error) as told:
+            dr.write_scores(model, expected, place / "scores", executor=threads)
     assert told.value.exit_code == 75
     proxy.faults = Faults()
     assert not exists(place / "scores" / "_SUCCESS")
