@@ -10,7 +10,6 @@ from datetime import date
 from typing import Any
 
 from dranking.clicks.build_tasks import (
-    TABLES,
     CountedSessions,
     LogReading,
     MergedBucket,
@@ -255,15 +254,8 @@ def _merge(
     shared = build.executor.submit(given, rules, name="rules")
     tasks = []
     for bucket in range(n_buckets):
-        spans = {
-            name: [
-                each.spans[name][bucket]
-                for each in counted
-                if name in each.spans and each.spans[name][bucket] is not None
-            ]
-            for name in TABLES
-        }
-        if spans["counts"]:
+        spans = [each.spans[bucket] for each in counted if each.spans[bucket] is not None]
+        if spans:
             tasks.append(
                 build.executor.submit(
                     merge_bucket, build.scratch, bucket, spans, shared, name="merge"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.clicks.exchange import get_joined, joined, put_split
+from dranking.clicks.exchange import Routed, get_joined, one_array, put_split
 from dranking.clicks.groups import Groups
 from dranking.clicks.known_documents import KnownDocuments
 from dranking.clicks.logs.columns import LogColumns, LogForm
@@ -33,6 +34,7 @@ from dranking.clicks.night_tables import (
     USER,
     WEIGHT_SUMS,
 )
+from dranking.clicks.runs import UNKNOWN, Runs, comparable, runs_of
 from dranking.clicks.sessions import SessionRules, count_sessions
 from dranking.clicks.write_store import BucketTables, query_buckets, write_bucket
 from dranking.data.ingest.scan import Span
@@ -42,6 +44,7 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 
 TABLES = ("counts", "sessions", "users")
+"""What the sessions of a bucket give, in the order written; users only if they are counted."""
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,23 @@ def read_part(
         n_events += rows.num_rows
         rows = rows.unify_dictionaries().combine_chunks()
         if rows.num_rows:
-            buckets = (rows.column("session").to_numpy() % np.uint64(n_buckets)).astype(np.int64)
-            spans.append(put_split(scratch, f"{name}-{number:06d}", rows, buckets, n_buckets))
+            spans.append(_put_events(scratch, f"{name}-{number:06d}", rows, n_buckets))
     return ReadPart(spans, n_events, total)
 
 
-class CountedSessions(NamedTuple):
-    """Where the counts of a bucket of sessions are: for each of `TABLES`, spans by query bucket."""
+def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -> list[Span | None]:
+    """Write events by bucket of sessions, as runs."""
+    runs = runs_of(events)
+    sessions = runs.shared.column("session").to_numpy()
+    buckets = (sessions % np.uint64(n_buckets)).astype(np.int64)
+    tables = [Routed(runs.shared, buckets), Routed(runs.own, runs.of_events(buckets))]
+    return put_split(scratch, name, tables, n_buckets)
 
-    spans: dict[str, list[Span | None]]
+
+class CountedSessions(NamedTuple):
+    """Where the counts of a bucket of sessions are: for each query bucket, the span of `TABLES`."""
+
+    spans: list[Span | None]
     nights: Counter[int]
     found: Counter[str]
 
@@ -156,15 +167,14 @@ def count_bucket(
     scratch: Scratch, spans: Sequence[Span], rules: SessionRules, name: str, n_buckets: int
 ) -> CountedSessions:
     """Count the sessions of a bucket, and write the counts by bucket of queries: a task."""
-    counted = count_sessions(get_joined(scratch, spans), rules)
-    written = {}
-    for table in TABLES:
-        rows: pa.Table | None = getattr(counted, table)
-        if rows is not None and rows.num_rows:
-            queries = rows.column(QUERY).combine_chunks()
+    counted = count_sessions(Runs(*get_joined(scratch, spans)), rules)
+    tables = []
+    for rows in (counted.counts, counted.sessions, counted.users):
+        if rows is not None:
+            queries = one_array(rows.column(QUERY))
             of_text = query_buckets(queries.dictionary, n_buckets)
-            buckets = of_text[queries.indices.to_numpy()]
-            written[table] = put_split(scratch, f"{name}-{table}", rows, buckets, n_buckets)
+            tables.append(Routed(rows, of_text[queries.indices.to_numpy()]))
+    written = put_split(scratch, name, tables, n_buckets)
     return CountedSessions(written, counted.nights, counted.found)
 
 
@@ -200,35 +210,35 @@ class MergedBucket(NamedTuple):
 
 
 def merge_bucket(
-    scratch: Scratch, bucket: int, spans: Mapping[str, Sequence[Span]], rules: MergeRules
+    scratch: Scratch, bucket: int, spans: Sequence[Span], rules: MergeRules
 ) -> MergedBucket:
     """Add the counts of all sessions for the queries of a bucket, and write them: a task."""
-    found = {name: _recent(get_joined(scratch, own), rules) for name, own in spans.items() if own}
-    if not found or not found["counts"].num_rows:
+    found = dict(zip(TABLES, get_joined(scratch, spans), strict=False))
+    found = {name: _recent(rows, rules) for name, rows in found.items()}
+    if not found["counts"].num_rows:
         return MergedBucket([], 0, 0)
-    per_query = _added(found["sessions"], (QUERY,), (NIGHT,))
-    kept = _frequent(per_query, rules.min_sessions)
-    n_rare = len(set(per_query.column(QUERY).to_pylist())) - len(kept)
-    counts = _added(_of_queries(found["counts"], kept), IDS, (POSITION, NIGHT))
+    per_query = _added(found["sessions"])
+    rare = _rare(per_query, rules.min_sessions)
+    counts = _added(_without(found["counts"], rare))
     there = _there(counts, rules.known)
     n_absent = int(counts.column(IMPRESSIONS).to_numpy()[~there].sum())
     counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
-        users = _added(_of_queries(found["users"], kept), IDS, (POSITION, NIGHT, USER))
-        users = users.filter(pa.array(_there(users, rules.known))) if n_absent else users
+        users = _added(_without(found["users"], rare))
+        users = _whole(users.filter(pa.array(_there(users, rules.known))) if n_absent else users)
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
-    tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(counts, users))
-    return MergedBucket(tables, n_rare, n_absent)
+    tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(_whole(counts), users))
+    return MergedBucket(tables, len(rare), n_absent)
 
 
 def _there(rows: pa.Table, known: KnownDocuments | None) -> NDArray[np.bool_]:
     """(n_rows,) whether the data has the document of each row."""
     if known is None or not rows.num_rows:
         return np.ones(rows.num_rows, bool)
-    pair = Groups([_codes(rows, QUERY), _codes(rows, DOCUMENT)])
+    pair = Groups([comparable(rows.column(name)) for name in (QUERY, DOCUMENT)])
     first = rows.select([QUERY, DOCUMENT]).take(pa.array(pair.first))
-    ids = [first.column(name).combine_chunks().cast(pa.string()) for name in (QUERY, DOCUMENT)]
+    ids = [one_array(first.column(name)).cast(pa.string()) for name in (QUERY, DOCUMENT)]
     found: NDArray[np.bool_] = known.has(*ids)[pair.of_row]
     return found
 
@@ -238,50 +248,57 @@ def _recent(rows: pa.Table, rules: MergeRules) -> pa.Table:
     return rows if (days >= rules.first_day).all() else rows.filter(days >= rules.first_day)
 
 
-def _frequent(per_query: pa.Table, min_sessions: int) -> list[str]:
-    """The queries with enough sessions in all nights."""
-    queries = per_query.column(QUERY).combine_chunks()
-    total = np.bincount(
-        queries.indices.to_numpy(), per_query.column(SESSIONS).to_numpy(), len(queries.dictionary)
-    )
-    used = np.unique(queries.indices.to_numpy())
-    names: list[str] = queries.dictionary.take(
-        pa.array(used[total[used] >= min_sessions])
-    ).to_pylist()
-    return names
+def _rare(per_query: pa.Table, min_sessions: int) -> pa.Array:
+    """The queries with too few sessions in all nights."""
+    queries = one_array(per_query.column(QUERY))
+    codes, sessions = queries.indices.to_numpy(), per_query.column(SESSIONS).to_numpy()
+    total = np.bincount(codes, sessions, len(queries.dictionary))
+    used = np.unique(codes)
+    return queries.dictionary.take(pa.array(used[total[used] < min_sessions]))
 
 
-def _of_queries(rows: pa.Table, kept: Sequence[str]) -> pa.Table:
-    queries = rows.column(QUERY).combine_chunks()
-    chosen = np.isin(queries.dictionary.to_pylist(), list(kept))
-    mask = chosen[queries.indices.to_numpy()]
-    return rows if mask.all() else rows.filter(pa.array(mask))
+def _without(rows: pa.Table, queries: pa.Array) -> pa.Table:
+    if not len(queries):
+        return rows
+    own = one_array(rows.column(QUERY))
+    is_out = np.asarray(pc.is_in(own.dictionary, queries))
+    return rows.filter(pa.array(~is_out[own.indices.to_numpy()]))
 
 
-def _added(rows: pa.Table, texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+def _added(rows: pa.Table) -> pa.Table:
     """One row for each key, with sums of all other columns, added in the order of the rows."""
     if not rows.num_rows:
         return rows
-    keys = [_codes(rows, name) for name in texts]
-    keys += [rows.column(name).to_numpy().view() for name in numbers]
-    group = Groups(keys)
-    first = rows.take(pa.array(group.first))
+    keys = [name for name in (*IDS, POSITION, NIGHT, USER) if name in rows.column_names]
+    group = Groups([comparable(rows.column(name)) for name in keys])
+    added = rows.select(keys).take(pa.array(group.first))
     for name in (IMPRESSIONS, CLICKS, SESSIONS, *WEIGHT_SUMS):
         if name in rows.column_names:
             values = rows.column(name).to_numpy()
             sums = group.sum(values) if name in WEIGHT_SUMS else group.total(values)
-            first = first.set_column(first.schema.get_field_index(name), name, pa.array(sums))
-    return first
+            added = added.append_column(name, pa.array(sums))
+    return added
 
 
-def _codes(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    codes: NDArray[np.int64] = rows.column(name).combine_chunks().indices.to_numpy()
-    return codes
+def _whole(rows: pa.Table) -> pa.Table:
+    """Rows with all columns of the keys, in the types that tables of nights have."""
+    for name in (POSITION, NIGHT):
+        column = rows.column(name).cast(pa.int32())
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    for place, name in enumerate(IDS):
+        if name not in rows.column_names:
+            codes = pa.array(np.zeros(rows.num_rows, np.int32))
+            empty = pa.DictionaryArray.from_arrays(codes, pa.array([""], pa.string()))
+            rows = rows.add_column(place, name, empty)
+    return rows
 
 
 def _looked_up(per_query: pa.Table, counts: pa.Table) -> NDArray[np.int64]:
     """(n_rows,) the sessions of the query and night of each row."""
-    both = joined([per_query.select([QUERY, NIGHT]), counts.select([QUERY, NIGHT])])
-    group = Groups([_codes(both, QUERY), both.column(NIGHT).to_numpy()])
+    known, own = (one_array(rows.column(QUERY)) for rows in (per_query, counts))
+    code = np.asarray(pc.index_in(own.dictionary, known.dictionary).fill_null(UNKNOWN))
+    queries = [known.indices.to_numpy(), code[own.indices.to_numpy()]]
+    nights = [rows.column(NIGHT).to_numpy() for rows in (per_query, counts)]
+    group = Groups([np.concatenate(queries), np.concatenate(nights)])
     sessions: NDArray[np.int64] = per_query.column(SESSIONS).to_numpy()
     return sessions[group.first[group.of_row[per_query.num_rows :]]]

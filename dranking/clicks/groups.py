@@ -28,9 +28,14 @@ def packed_keys(keys: Sequence[NDArray[np.integer]]) -> list[NDArray[np.uint64]]
     for key in keys:
         low = int(key.min()) if len(key) else 0
         bits = (int(key.max()) - low).bit_length() if len(key) else 0
-        value = key.astype(np.uint64) - np.uint64(low % 2**64)
+        if words and not bits:
+            continue
+        value = key.astype(np.uint64)
+        if low:
+            value -= np.uint64(low % 2**64)
         if words and bits <= free:
-            words[-1] = (words[-1] << np.uint64(bits)) | value if bits else words[-1]
+            words[-1] <<= np.uint64(bits)
+            words[-1] |= value
             free -= bits
         else:
             words.append(value)
@@ -60,7 +65,7 @@ class Groups:
         n_rows = len(keys[0])
         packed = packed_keys(keys)
         words = packed[0][:, None] if len(packed) == 1 else np.stack(packed, axis=1)
-        slots = np.full(1 << (n_rows * 3 // 2).bit_length(), -1, np.int64)
+        slots = np.full(1 << (n_rows * 3 // 2).bit_length(), -1, np.int32)
         self.of_row = np.empty(n_rows, np.int64)
         first = np.empty(n_rows, np.int64)
         self.first: NDArray[np.int64] = first[: group_rows(words, slots, self.of_row, first)].copy()
@@ -79,10 +84,10 @@ class Groups:
         found[self.of_row[chosen]] = True
         return found
 
-    def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
         """(n_groups,) sums of integers."""
         sums = np.zeros(len(self), np.int64)
-        np.add.at(sums, self.of_row, values)
+        np.add.at(sums, self.of_row, values.astype(np.int64))  # of one type: ten times faster
         return sums
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

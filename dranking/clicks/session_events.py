@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.clicks.night_tables import IDS, POSITION
+from dranking.clicks.runs import Runs, comparable
 
-UNKNOWN: Final = -1
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SessionEvents:
-    """Columns of events, or of results; texts as codes."""
+    """Columns of events, or of results; texts as codes, sessions as numbers from 0."""
 
-    session: NDArray[np.uint64]
-    session_group: Ints
+    session: Ints
     user: NDArray[np.uint64]
     query: Ints
     document: Ints
@@ -29,29 +28,37 @@ class SessionEvents:
     position: Ints
     shown: NDArray[np.bool_]
     clicked: NDArray[np.bool_]
-    time: Ints
     weight: NDArray[np.float64]
 
     @classmethod
-    def of(cls, events: pa.Table) -> SessionEvents:
-        """The columns of a table; those that it lacks are zeros."""
-        n_rows = events.num_rows
+    def of(cls, events: Runs, session: Ints) -> SessionEvents:
+        """The events of runs with the (n_runs,) numbers of their sessions.
+
+        Columns that the events lack are zeros; without ``shown``, all were shown.
+        """
+        n_rows = events.own.num_rows
         none = np.zeros(n_rows, np.int64)
         columns: dict[str, Any] = {
             "user": none.view(np.uint64),
             "shown": np.ones(n_rows, bool),
             "weight": none.astype(np.float64),
             **{name: none for name in IDS},
+            "session": events.of_events(session),
         }
-        for name in events.column_names:
-            column = events.column(name)
-            columns[name] = _codes(column) if name in IDS else column.to_numpy()
+        for name in events.shared.column_names:
+            if name in columns and name != "session":
+                columns[name] = events.of_events(_values(events.shared, name))
+        for name in events.own.column_names:
+            columns[name] = _values(events.own, name)
         columns[POSITION] = columns[POSITION].astype(np.int64)
-        return cls(session_group=none, **columns)
+        return cls(**columns)
+
+    def __len__(self) -> int:
+        return len(self.session)
 
     def only(self, rows: NDArray[np.bool_] | Ints) -> SessionEvents:
-        """Some of the rows."""
-        if rows.dtype == np.bool_ and rows.all():
+        """Some of the rows: those that are true, or those with these numbers, ascending."""
+        if len(self) == (rows.sum() if rows.dtype == np.bool_ else len(rows)):
             return self
         return SessionEvents(**{name: values[rows] for name, values in vars(self).items()})
 
@@ -60,8 +67,7 @@ class SessionEvents:
         return SessionEvents(**{**vars(self), **columns})
 
 
-def _codes(column: pa.ChunkedArray) -> Ints:
-    import pyarrow.compute as pc
-
-    values = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-    return np.asarray(pc.fill_null(values.indices, UNKNOWN)).astype(np.int64)
+def _values(rows: pa.Table, name: str) -> NDArray[Any]:
+    """A column, or the codes of its texts."""
+    values: NDArray[Any] = comparable(rows.column(name))
+    return values.astype(np.int64) if name in IDS else values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.clicks.exchange import one_array
 from dranking.clicks.groups import Groups
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.night_tables import (
@@ -24,7 +26,8 @@ from dranking.clicks.night_tables import (
     WEIGHT_SQUARE_SUM,
     WEIGHT_SUM,
 )
-from dranking.clicks.session_events import UNKNOWN, Ints, SessionEvents
+from dranking.clicks.runs import UNKNOWN, Runs
+from dranking.clicks.session_events import Ints, SessionEvents
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class SessionCounts(NamedTuple):
     found: Counter[str]
 
 
-def count_sessions(events: pa.Table, rules: SessionRules) -> SessionCounts:
+def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     """Count the impressions and clicks of whole sessions.
 
     One result of a session (its query, document, position, context and arm) is one impression,
@@ -84,27 +87,28 @@ def count_sessions(events: pa.Table, rules: SessionRules) -> SessionCounts:
     Parameters
     ----------
     events
-        All events of these sessions, as `events.Events` has them, with unified dictionaries. The
-        columns of users, weights, arms, contexts and of what was shown may be absent.
+        All events of these sessions, with unified dictionaries. The columns of users, weights,
+        arms, contexts and of what was shown may be absent.
     rules
         Which sessions count.
     """
-    log = SessionEvents.of(events)
     found: Counter[str] = Counter()
-    session = Groups([log.session])
-    first_time, last_time = session.least(log.time), -session.least(-log.time)
-    log = _with_queries(log, session, found)
+    session = Groups([events.shared.column("session").to_numpy()])
+    time = events.shared.column("time").to_numpy()
+    first_time, last_time = session.least(time), -session.least(-time)
+    log = _with_queries(SessionEvents.of(events, session.of_row), session, found)
     results = _results(log, found)
     results = _with_clicks(log, results, found)
     day = first_time // DAY
     kept = _kept_sessions(session, results, day, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
-    results = results.only(kept[results.session_group])
-    night = day[results.session_group]
+    results = results.only(kept[results.session])
+    night = day[results.session]
+    texts = _texts(events)
     return SessionCounts(
-        counts=_summed(results, night, events, rules, users=False),
-        sessions=_sessions_of_queries(results, night, events),
-        users=_summed(results, night, events, rules, users=True) if rules.users else None,
+        counts=_summed(results, night, texts, rules, users=False),
+        sessions=_sessions_of_queries(results, night, texts),
+        users=_summed(results, night, texts, rules, users=True) if rules.users else None,
         nights=Counter(dict(zip(*_tally(day[kept]), strict=True))),
         found=+found,
     )
@@ -117,14 +121,13 @@ def _tally(values: Ints) -> tuple[list[int], list[int]]:
 
 def _with_queries(log: SessionEvents, session: Groups, found: Counter[str]) -> SessionEvents:
     """The events with the query of their session where they have none; others are left out."""
-    log = log.replaced(session_group=session.of_row)
     without = log.query == UNKNOWN
     if not without.any():
         return log
     query = np.full(len(session), UNKNOWN)
     rows = np.flatnonzero(~without)[::-1]
-    query[log.session_group[rows]] = log.query[rows]  # the first event with a query is last here
-    log = log.replaced(query=np.where(without, query[log.session_group], log.query))
+    query[log.session[rows]] = log.query[rows]  # the first event with a query is last here
+    log = log.replaced(query=np.where(without, query[log.session], log.query))
     log = _shifted(log, session, found)
     lost = log.query == UNKNOWN
     found["clicks_without_impressions"] += int(lost.sum())
@@ -138,7 +141,7 @@ def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> Sessio
     have. Where events of one session tell different beginnings, the results stay where they are,
     and the events count as contradicting.
     """
-    key = [log.session_group, log.document]
+    key = [log.session, log.document]
     result = Groups(key)
     listed = np.full(len(result), 0)
     rows = np.flatnonzero(log.shown)[::-1]
@@ -147,12 +150,12 @@ def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> Sessio
     shift = log.position - listed[result.of_row]
     low = np.full(len(session), np.iinfo(np.int64).max)
     high = np.full(len(session), np.iinfo(np.int64).min)
-    np.minimum.at(low, log.session_group[told], shift[told])
-    np.maximum.at(high, log.session_group[told], shift[told])
+    np.minimum.at(low, log.session[told], shift[told])
+    np.maximum.at(high, log.session[told], shift[told])
     agrees = (low == high) & (low >= 0)
-    wrong = told & ~agrees[log.session_group]
+    wrong = told & ~agrees[log.session]
     found["contradicting_positions"] += int(wrong.sum())
-    moved = np.where(agrees, low, 0)[log.session_group]
+    moved = np.where(agrees, low, 0)[log.session]
     position = np.where(log.shown, log.position + moved, log.position)
     return log.replaced(position=position).only(~wrong)
 
@@ -160,11 +163,13 @@ def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> Sessio
 def _results(log: SessionEvents, found: Counter[str]) -> SessionEvents:
     """One row for each result that a session was shown."""
     shown = log.only(log.shown)
-    if not len(shown.session):
+    if not len(shown):
         return shown
-    key = [getattr(shown, name) for name in ("session_group", *IDS, "position")]
+    key = [getattr(shown, name) for name in ("session", *IDS, "position")]
     group = Groups(key)
-    found["repeated_events"] += len(shown.session) - len(group)
+    found["repeated_events"] += len(shown) - len(group)
+    if len(shown) == len(group):
+        return shown.replaced(weight=np.where(shown.clicked, shown.weight, 0.0))
     clicked = group.any(shown.clicked)
     weight = group.greatest(np.where(shown.clicked, shown.weight, -np.inf))
     user = group.least(shown.user.view(np.int64)).view(np.uint64)
@@ -175,12 +180,12 @@ def _results(log: SessionEvents, found: Counter[str]) -> SessionEvents:
 def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]) -> SessionEvents:
     """The results with the clicks that came alone."""
     clicks = log.only(~log.shown)
-    n_clicks, n_results = len(clicks.session), len(results.session)
+    n_clicks, n_results = len(clicks), len(results)
     if not n_clicks:
         return results
     key = [
         np.concatenate([getattr(results, name), getattr(clicks, name)])
-        for name in ("session_group", "query", "document")
+        for name in ("session", "query", "document")
     ]
     group = Groups(key)
     order = np.lexsort((np.arange(n_results), results.position))[::-1]
@@ -202,9 +207,9 @@ def _kept_sessions(
     session: Groups, results: SessionEvents, day: Ints, rules: SessionRules, found: Counter[str]
 ) -> NDArray[np.bool_]:
     """Which sessions count: those that were shown something, in the nights asked for."""
-    n_clicks = np.bincount(results.session_group[results.clicked], minlength=len(session))
+    n_clicks = np.bincount(results.session[results.clicked], minlength=len(session))
     shown = np.zeros(len(session), bool)
-    shown[results.session_group] = True
+    shown[results.session] = True
     first = -np.inf if rules.first_day is None else rules.first_day
     last = np.inf if rules.last_day is None else rules.last_day
     in_time = (day >= first) & (day <= last)
@@ -215,10 +220,26 @@ def _kept_sessions(
     return kept
 
 
+def _texts(events: Runs) -> dict[str, pa.Array]:
+    """The texts of the columns of text that the events have."""
+    tables = (events.shared, events.own)
+    return {
+        name: one_array(table.column(name)).dictionary
+        for table in tables
+        for name in IDS
+        if name in table.column_names
+    }
+
+
 def _summed(
-    results: SessionEvents, night: Ints, events: pa.Table, rules: SessionRules, *, users: bool
+    results: SessionEvents,
+    night: Ints,
+    texts: Mapping[str, pa.Array],
+    rules: SessionRules,
+    *,
+    users: bool,
 ) -> pa.Table:
-    """Sums over the results with equal keys."""
+    """Sums over the results with equal keys, without the columns of text that the log lacks."""
     codes = [getattr(results, name) for name in IDS]
     keys = [*codes, results.position, night]
     if users:
@@ -226,7 +247,9 @@ def _summed(
     group = Groups(keys)
     first = group.first
     columns = {
-        name: _named(events, name, values[first]) for name, values in zip(IDS, codes, strict=True)
+        name: _named(texts[name], values[first])
+        for name, values in zip(IDS, codes, strict=True)
+        if name in texts
     }
     columns[POSITION] = pa.array(results.position[first].astype(np.int32))
     columns[NIGHT] = pa.array(night[first].astype(np.int32))
@@ -240,22 +263,20 @@ def _summed(
     return pa.table(columns)
 
 
-def _sessions_of_queries(results: SessionEvents, night: Ints, events: pa.Table) -> pa.Table:
-    pair = Groups([results.session_group, results.query]).first
+def _sessions_of_queries(
+    results: SessionEvents, night: Ints, texts: Mapping[str, pa.Array]
+) -> pa.Table:
+    pair = Groups([results.session, results.query]).first
     query, night = results.query[pair], night[pair]
     group = Groups([query, night])
     return pa.table(
         {
-            QUERY: _named(events, QUERY, query[group.first]),
+            QUERY: _named(texts[QUERY], query[group.first]),
             NIGHT: pa.array(night[group.first].astype(np.int32)),
             SESSIONS: pa.array(group.count()),
         }
     )
 
 
-def _named(events: pa.Table, name: str, codes: Ints) -> pa.DictionaryArray:
-    dictionary = pa.array([""], pa.string())
-    if name in events.column_names:
-        column = events.column(name)
-        dictionary = column.chunk(0).dictionary if column.num_chunks else dictionary
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), dictionary)
+def _named(texts: pa.Array, codes: Ints) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), texts)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.exchange import compacted
+from dranking.clicks.exchange import parts_of
 from dranking.clicks.groups import packed_keys
 from dranking.clicks.manifest import ClicksManifest, Night, NightTable, manifest_json
 from dranking.clicks.night_tables import (
@@ -218,10 +218,13 @@ def _by_night(rows: pa.Table) -> dict[int, pa.Table]:
     days = keys[NIGHT][sorted_rows]
     rows = rows.drop_columns([NIGHT]).take(pa.array(sorted_rows))
     starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
-    ends = np.append(starts[1:], len(days))
+    columns = {
+        name: parts_of(rows.column(name), np.append(starts[1:], len(days)))
+        for name in rows.column_names
+    }
     return {
-        int(days[start]): compacted(rows.slice(start, end - start))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        day: pa.table({name: parts[number] for name, parts in columns.items()})
+        for number, day in enumerate(days[starts].tolist())
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from dranking.clicks.hashes import hashed_texts, hashed_users, session_key
 from dranking.clicks.logs.columns import LogColumns, column_of
-from dranking.clicks.logs.values import NO_TIME, as_float, texts, truths, utc_microseconds
+from dranking.clicks.logs.values import (
+    NO_TIME,
+    as_float,
+    repeated_texts,
+    texts,
+    truths,
+    utc_microseconds,
+)
 from dranking.data.regrouping.query_lines import hash_ids
 
 PROBLEMS: Final = {
@@ -122,14 +129,13 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
         be unknown.
     """
     checks = _Checks(len(raw.session))
-    session, document = checks.ids(raw.session), checks.ids(raw.document)
+    session, document = checks.ids(raw.session, repeated_texts), checks.ids(raw.document)
     query = None if raw.query is None else checks.ids(raw.query)
     position = _positions(raw.position, checks, shown)
     time, n_shifted = utc_microseconds(raw.time)
     checks.drop("unreadable_times", time == NO_TIME)
     clicked, unclear = truths(raw.clicked)
     checks.drop("unreadable_clicks", unclear)
-    weight = as_float(raw.weight)
     rows = pa.table(
         {
             "session": _session_hashes(session, privacy),
@@ -142,7 +148,7 @@ def make_events(raw: Raw, privacy: Privacy, *, shown: bool) -> Events:
             "shown": np.full(len(position), shown),
             "clicked": clicked,
             "time": time,
-            "weight": np.where(np.isfinite(weight), weight, 0.0),
+            "weight": _weights(raw.weight),
         }
     )
     checks.found["times_in_other_zones"] += n_shifted
@@ -157,13 +163,16 @@ class _Checks:
         self.found: Counter[str] = Counter()
 
     def drop(self, problem: str, wrong: NDArray[np.bool_]) -> None:
+        if not wrong.any():
+            return
         self.found[problem] += int((wrong & self.kept).sum())
         self.kept &= ~wrong
 
-    def ids(self, values: pa.Array) -> pa.DictionaryArray:
-        ids, wrong = texts(values)
+    def ids(self, values: pa.Array, as_texts: Any = texts) -> pa.DictionaryArray:
+        ids, wrong = as_texts(values)
         self.drop("ids_of_other_types", wrong)
-        self.drop("missing_ids", np.asarray(ids.is_null()) & ~wrong)
+        if ids.null_count:
+            self.drop("missing_ids", np.asarray(ids.is_null()) & ~wrong)
         return ids
 
 
@@ -171,6 +180,12 @@ def _positions(values: pa.Array | None, checks: _Checks, needed: bool) -> NDArra
     """(n,) positions, 0 for unknown ones."""
     if values is None:
         return np.zeros(len(checks.kept), np.int32)
+    if pa.types.is_integer(values.type) and not values.null_count:
+        whole = values.to_numpy()
+        checks.drop("missing_positions", (whole > MAX_POSITION) | (whole < -MAX_POSITION))
+        checks.drop("positions_below_1", whole < 1)
+        positions: NDArray[np.int32] = whole.astype(np.int32)
+        return positions
     numbers = as_float(values)
     missing = np.isnan(numbers)
     fraction = ~missing & ((numbers != np.floor(numbers)) | (np.abs(numbers) > MAX_POSITION))
@@ -179,20 +194,29 @@ def _positions(values: pa.Array | None, checks: _Checks, needed: bool) -> NDArra
     return np.where(missing | fraction, 0.0, numbers).astype(np.int32)
 
 
+def _weights(values: pa.Array) -> NDArray[np.float64]:
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values))
+    weights = as_float(values)
+    return np.where(np.isfinite(weights), weights, 0.0)
+
+
 def _session_hashes(ids: pa.DictionaryArray, privacy: Privacy) -> NDArray[np.uint64]:
     hashes = hash_ids(ids.dictionary, session_key(privacy.salt))
     return _take(hashes, ids)
 
 
 def _user_hashes(values: pa.Array, privacy: Privacy) -> NDArray[np.uint64]:
-    ids, _ = texts(values)
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.uint64)
+    ids, _ = repeated_texts(values)
     return _take(hashed_users(ids.dictionary.to_pylist(), privacy.salt), ids)
 
 
 def _take(values: NDArray[np.uint64], ids: pa.DictionaryArray) -> NDArray[np.uint64]:
     """The value of each row's id; 0 for none."""
-    codes = pc.fill_null(ids.indices, len(values)).to_numpy()
-    taken: NDArray[np.uint64] = np.append(values, np.uint64(0))[codes]
+    codes = pc.fill_null(ids.indices, len(values)) if ids.null_count else ids.indices
+    taken: NDArray[np.uint64] = np.append(values, np.uint64(0))[codes.to_numpy()]
     return taken
 
 
@@ -209,6 +233,9 @@ def _queries(ids: pa.DictionaryArray | None, n_rows: int, privacy: Privacy) -> p
 
 def _named(values: pa.Array) -> pa.DictionaryArray:
     """Names of arms or contexts; the empty name where there is none."""
+    if pa.types.is_null(values.type):
+        nothing = pa.array(np.zeros(len(values), np.int32))
+        return pa.DictionaryArray.from_arrays(nothing, pa.array([""], pa.string()))
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.string())
     names, _ = texts(values)
@@ -222,7 +249,7 @@ def _named(values: pa.Array) -> pa.DictionaryArray:
 def _joined(columns: tuple[pa.Array, ...], n_rows: int) -> pa.DictionaryArray:
     """The context: the values of its columns, joined by commas."""
     if not columns:
-        return _named(pa.nulls(n_rows, pa.string()))
+        return _named(pa.nulls(n_rows))
     if len(columns) == 1:
         return _named(columns[0])
     parts = [_named(values).cast(pa.string()) for values in columns]

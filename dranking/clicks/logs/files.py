@@ -19,7 +19,7 @@ from dranking.files.reading import exists, file_size, list_files, open_input
 
 FileForm: TypeAlias = Literal["parquet", "ndjson", "csv"]
 
-CHUNK_ROWS = 1 << 19
+CHUNK_ROWS = 1 << 18
 """Rows of a log that are in memory at a time, unless a row group of parquet has more."""
 
 BYTES_PER_EVENT = 64

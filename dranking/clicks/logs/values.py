@@ -31,10 +31,21 @@ def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     Returns
     -------
     ids
-        (n,) dictionary array of int32 codes and strings.
+        (n,) dictionary array of int32 codes and distinct strings.
     wrong
         (n,) values that are no ids: truth values, fractions, texts with NUL, lists.
     """
+    named, wrong = repeated_texts(values)
+    ids = named.dictionary
+    if len(ids) and len(ids.unique()) < len(ids):  # such as 12 and "12" of one column of texts
+        again = ids.dictionary_encode()
+        codes = again.indices.take(named.indices)
+        named = pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), again.dictionary)
+    return named, wrong
+
+
+def repeated_texts(values: pa.Array) -> tuple[pa.DictionaryArray, NDArray[np.bool_]]:
+    """As `texts`, but one text may be in the dictionary twice: enough where texts are hashed."""
     if not pa.types.is_dictionary(values.type):
         values = _plain(values)
         values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
@@ -47,10 +58,6 @@ def texts(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
         wrong = np.append(~valid, False)[found]
         gone = wrong | np.append(empty, True)[found]
         codes = pc.if_else(pa.array(gone), pa.scalar(None, pa.int32()), codes)
-    if len(ids) and len(ids.unique()) < len(ids):  # such as 12 and "12" of one column of texts
-        again = ids.dictionary_encode()
-        codes = again.indices.take(codes)
-        ids = again.dictionary
     return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), ids), wrong
 
 
