@@ -23,7 +23,6 @@ from dranking.clicks.logs.read import read_log
 from dranking.clicks.logs.values import texts
 from dranking.clicks.manifest import NightTable
 from dranking.clicks.night_tables import (
-    CLICKS,
     DOCUMENT,
     IDS,
     IMPRESSIONS,
@@ -31,9 +30,8 @@ from dranking.clicks.night_tables import (
     POSITION,
     QUERY,
     SESSIONS,
-    USER,
-    WEIGHT_SUMS,
 )
+from dranking.clicks.row_sums import sums_of_rows
 from dranking.clicks.runs import UNKNOWN, Runs, comparable, runs_of
 from dranking.clicks.sessions import SessionRules, count_sessions
 from dranking.clicks.write_store import BucketTables, query_buckets, write_bucket
@@ -217,15 +215,15 @@ def merge_bucket(
     found = {name: _recent(rows, rules) for name, rows in found.items()}
     if not found["counts"].num_rows:
         return MergedBucket([], 0, 0)
-    per_query = _added(found["sessions"])
+    per_query = sums_of_rows(found["sessions"])
     rare = _rare(per_query, rules.min_sessions)
-    counts = _added(_without(found["counts"], rare))
+    counts = sums_of_rows(_without(found["counts"], rare))
     there = _there(counts, rules.known)
     n_absent = int(counts.column(IMPRESSIONS).to_numpy()[~there].sum())
     counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
-        users = _added(_without(found["users"], rare))
+        users = sums_of_rows(_without(found["users"], rare))
         users = _whole(users.filter(pa.array(_there(users, rules.known))) if n_absent else users)
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
     tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(_whole(counts), users))
@@ -263,21 +261,6 @@ def _without(rows: pa.Table, queries: pa.Array) -> pa.Table:
     own = one_array(rows.column(QUERY))
     is_out = np.asarray(pc.is_in(own.dictionary, queries))
     return rows.filter(pa.array(~is_out[own.indices.to_numpy()]))
-
-
-def _added(rows: pa.Table) -> pa.Table:
-    """One row for each key, with sums of all other columns, added in the order of the rows."""
-    if not rows.num_rows:
-        return rows
-    keys = [name for name in (*IDS, POSITION, NIGHT, USER) if name in rows.column_names]
-    group = Groups([comparable(rows.column(name)) for name in keys])
-    added = rows.select(keys).take(pa.array(group.first))
-    for name in (IMPRESSIONS, CLICKS, SESSIONS, *WEIGHT_SUMS):
-        if name in rows.column_names:
-            values = rows.column(name).to_numpy()
-            sums = group.sum(values) if name in WEIGHT_SUMS else group.total(values)
-            added = added.append_column(name, pa.array(sums))
-    return added
 
 
 def _whole(rows: pa.Table) -> pa.Table:

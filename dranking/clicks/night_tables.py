@@ -138,6 +138,12 @@ def counts_of(rows: pa.Table, nights: NDArray[np.datetime64]) -> tuple[ClickCoun
 
 def sorted_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
     """The distinct texts of a column, sorted, and the index of each row's text among them."""
+    texts, codes = sorted_texts(column)
+    return np.array(texts.to_pylist(), dtype=np.str_), codes
+
+
+def sorted_texts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """As `sorted_codes`, with the texts as an Arrow array, which makes no Python objects."""
     values = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
     codes = values.indices.to_numpy()
     is_used = np.zeros(len(values.dictionary), bool)
@@ -147,7 +153,7 @@ def sorted_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.str_], NDArray[np.
     order = pc.sort_indices(texts).to_numpy()
     rank = np.empty(len(is_used), np.int64)
     rank[used[order]] = np.arange(len(order))
-    return np.array(texts.take(pa.array(order)).to_pylist(), dtype=np.str_), rank[codes]
+    return texts.take(pa.array(order)), rank[codes]
 
 
 def _sessions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,16 +52,19 @@ def runs_of(events: pa.Table) -> Runs:
     """The runs of events; dictionaries are unified."""
     own = [name for name in OWN if name in events.column_names]
     shared = events.drop_columns(own)
-    n_events = events.num_rows
-    begins = np.zeros(n_events, bool)
-    begins[:1] = True
-    for column in shared.columns:
-        values = comparable(column)
-        begins[1:] |= values[1:] != values[:-1]
-    first = np.flatnonzero(begins)
-    lengths = np.diff(first, append=n_events)
+    first = starts_of_runs([comparable(column) for column in shared.columns])
+    lengths = np.diff(first, append=events.num_rows)
     shared = shared.take(pa.array(first)).append_column(LENGTH, pa.array(lengths))
     return Runs(shared, events.select(own))
+
+
+def starts_of_runs(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """The rows of (n,) columns that differ from the row before, and the first row."""
+    begins = np.zeros(len(columns[0]), bool)
+    begins[:1] = True
+    for values in columns:
+        begins[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(begins)
 
 
 def comparable(column: pa.ChunkedArray) -> NDArray[Any]:

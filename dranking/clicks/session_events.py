@@ -6,26 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.clicks.night_tables import IDS, POSITION
+from dranking.clicks.night_tables import IDS
 from dranking.clicks.runs import Runs, comparable
 
 Ints = NDArray[np.int64]
+Codes = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class SessionEvents:
-    """Columns of events, or of results; texts as codes, sessions as numbers from 0."""
+    """Columns of events, or of results; texts as codes, sessions as numbers from 0.
+
+    Codes and positions have as few bytes as they came with.
+    """
 
     session: Ints
     user: NDArray[np.uint64]
-    query: Ints
-    document: Ints
-    context: Ints
-    arm: Ints
-    position: Ints
+    query: Codes
+    document: Codes
+    context: Codes
+    arm: Codes
+    position: Codes
     shown: NDArray[np.bool_]
     clicked: NDArray[np.bool_]
     weight: NDArray[np.float64]
@@ -47,10 +50,9 @@ class SessionEvents:
         }
         for name in events.shared.column_names:
             if name in columns and name != "session":
-                columns[name] = events.of_events(_values(events.shared, name))
+                columns[name] = events.of_events(comparable(events.shared.column(name)))
         for name in events.own.column_names:
-            columns[name] = _values(events.own, name)
-        columns[POSITION] = columns[POSITION].astype(np.int64)
+            columns[name] = comparable(events.own.column(name))
         return cls(**columns)
 
     def __len__(self) -> int:
@@ -65,9 +67,3 @@ class SessionEvents:
     def replaced(self, **columns: NDArray[np.generic]) -> SessionEvents:
         """The rows with other columns."""
         return SessionEvents(**{**vars(self), **columns})
-
-
-def _values(rows: pa.Table, name: str) -> NDArray[Any]:
-    """A column, or the codes of its texts."""
-    values: NDArray[Any] = comparable(rows.column(name))
-    return values.astype(np.int64) if name in IDS else values

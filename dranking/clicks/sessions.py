@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,9 @@ from dranking.clicks.night_tables import (
     WEIGHT_SQUARE_SUM,
     WEIGHT_SUM,
 )
-from dranking.clicks.runs import UNKNOWN, Runs
-from dranking.clicks.session_events import Ints, SessionEvents
+from dranking.clicks.row_sums import sums_if_fewer
+from dranking.clicks.runs import UNKNOWN, Runs, starts_of_runs
+from dranking.clicks.session_events import Codes, Ints, SessionEvents
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class SessionCounts(NamedTuple):
     Attributes
     ----------
     counts
-        Keys (texts as dictionaries, position, night in days since 1970) and sums.
+        Keys (texts as dictionaries, position, night in days since 1970) and sums; rows
+        may have equal keys.
     sessions
         Columns query, night, and the number of sessions with the query.
     users
@@ -97,18 +99,21 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     time = events.shared.column("time").to_numpy()
     first_time, last_time = session.least(time), -session.least(-time)
     log = _with_queries(SessionEvents.of(events, session.of_row), session, found)
-    results = _results(log, found)
+    texts = _texts(events)
+    results = _results(log, list(texts), found)
     results = _with_clicks(log, results, found)
     day = first_time // DAY
     kept = _kept_sessions(session, results, day, rules, found)
     found["sessions_over_midnight"] += int((kept & (last_time // DAY > day)).sum())
     results = results.only(kept[results.session])
     night = day[results.session]
-    texts = _texts(events)
+    users = None
+    if rules.users:
+        users = sums_if_fewer(_rows(results, night, texts, rules, users=True))
     return SessionCounts(
-        counts=_summed(results, night, texts, rules, users=False),
+        counts=sums_if_fewer(_rows(results, night, texts, rules, users=False)),
         sessions=_sessions_of_queries(results, night, texts),
-        users=_summed(results, night, texts, rules, users=True) if rules.users else None,
+        users=users,
         nights=Counter(dict(zip(*_tally(day[kept]), strict=True))),
         found=+found,
     )
@@ -160,12 +165,12 @@ def _shifted(log: SessionEvents, session: Groups, found: Counter[str]) -> Sessio
     return log.replaced(position=position).only(~wrong)
 
 
-def _results(log: SessionEvents, found: Counter[str]) -> SessionEvents:
+def _results(log: SessionEvents, ids: Sequence[str], found: Counter[str]) -> SessionEvents:
     """One row for each result that a session was shown."""
     shown = log.only(log.shown)
     if not len(shown):
         return shown
-    key = [getattr(shown, name) for name in ("session", *IDS, "position")]
+    key = [getattr(shown, name) for name in ("session", *ids, "position")]
     group = Groups(key)
     found["repeated_events"] += len(shown) - len(group)
     if len(shown) == len(group):
@@ -231,7 +236,7 @@ def _texts(events: Runs) -> dict[str, pa.Array]:
     }
 
 
-def _summed(
+def _rows(
     results: SessionEvents,
     night: Ints,
     texts: Mapping[str, pa.Array],
@@ -239,35 +244,29 @@ def _summed(
     *,
     users: bool,
 ) -> pa.Table:
-    """Sums over the results with equal keys, without the columns of text that the log lacks."""
-    codes = [getattr(results, name) for name in IDS]
-    keys = [*codes, results.position, night]
-    if users:
-        keys.append(results.user.view(np.int64))
-    group = Groups(keys)
-    first = group.first
-    columns = {
-        name: _named(texts[name], values[first])
-        for name, values in zip(IDS, codes, strict=True)
-        if name in texts
+    """The results as rows of counts, without the columns of text that the log lacks."""
+    columns: dict[str, Any] = {
+        name: _named(texts[name], getattr(results, name)) for name in IDS if name in texts
     }
-    columns[POSITION] = pa.array(results.position[first].astype(np.int32))
-    columns[NIGHT] = pa.array(night[first].astype(np.int32))
+    columns[POSITION] = results.position
+    columns[NIGHT] = night
     if users:
-        columns[USER] = pa.array(results.user[first])
-    columns[IMPRESSIONS] = pa.array(group.count())
-    columns[CLICKS] = pa.array(group.count(results.clicked))
+        columns[USER] = results.user
+    columns[IMPRESSIONS] = np.ones(len(results), np.int8)
+    columns[CLICKS] = results.clicked.astype(np.int8)
     if rules.weights:
-        columns[WEIGHT_SUM] = pa.array(group.sum(results.weight))
-        columns[WEIGHT_SQUARE_SUM] = pa.array(group.sum(results.weight**2))
+        columns[WEIGHT_SUM] = results.weight
+        columns[WEIGHT_SQUARE_SUM] = results.weight**2
     return pa.table(columns)
 
 
 def _sessions_of_queries(
     results: SessionEvents, night: Ints, texts: Mapping[str, pa.Array]
 ) -> pa.Table:
-    pair = Groups([results.session, results.query]).first
-    query, night = results.query[pair], night[pair]
+    some = starts_of_runs([results.session, results.query])
+    session, query, night = results.session[some], results.query[some], night[some]
+    pair = Groups([session, query]).first
+    query, night = query[pair], night[pair]
     group = Groups([query, night])
     return pa.table(
         {
@@ -278,5 +277,5 @@ def _sessions_of_queries(
     )
 
 
-def _named(texts: pa.Array, codes: Ints) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), texts)
+def _named(texts: pa.Array, codes: Codes) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), texts)

@@ -31,7 +31,7 @@ from dranking.clicks.night_tables import (
     SORTED_BY,
     USER,
     WEIGHT_SUMS,
-    sorted_codes,
+    sorted_texts,
     write_table,
 )
 from dranking.clicks.store import ClickStore
@@ -208,7 +208,7 @@ def _sessions_of_first_night(counts: ClickCounts) -> NDArray[np.int64]:
 
 def _by_night(rows: pa.Table) -> dict[int, pa.Table]:
     """The rows of each night, sorted, without the column of the night."""
-    keys = {name: sorted_codes(rows.column(name))[1] for name in IDS}
+    keys = {name: sorted_texts(rows.column(name))[1] for name in IDS}
     for name in (NIGHT, POSITION, USER):
         if name in rows.column_names:
             keys[name] = rows.column(name).to_numpy()
