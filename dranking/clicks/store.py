@@ -12,6 +12,8 @@ counts of a query lie in one bucket, so that a worker reads whole queries.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import date, timedelta
 from functools import cached_property
 from typing import NamedTuple
@@ -89,6 +91,15 @@ class ClickStore:
         store.place, store.digest = self.place, self.digest
         store.manifest = _narrowed(self.manifest, since, until)
         return store
+
+    @property
+    def digest_of_nights(self) -> str:
+        """32 hex digits of the counts of the nights in use; other nights do not change it."""
+        nights = [
+            [night.date, *([t.bucket, t.checksum, t.users_checksum] for t in night.tables)]
+            for night in self.manifest.nights
+        ]
+        return hashlib.blake2b(json.dumps(nights).encode(), digest_size=16).hexdigest()
 
     def last_nights(self, n_nights: int) -> ClickStore:
         """The store with its newest night and the `n_nights` - 1 dates before it.

@@ -65,6 +65,8 @@ class ClickLabels:
     ----------
     nights
         First and last night whose clicks count.
+    clicks
+        Digest of the clicks of these nights.
     propensities
         Version of the propensities.
     n_labelled, n_shown, n_unmatched
@@ -73,6 +75,7 @@ class ClickLabels:
     """
 
     nights: tuple[str, str]
+    clicks: str
     propensities: str
     n_labelled: int
     n_shown: int

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dranking.clicks.label_dataset import label_datasets
 from dranking.clicks.labels import LabelRules
 from dranking.clicks.propensities import load_propensities
+from dranking.clicks.store import ClickStore, open_click_store
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.store.dataset import StoredDataset
@@ -48,7 +49,13 @@ def label_training_data(
     UsageError
         If the propensities lack what the labels need.
     """
-    store = training_clicks(run.config, clicks)
+    return _label(run, clicks, parts, training_clicks(run.config, clicks))
+
+
+def _label(
+    run: Run, clicks: ClicksConfig, parts: Mapping[str, Dataset], store: ClickStore
+) -> ClickLabels:
+    """Label the parts by the clicks of a store."""
     nights = store.nights
     propensities = load_propensities(clicks.propensities)
     found = label_datasets(
@@ -62,6 +69,7 @@ def label_training_data(
     )
     return ClickLabels(
         nights=(str(nights[0]), str(nights[-1])),
+        clicks=store.digest_of_nights,
         propensities=propensities.version,
         n_labelled=found.n_labelled,
         n_shown=found.n_shown,
@@ -70,12 +78,36 @@ def label_training_data(
 
 
 def labelled_parts(
-    run: Run, clicks: ClicksConfig, parts: Mapping[str, Dataset]
+    run: Run, clicks: ClicksConfig, parts: Mapping[str, Dataset], labels: ClickLabels | None
 ) -> dict[str, StoredDataset]:
-    """The training parts of a run with labels from clicks; labelled again if some were deleted."""
+    """The training parts of a run with labels from clicks.
+
+    Parts that were deleted are labelled again by the clicks of the same nights: the store may have
+    newer ones by now, on which the gate judges.
+
+    Parameters
+    ----------
+    run, clicks, parts
+        As of `label_training_data`.
+    labels
+        What `label_training_data` returned.
+
+    Raises
+    ------
+    DataError
+        If the parts must be labelled again, and the clicks or the propensities are others now.
+    """
     folder = run.folder / FOLDER
-    if not all(exists(folder / key / MANIFEST_NAME) for key in parts):
-        label_training_data(run, clicks, parts)
+    if labels is not None and not all(exists(folder / key / MANIFEST_NAME) for key in parts):
+        store = open_click_store(clicks.store).within(*labels.nights)
+        version = load_propensities(clicks.propensities).version
+        if (store.digest_of_nights, version) != (labels.clicks, labels.propensities):
+            raise DataError(
+                f"{folder}: the labelled data of run {run.run_id} was deleted, and the clicks of "
+                f"{labels.nights[0]} to {labels.nights[1]} in {clicks.store}, or the propensities, "
+                "are others than those that made it. Run again with --from-stage statistics."
+            )
+        _label(run, clicks, parts, store)
     return {key: StoredDataset(folder / key) for key in parts}
 
 

@@ -22,7 +22,14 @@ from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift
 from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
-from dranking.retrain.results import Fitted, Ingested, RowFacts, StatisticsUpdate, Tuned
+from dranking.retrain.results import (
+    ClickLabels,
+    Fitted,
+    Ingested,
+    RowFacts,
+    StatisticsUpdate,
+    Tuned,
+)
 from dranking.retrain.sources import delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
@@ -118,7 +125,7 @@ class LinearWorkflow:
         labels = label_training_data(self._run, clicks, parts)
         if not on_statistics(self._run.config):
             return StatisticsUpdate(used=False, labels=labels)
-        stores, n_read = self._click_statistics(clicks)
+        stores, n_read = self._click_statistics(clicks, labels)
         return StatisticsUpdate(
             used=True,
             n_bytes=sum(store.manifest.n_bytes for store in stores),
@@ -128,9 +135,11 @@ class LinearWorkflow:
             n_blocks_read=n_read,
         )
 
-    def _click_statistics(self, clicks: ClicksConfig) -> tuple[list[StatisticsDataset], int]:
+    def _click_statistics(
+        self, clicks: ClicksConfig, labels: ClickLabels | None
+    ) -> tuple[list[StatisticsDataset], int]:
         """The statistics of the labelled parts, and how many of their blocks were read."""
-        parts = labelled_parts(self._run, clicks, self._training_parts())
+        parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
         return sync_click_statistics(places, list(parts.values()), self._run.executor)
 
@@ -276,9 +285,9 @@ class LinearWorkflow:
         clicks, parts = run.config.clicks, self._training_parts()
         data: Dataset
         if clicks is not None and statistics.used:
-            data = joined(self._click_statistics(clicks)[0])
+            data = joined(self._click_statistics(clicks, statistics.labels)[0])
         elif clicks is not None:
-            data = joined(list(labelled_parts(run, clicks, parts).values()))
+            data = joined(list(labelled_parts(run, clicks, parts, statistics.labels).values()))
         elif statistics.used:
             whole = list(parts.values())
             data, _ = sync_statistics(run.work / "statistics", whole, run.executor)

@@ -1,6 +1,7 @@
 """Nights that learn from clicks: labels and weights against plain loops."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from dranking.errors import DataError, UsageError
 from dranking.retrain.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from dranking.retrain.workflows.linear import LinearWorkflow
 from tests.clicks.made import counts_of, simulated_rows
 from tests.reference.clicks import label
 from tests.reference.rankrls import pairwise_ridge
@@ -75,7 +77,8 @@ class Shop:
         pq.write_table(pa.table(columns), self.folder / f"{name}.parquet")
 
     def deliver(self, rows):
-        counts = counts_of(rows, arms=("a", "b", "c"))
+        n_nights = 1 + max(row[3] for row in rows)
+        counts = counts_of(rows, arms=("a", "b", "c"), n_nights=n_nights)
         write_click_store(counts, self.folder / "clicks.store", overwrite=True)
 
     def night(self, *settings, **options):
@@ -160,6 +163,42 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     assert third.results.statistics.n_blocks_read == 2
     assert "all labels are made anew" in third.notes[0]
     assert again.version[:8] in third.notes[0]
+
+
+def test_deleted_labels_are_made_again_of_the_same_nights(shop, monkeypatch):
+    """A resumed run trains on its nights, although the store has newer ones by then."""
+
+    def stopped(*_):
+        raise InterruptedError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearWorkflow, "fit", stopped)
+        with pytest.raises(InterruptedError):
+            shop.night("export.report=false")
+    [labelled] = shop.folder.glob("work/runs/*/labelled")
+    shutil.rmtree(labelled)
+    newer = [(*row[:3], 1, *row[4:7], row[6] - row[7]) for row in shop.rows]
+    shop.deliver(shop.rows + newer)
+    outcome = shop.night("export.report=false", resume=True)
+    assert outcome.results.statistics.labels.nights == ("2026-01-01", "2026-01-01")
+    found = weights_of(Registry(shop.folder / "registry"), "000001")
+    expected = shop.expected_weights(shop.rows)
+    assert [found[f"x{j}"] for j in range(4)] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_deleted_labels_of_other_clicks_are_refused(shop, monkeypatch):
+    def stopped(*_):
+        raise InterruptedError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearWorkflow, "fit", stopped)
+        with pytest.raises(InterruptedError):
+            shop.night("export.report=false")
+    [labelled] = shop.folder.glob("work/runs/*/labelled")
+    shutil.rmtree(labelled)
+    shop.deliver([(*row[:7], row[6] - row[7]) for row in shop.rows])
+    with pytest.raises(DataError, match=r"clicks of 2026-01-01 to 2026-01-01 .*are others"):
+        shop.night("export.report=false", resume=True)
 
 
 def test_wrong_clicks_are_named(shop):
