@@ -14,6 +14,8 @@ import typer
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 
+_TOO_FEW = "two arguments are needed: MODEL and DATA; or give --registry."
+
 
 @dataclass(frozen=True)
 class RegistryOptions:
@@ -45,7 +47,7 @@ class RegistryOptions:
             if self.alias is not None:
                 raise UsageError("--alias names a model of a registry: give --registry.")
             if second is None:
-                raise UsageError("two arguments are needed: MODEL and DATA; or give --registry.")
+                raise UsageError(_TOO_FEW)
             return first, second
         if second is not None:
             raise UsageError("with --registry, give DATA alone, without a model.")
@@ -58,7 +60,8 @@ class RegistryOptions:
         Files of a registry are verified, and are in a temporary folder while in context.
         """
         if self.registry is None:
-            assert given is not None  # arguments
+            if given is None:
+                raise UsageError(_TOO_FEW)
             yield given, {}
             return
         from dranking.retrain.registry.registry import MODELS

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
 from dranking.clicks.label_sums import Cells, LabelSums, label_sums, sums_over
-from dranking.clicks.propensities import Propensities
+from dranking.clicks.propensities import Prior, Propensities
 from dranking.errors import UsageError
 
 Array = NDArray[np.float64]
@@ -103,7 +103,7 @@ def labels_of(counts: ClickCounts, propensities: Propensities, rules: LabelRules
     """
     check_rules(rules, propensities)
     sums = label_sums(counts, propensities, rules.clip, weighted=rules.weighted)
-    values, divisor = _values(sums, propensities, rules.estimator)
+    values, divisor = _values(sums, propensities, rules)
     return Labels(
         query=sums.query,
         document=sums.document,
@@ -134,24 +134,27 @@ def check_rules(rules: LabelRules, propensities: Propensities) -> None:
             "the prior of relevance is one of clicks; weights of clicks go with labels ips or ctr, "
             "and with query weights one or sessions."
         )
-    if needs_prior and propensities.prior is None:
+    if needs_prior:
+        _prior(propensities, rules)
+
+
+def _prior(propensities: Propensities, rules: LabelRules) -> Prior:
+    if propensities.prior is None:
         raise UsageError(
             f"labels {rules.estimator} with query weights {rules.query_weights} need the prior of "
             "relevance, which the propensities lack; fit it with dr.fit_prior."
         )
+    return propensities.prior
 
 
-def _values(
-    sums: LabelSums, propensities: Propensities, estimator: Estimator
-) -> tuple[Array, Array]:
+def _values(sums: LabelSums, propensities: Propensities, rules: LabelRules) -> tuple[Array, Array]:
     """Labels, and what one click of each cell is divided by."""
     row, cells = sums.cells.row, sums.cells
-    if estimator == "ctr":
+    if rules.estimator == "ctr":
         return sums.clicks / sums.impressions, sums.impressions[row]
-    if estimator == "ips":
+    if rules.estimator == "ips":
         return sums.inverse / sums.impressions, cells.clipped * sums.impressions[row]
-    prior = propensities.prior
-    assert prior is not None  # check_rules
+    prior = _prior(propensities, rules)
     total = sums.examined + prior.pseudo_count
     return (sums.corrected + prior.pseudo_count * prior.mean) / total, total[row]
 
@@ -181,8 +184,7 @@ def _weights(
         return None
     if rules.query_weights == "sessions":
         return counts.traffic
-    prior, cells = propensities.prior, sums.cells
-    assert prior is not None  # check_rules
+    prior, cells = _prior(propensities, rules), sums.cells
     rate = np.clip(cells.a * prior.mean + cells.b, 0.0, 1.0)
     n_documents = np.bincount(sums.query, minlength=n_queries)
     noise = _noise(cells, rate, sums)

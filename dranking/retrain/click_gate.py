@@ -21,7 +21,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dranking.clicks.off_policy import QueryValues
 from dranking.clicks.off_policy_value import OffPolicyValue, off_policy_value
@@ -35,7 +34,7 @@ from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift, Reason, Verdict, at_least, verdict_of
 from dranking.retrain.gate_config import GateConfig
 from dranking.retrain.later_clicks import fingerprint_of, judged_clicks
-from dranking.retrain.night_test import NightTest
+from dranking.retrain.night_test import NightTest, student_p_value
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
 from dranking.retrain.workflows.parts import Parts, joined
@@ -137,8 +136,7 @@ def _test(
     if left.level > 0:
         low = _value(run, clicks, max(1.0 - 2.0 * left.level, 1e-9)).interval[0]
     n, mean, error = found.n_queries, found.lower, found.standard_error
-    t = mean / error if error else float(np.copysign(np.inf, mean))
-    p_value = 1.0 if mean == 0 else float(special.stdtr(n - 1, -t))
+    p_value = student_p_value(mean, error, n)
     test = NightTest("t", n, mean, error, p_value, left.level, low > 0)
     end = f"{low:+.4f}" if left.level > 0 else "none"
     text = (

@@ -100,13 +100,23 @@ def compare_at_level(
         rule, value, limit = "false_discovery_rate", e_value, needed
     else:
         low = _lower_end(rules, challenger, champion, level, sign)
-        t = mean / error if error else np.copysign(np.inf, mean)
-        p_value = 1.0 if mean == 0 else float(special.stdtr(n - 1, -t))
+        p_value = student_p_value(mean, error, n)
         test = NightTest("t", n, mean, error, p_value, level, bool(low > 0))
         end = f"{low:+.4f}" if level > 0 else "none"
         text = f"lower end of the difference at level {level:.2g}: {end}, above 0"
         rule, value, limit = "false_promotions_per_year", low, 0.0
     return Found(test, rule, value, limit, f"{text}; {allowance.text(error, n, rules.metric)}")
+
+
+def student_p_value(mean: float, error: float, n: int) -> float:
+    """One-sided p-value of a mean of `n` differences, by Student's t: 1/2 for a mean of 0.
+
+    Without any spread, it is 0 for a mean above 0, and 1 otherwise: differences that are all 0, as
+    of two equal models, say nothing against "no better".
+    """
+    if error == 0:
+        return 0.0 if mean > 0 else 1.0
+    return float(special.stdtr(n - 1, -mean / error))
 
 
 def differences_of(a: PerQuery, b: PerQuery, metric: str) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from dranking.metrics.per_query import PerQuery
 from dranking.retrain.budget import Allowance
 from dranking.retrain.gate import FeatureDrift, PartDrift, judge
 from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.night_test import student_p_value
 
 
 def scores(values, metric="map"):
@@ -193,3 +194,14 @@ def test_the_words_of_an_error_are_not_turned_round():
 def test_nothing_is_judged_on_nothing(rules):
     with pytest.raises(DataError, match="no query held out counts for map"):
         verdict([np.nan], None, **rules)
+
+
+@pytest.mark.parametrize("values", [[1.0, -1.0, 2.0, -2.0], [0.1, 0.3, -0.1], [-1.0, -1.5]])
+def test_p_values_are_those_of_students_test(values):
+    expected = stats.ttest_1samp(values, 0, alternative="greater").pvalue
+    found = student_p_value(float(np.mean(values)), float(stats.sem(values)), len(values))
+    assert found == pytest.approx(expected)
+
+
+def test_differences_without_spread_say_nothing_unless_the_challenger_is_better():
+    assert [student_p_value(mean, 0.0, 5) for mean in (-0.1, 0.0, 0.1)] == [1.0, 1.0, 0.0]

@@ -16,7 +16,7 @@ import pyarrow.json
 
 from dranking.clicks.logs.columns import has_column
 from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
-from dranking.data.parquet.files import ParquetFiles, read_schema
+from dranking.data.parquet.files import ParquetFiles, ParquetPart, read_schema
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import open_input
@@ -60,8 +60,8 @@ def read_log(
 def _tables(
     part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
 ) -> Iterator[pa.Table]:
-    if part.form == "parquet":
-        yield from _parquet(part, columns)
+    if part.parquet is not None:
+        yield from _parquet(part.parquet, range(part.start, part.stop), columns)
         return
     try:
         if part.form == "csv":
@@ -78,19 +78,17 @@ def _tables(
         ) from error
 
 
-def _parquet(part: LogPart, columns: Sequence[str]) -> Iterator[pa.Table]:
-    assert part.parquet is not None
-    schema = read_schema(part.place)
+def _parquet(file: ParquetPart, rows: range, columns: Sequence[str]) -> Iterator[pa.Table]:
+    schema = read_schema(file.place)
     top = [name if name in schema.names else name.split(".")[0] for name in columns]
     own = [name for name in dict.fromkeys(top) if has_column(schema, name)]
     # Text that the file has as dictionaries is not made rows and then dictionaries again.
     kinds = {name: schema.field(name).type for name in own}
     texts = [name for name, kind in kinds.items() if kind in (pa.string(), pa.large_string())]
-    files = ParquetFiles([part.parquet], texts)
-    ends = [row for row in part.parquet.group_ptr if part.start < row <= part.stop]
-    start = part.start
-    for stop in ends:
-        if stop - start >= CHUNK_ROWS or stop == part.stop:
+    files = ParquetFiles([file], texts)
+    start = rows.start
+    for stop in (row for row in file.group_ptr if rows.start < row <= rows.stop):
+        if stop - start >= CHUNK_ROWS or stop == rows.stop:
             yield pa.concat_tables(files.read(start, stop, own))
             start = stop
 
