@@ -9,6 +9,7 @@ count; a later change deletes them after a week, since a reader may have opened 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -29,7 +30,7 @@ from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.places import AnyPlace, as_place
+from dranking.files.places import AnyPlace, Place, as_place
 
 NewBlocks = Iterable[WrittenBlock | None]
 """Blocks that were written into new folders, in order; None stands for a block without queries."""
@@ -91,16 +92,8 @@ def append_statistics(
     path
         The store.
     blocks
-        Writes the blocks to append, and returns them in order; called with the store, and the
-        folders to write, once the store is locked.
-
-    Raises
-    ------
-    DataError
-        If the store cannot be read, or if the blocks differ from the store's blocks in their
-        features or in the type of times.
-    TryAgainError
-        If another process is changing the store.
+        Writes the blocks to append, and returns them in order; called as in `change_statistics`,
+        whose errors are raised here too.
     """
     return change_statistics(
         path, lambda store, folders: chain(store.manifest.blocks, blocks(store, folders))
@@ -132,9 +125,7 @@ def change_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    StatisticsDataset(path)  # says what is wrong with the path
-    with begin_directory(path, append=True) as commit:
-        store = StatisticsDataset(commit.place)
+    with _locked(as_place(path)) as (commit, store):
         return _changed(commit, store, blocks(store, _folders(commit)))
 
 
@@ -169,10 +160,7 @@ def expire_statistics(
     TryAgainError
         If another process is changing the store.
     """
-    place = as_place(path, storage_options)
-    StatisticsDataset(place)  # says what is wrong with the path
-    with begin_directory(place, append=True) as commit:
-        store = StatisticsDataset(place)
+    with _locked(as_place(path, storage_options)) as (commit, store):
         wrong = [index for index in blocks if not 0 <= index < store.n_blocks]
         if wrong:
             raise UsageError(
@@ -190,6 +178,14 @@ def expire_statistics(
         if all(mask.all() for mask in masks):
             return store
         return _changed(commit, store, _remaining(store, masks, _folders(commit)))
+
+
+@contextmanager
+def _locked(place: Place) -> Iterator[tuple[DirectoryCommit, StatisticsDataset]]:
+    """A change of a store, and the store as it is once no other process can change it."""
+    StatisticsDataset(place)  # says what is wrong with the place
+    with begin_directory(place, append=True) as commit:
+        yield commit, StatisticsDataset(commit.place)
 
 
 def _folders(commit: DirectoryCommit) -> BlockFolders:
