@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -125,14 +125,16 @@ def open_source(
         return open_dataset(paths)
     if form == "parquet":
         return open_parquet(request.executor, paths, columns, request.null, request.where)
-    return open_text(
-        request.executor,
-        paths,
-        scratch,
-        request.null,
-        n_features=request.n_features if before is None else before.n_features,
-        sparse=request.sparse if before is None else before.is_sparse,
-    )
+    if form == "text":
+        return open_text(
+            request.executor,
+            paths,
+            scratch,
+            request.null,
+            n_features=request.n_features if before is None else before.n_features,
+            sparse=request.sparse if before is None else before.is_sparse,
+        )
+    assert_never(form)
 
 
 def make_plan(
