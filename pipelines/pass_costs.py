@@ -28,8 +28,8 @@ from pipelines.forecast import Rates, Sketch
 OBJECTS_PER_SEGMENT = 6
 """Two tables, the table of chunks, the features, and two files of Zarr."""
 
-QUERY_BYTES = 24
-"""First row, rows and rows without relevance of a query, as the driver holds them."""
+QUERY_BYTES = 16
+"""First row and rows of a query, as the driver holds them."""
 
 SPAN_BYTES = 150
 """Memory of the driver for the place of a bucket's rows in a file of a range of rows."""

@@ -248,15 +248,13 @@ def block_boundaries(
     -------
     (n_blocks + 1,) int64 borders; block b holds the queries `borders[b]:borders[b + 1]`.
     """
-    boundaries = [0]
-    filled = 0
-    for query, size in enumerate(query_sizes.tolist()):
-        if filled and filled + size > max_documents:
-            boundaries.append(query)
-            filled = 0
-        filled += size
-    boundaries.append(len(query_sizes))
-    return np.array(boundaries if len(query_sizes) else [0], dtype=np.int64)
+    n_queries, boundaries = len(query_sizes), [0]
+    ptr = np.concatenate(([0], np.cumsum(query_sizes, dtype=np.int64)))
+    while (start := boundaries[-1]) < n_queries:
+        end = int(np.searchsorted(ptr, ptr[start] + max_documents, side="right")) - 1
+        # A block without documents so far takes the next query, whatever its size.
+        boundaries.append(min(end + int(ptr[end] == ptr[start]), n_queries))
+    return np.array(boundaries, dtype=np.int64)
 
 
 def segment_borders(

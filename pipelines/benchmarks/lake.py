@@ -27,6 +27,9 @@ ingest
     Adjacent parquet against pyarrow reading it and zarr writing the same arrays, each in one
     thread; two worker processes over one; and rows in any order, of four times the memory of two
     workers, against adjacent rows.
+planner
+    Seconds and the driver's peak memory of the plan of an ingest of 10^7 queries, of 10^9 adjacent
+    rows and of 5 x 10^7 rows in any order; one run each.
 
 Each topic runs by itself: ``--topics ingest``. Version 1 needs its last commit in the repository's
 history; in a copy without history, such as a shallow clone, these figures are skipped and say so:
@@ -71,6 +74,7 @@ from pipelines.benchmarks.harness import (
     skipped,
 )
 from pipelines.benchmarks.lake_ingest import ingest
+from pipelines.benchmarks.lake_planner import N_QUERIES, planner
 from pipelines.benchmarks.lake_scale import growth, predict
 from pipelines.benchmarks.made import made_blocks
 
@@ -380,6 +384,11 @@ def collections(n_documents: int, rounds: int) -> list[Figure]:
     return driver_memory(GIGABYTE if n_documents > QUICK_DOCUMENTS else GIGABYTE // 10)
 
 
+def plan_queries(n_documents: int, rounds: int) -> list[Figure]:
+    """The plan of 10^7 queries, in a quick run of 10^5; a single round."""
+    return planner(N_QUERIES if n_documents > QUICK_DOCUMENTS else N_QUERIES // 100)
+
+
 TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
     "store": store,
     "index": index,
@@ -388,6 +397,7 @@ TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {
     "predict": predict,
     "growth": growth,
     "ingest": ingest,
+    "planner": plan_queries,
 }
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class ParquetRows:
         self.row_bytes = 4 * len(layout.feature_names) + 64
 
     def query_ids(self, start: int, stop: int) -> Iterator[IdBatch]:
-        """Query ids and missing relevance of a range of rows; reads only these columns."""
+        """Query ids of a range of rows; reads only the columns of ids and relevance."""
         roles = self._layout.roles
         columns = [roles.qid, *([roles.relevance] if roles.relevance else [])]
         for first in range(start, stop, SCANNED_ROWS):
@@ -53,12 +53,10 @@ class ParquetRows:
                 place = partial(self._place_from, row)
                 ids = as_ids(table.column(roles.qid), roles.qid, as_string=self._layout.qid_is_text)
                 check_no_null(ids, roles.qid, place)
-                unlabelled = None
                 if roles.relevance:
                     numbers = arrow_numbers(table.column(roles.relevance)).astype(np.float64)
                     check_relevance(numbers, place)
-                    unlabelled = np.isnan(numbers)
-                yield IdBatch(row, ids, unlabelled)
+                yield IdBatch(row, ids)
                 row += table.num_rows
 
     def read_block(self, start: int, stop: int) -> QueryBlock:

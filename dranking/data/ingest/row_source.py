@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
 
 
 class IdBatch(NamedTuple):
-    """Query ids of consecutive rows, without nulls, and whether each row has no relevance."""
+    """Query ids of consecutive rows, without nulls."""
 
     first_row: int
     ids: pa.Array
-    unlabelled: NDArray[np.bool_] | None
 
 
 class RowSource(Protocol):
@@ -39,7 +36,7 @@ class RowSource(Protocol):
     row_bytes: int
 
     def query_ids(self, start: int, stop: int) -> Iterator[IdBatch]:
-        """Query ids and missing relevance of a range of rows; reads only these columns.
+        """Query ids of a range of rows; reads only the columns of ids and relevance.
 
         Raises
         ------

@@ -40,9 +40,7 @@ def scan_rows(
     (N_BINS + 1,) first line of each bin of hashes, then the number of lines.
     """
     batches = source.query_ids(start, stop)
-    lines = merge_lines(
-        [query_lines(b.ids, b.first_row, key=key, unlabelled=b.unlabelled) for b in batches]
-    )
+    lines = merge_lines([query_lines(b.ids, b.first_row, key=key) for b in batches])
     scratch.put(name, lines.tobytes())
     bins = (lines["hash"] >> np.uint64(56)).astype(np.int64)
     return tuple(np.concatenate(([0], np.cumsum(np.bincount(bins, minlength=N_BINS)))).tolist())

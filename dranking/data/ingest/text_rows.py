@@ -16,7 +16,7 @@ from dranking.data.ingest.scratch import Scratch
 from dranking.data.letor.row_buffer import BlockForm
 from dranking.data.letor.text_ranges import ReadRange, TextRange, read_range
 from dranking.data.letor.text_source import TextNullPolicy
-from dranking.data.letor.token_rows import LINE, QID, RELEVANCE, SCHEMA, token_block
+from dranking.data.letor.token_rows import LINE, QID, SCHEMA, token_block
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TextRows:
         """Query ids and missing relevance of a range of rows."""
         for row, table in self._read(start, stop):
             ids = pa.concat_arrays(table.column(QID).chunks)
-            yield IdBatch(row, ids, table.column(RELEVANCE).to_numpy() == -1)
+            yield IdBatch(row, ids)
 
     def read_block(self, start: int, stop: int) -> QueryBlock:
         """The block of a range of rows."""

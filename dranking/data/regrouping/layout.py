@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,16 +22,14 @@ class QueryOrder(NamedTuple):
 
     Attributes
     ----------
-    first, rows, unlabelled
-        (n_queries,) int64 number of the query's first row, ascending; its rows; its rows without
-        relevance.
+    first, rows
+        (n_queries,) int64 number of the query's first row, ascending; its rows.
     n_scattered_queries, n_scattered_rows
         Queries whose rows are not adjacent, and the rows of these queries.
     """
 
     first: NDArray[np.int64]
     rows: NDArray[np.int64]
-    unlabelled: NDArray[np.int64]
     n_scattered_queries: int
     n_scattered_rows: int
 
@@ -54,25 +52,30 @@ def summarize(lines: NDArray[Any]) -> QueryOrder:
     return QueryOrder(
         np.ascontiguousarray(lines["first"]),
         np.ascontiguousarray(lines["rows"]),
-        np.ascontiguousarray(lines["unlabelled"]),
         int(scattered.sum()),
         int(lines["rows"][scattered].sum()),
     )
 
 
-def order_queries(parts: Sequence[QueryOrder]) -> QueryOrder:
-    """Join the orders of disjoint sets of queries, such as ranges of hashes."""
-    if len(parts) == 1:
-        return parts[0]
-    first = np.concatenate([part.first for part in parts])
+def order_queries(parts: Iterable[QueryOrder]) -> QueryOrder:
+    """Join the orders of disjoint sets of queries, such as ranges of hashes.
+
+    At most two copies of the queries are in memory, if the caller keeps none.
+    """
+    firsts, rows, n_queries, n_rows = [], [], 0, 0
+    for part in parts:
+        firsts.append(part.first)
+        rows.append(part.rows)
+        n_queries += part.n_scattered_queries
+        n_rows += part.n_scattered_rows
+    del part
+    first = np.concatenate(firsts)
+    firsts.clear()
     order = np.argsort(first)
-    return QueryOrder(
-        first[order],
-        np.concatenate([part.rows for part in parts])[order],
-        np.concatenate([part.unlabelled for part in parts])[order],
-        sum(part.n_scattered_queries for part in parts),
-        sum(part.n_scattered_rows for part in parts),
-    )
+    first.sort()
+    every = np.concatenate(rows)
+    rows.clear()
+    return QueryOrder(first, every[order], n_queries, n_rows)
 
 
 class Segment(NamedTuple):

@@ -17,15 +17,12 @@ LINE = np.dtype(
         ("first", np.int64),
         ("last", np.int64),
         ("rows", np.int64),
-        ("unlabelled", np.int64),
     ]
 )
-"""A query's line: hash of its id, number of its first and last row, rows, unlabelled rows."""
+"""A query's line: hash of its id, number of its first and last row, rows."""
 
 
-def query_lines(
-    ids: pa.Array, first_row: int, *, key: int = 0, unlabelled: NDArray[np.bool_] | None = None
-) -> NDArray[Any]:
+def query_lines(ids: pa.Array, first_row: int, *, key: int = 0) -> NDArray[Any]:
     """One line per query of a range of rows.
 
     Parameters
@@ -36,8 +33,6 @@ def query_lines(
         Number of the first of these rows in the data set.
     key
         Key of the hash, at least 0.
-    unlabelled
-        (n,) whether a row has no relevance; None means that all have.
 
     Returns
     -------
@@ -52,8 +47,6 @@ def query_lines(
     lines["first"] = first_row + starts
     lines["last"] = first_row + ends - 1
     lines["rows"] = ends - starts
-    if unlabelled is not None:
-        lines["unlabelled"] = np.add.reduceat(unlabelled, starts, dtype=np.int64)
     return merge_lines([lines])
 
 
@@ -67,7 +60,6 @@ def merge_lines(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         merged["first"] = np.minimum.reduceat(lines["first"], starts)
         merged["last"] = np.maximum.reduceat(lines["last"], starts)
         merged["rows"] = np.add.reduceat(lines["rows"], starts)
-        merged["unlabelled"] = np.add.reduceat(lines["unlabelled"], starts)
     return merged
 
 

@@ -109,13 +109,13 @@ def scan_queries(
         executor.submit(reduce_lines, scratch, scan.spans(part), name="reduce")
         for part in scan.partitions
     ]
-    queries = order_queries(list(results_of(executor, tasks, "order")))
+    queries = order_queries(results_of(executor, tasks, "order"))
     return ScannedRows(ranges, names, bins, scan.partitions, queries)
 
 
 def _nothing() -> QueryOrder:
     empty: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    return QueryOrder(empty, empty, empty, 0, 0)
+    return QueryOrder(empty, empty, 0, 0)
 
 
 def adjacent_work(

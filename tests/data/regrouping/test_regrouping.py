@@ -40,9 +40,8 @@ def ids_of(qids, kind):
 def test_rows_come_together_in_order(problem, key, n_groups, data):
     qids, cuts, kind = problem
     ids = ids_of(qids, kind)
-    unlabelled = np.array([q % 3 == 0 for q in qids])
     ranges = list(pairwise(cuts))
-    scans = [query_lines(ids[a:b], a, key=key, unlabelled=unlabelled[a:b]) for a, b in ranges]
+    scans = [query_lines(ids[a:b], a, key=key) for a, b in ranges]
     groups = [scans[i::n_groups] for i in range(n_groups)]
     lines = merge_lines([merge_lines(group) for group in groups])
     half = len(lines) // 2
@@ -52,7 +51,6 @@ def test_rows_come_together_in_order(problem, key, n_groups, data):
     apart = scattered(qids)
     assert order.first.tolist() == [rows[0] for rows in expected]
     assert order.rows.tolist() == [len(rows) for rows in expected]
-    assert order.unlabelled.tolist() == [int(unlabelled[rows].sum()) for rows in expected]
     assert order.is_adjacent == (not apart)
     assert order.n_scattered_queries == len(apart)
     assert order.n_scattered_rows == sum(map(len, apart))
