@@ -34,12 +34,13 @@ class ExactRefits:
     def __init__(self, X, y, query_ptr, weights, regularization):
         self.regularization = fixed(regularization)
         self.n_features = X.shape[1]
-        self._grams = []
+        self._grams, self._rows = [], []
         for span, weight in zip(pairwise(query_ptr), weights, strict=True):
             rows = np.column_stack((X[slice(*span)].astype(np.float64), y[slice(*span)]))
             values = np.array([[fixed(v) for v in row] for row in rows], dtype=object)
             centred = values - values.sum(axis=0) // len(values)
             self._grams.append(times(centred.T, centred) * fixed(weight) >> PLACES)
+            self._rows.append(values[:, :-1])
         self._total = sum(self._grams)
         self._known = {}
 
@@ -55,6 +56,15 @@ class ExactRefits:
         if key not in self._known:
             self._known[key] = sum(self._query_error(gram, [*key, -1]) for gram in self._grams)
         return self._known[key]
+
+    def held_out_scores(self, subset):
+        """Scores of the documents of each query under the model of all other queries."""
+        places, found = [*subset, -1], []
+        for rows, gram in zip(self._rows, self._grams, strict=True):
+            own = gram[np.ix_(places, places)]
+            weights = solve(self._total[np.ix_(places, places)] - own, self.regularization)
+            found.append(times(rows[:, list(subset)], weights))
+        return found
 
     def prediction_distance(self, weights):
         """Distance of predictions by some weights from those of the exact ones, over that of y."""

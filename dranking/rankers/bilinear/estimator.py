@@ -255,6 +255,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                 "parameters": self._plain_parameters(),
                 "n_steps": last.n_steps,
                 "loss": last.objective,
+                "relative_rounding": None,  # steps claim no minimum, so that nothing is certified
                 "density": last.density,
                 "data": {
                     "n_queries": queries.n_documents,

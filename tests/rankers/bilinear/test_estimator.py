@@ -297,3 +297,4 @@ def test_empty_documents_and_those_alone_in_their_class_are_counted_and_never_dr
     assert drawn.tolist() == [row for row in range(60) if row not in {4, 9, 30}]
     ranker = BilinearRanker(learning_rate=0.7, n_steps=200).fit(documents)
     assert ranker.to_model().provenance["data"]["n_excluded"] == 3
+    assert ranker.to_model().provenance["relative_rounding"] is None

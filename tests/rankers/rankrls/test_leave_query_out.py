@@ -14,11 +14,10 @@ from dranking.engine.executor import ThreadExecutor
 from dranking.errors import AccuracyWarning
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.gram.triangular_factor import takes_factors
+from tests.rankers.raw_checks import GRID, errors_of_grid
 from tests.rankers.raw_problems import drawn_problem, is_certified, raw_problem, relative_error
 from tests.reference.exact_rankrls import exact_lqo_errors
 from tests.reference.exact_selection import ExactRefits, to_float
-
-GRID = [2.0**-15, 2.0**-6, 1.0, 2.0**15]
 
 
 def fitted(dataset):
@@ -27,20 +26,9 @@ def fitted(dataset):
         return dr.RankRLSCV(GRID).fit(dataset)
 
 
-def assert_certified(seed):
-    """Errors are as close as they say; returns how close. Each data set checks two lambdas."""
-    problem, data, _ = drawn_problem(seed, 12)
-    ranker = fitted(data)
-    refits, some = ExactRefits(*problem.labelled(), 1.0), slice(seed % 2, None, 2)
-    expected = [to_float(refits.at(value).error(range(refits.n_features))) for value in GRID[some]]
-    off = max(map(relative_error, ranker.lqo_error_[some].tolist(), expected))
-    assert is_certified(off, ranker.relative_rounding_), (seed, off, ranker.relative_rounding_)
-    return off
-
-
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_errors_on_raw_features_are_as_close_as_they_say(first):
-    off = [assert_certified(seed) for seed in range(first, first + 50)]
+    off = [errors_of_grid(seed)[1] for seed in range(first, first + 50)]
     assert np.mean(np.array(off) < 1e-5) >= 0.95
 
 
@@ -75,13 +63,6 @@ def test_errors_without_any_digit_are_said_to_be():
         warnings.simplefilter("always")
         dr.tune(data, GRID, validation="leave-query-out", model="rankrls", measure="squared_error")
     assert any(re.search(message, str(each.message)) for each in seen)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("first", range(200, 20_200, 100))
-def test_errors_on_many_raw_data_sets(first):
-    off = [assert_certified(seed) for seed in range(first, first + 100)]
-    assert np.mean(np.array(off) < 1e-5) >= 0.95
 
 
 def assert_within_rounding(ranker, expected, floor=1e-13):
