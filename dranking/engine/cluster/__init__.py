@@ -15,7 +15,7 @@ Meanwhile a `supervisor.Supervisor` asks the scheduler about the workers, severa
 - Dask itself notices a worker process that died. The nanny of the worker starts a new process, and
   Dask computes again what the worker held.
 - If a worker has neither answered nor worked for ``dranking.worker-seconds``, or if its memory has
-  been full for so long, the supervisor removes the worker from the scheduler. The job then
+  been full for so long, `stuck_workers` removes the worker from the scheduler. The job then
   continues as if the worker had died.
 - Dask gives up a task on which several workers (four, by default) died. `DaskExecutor` then runs
   the task again, unless more than ``dranking.lost-workers`` workers have died on the task, or the

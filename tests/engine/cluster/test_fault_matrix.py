@@ -25,7 +25,7 @@ import time
 import dask
 import pytest
 
-from dranking.engine.cluster import supervisor
+from dranking.engine.cluster import stuck_workers
 from dranking.errors import TryAgainError
 from pipelines.benchmarks.clusters.faults import GATHER, FaultInjector, wait_for_workers
 from tests.engine.faults import exhaust, kill, pids, restart, scheduler_process, stop
@@ -53,7 +53,7 @@ def cells(faults):
 @pytest.fixture
 def soon(monkeypatch):
     """A worker is given up after two seconds."""
-    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     with dask.config.set({"dranking.worker-seconds": 2}):
         yield
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dranking as dr
-from dranking.engine.cluster import supervisor
+from dranking.engine.cluster import stuck_workers
 from dranking.engine.ingest import open_rows, order_rows, plan
 from dranking.files.places import as_place
 from dranking.files.reading import exists
@@ -99,7 +99,7 @@ def test_ten_workers_are_killed_and_two_stopped(
 
     With the output in a store, what is exchanged lies there as well.
     """
-    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     cluster, client = cluster_and_client
     counted = FaultInjector(client, {})
     options = {"endpoint_url": s3_server, "key": "test", "secret": "test-secret"}
@@ -126,7 +126,7 @@ def test_ten_workers_are_killed_and_two_stopped_amid_scores(
     lake, threads, tmp_path, monkeypatch, cluster_and_client
 ):
     """The folder of scores is that of threads, in every bit."""
-    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     monkeypatch.setattr(write_scores, "BLOCKS_PER_PART", 1)
     cluster, client = cluster_and_client
     data, _ = dr.ingest(lake / "rows.txt", tmp_path / "data", null="mean", executor=threads)
