@@ -23,6 +23,7 @@ from dranking.clicks.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked
 from dranking.clicks.known_documents import known_documents
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
+from dranking.clicks.logs.quotes import with_quotes
 from dranking.clicks.manifest import ClicksManifest
 from dranking.clicks.sessions import SessionRules
 from dranking.clicks.store import ClickStore
@@ -169,7 +170,7 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
         build.log.where,
         build.log.click_actions,
     )
-    parts = find_logs(sources, reading.needed)
+    parts = with_quotes(find_logs(sources, reading.needed), build.executor)
     read, spans = _read(build, parts, reading)
     n_events = sum(each.n_events for each in read)
     counted, n_buckets = _count(build, spans, n_events)

@@ -1,6 +1,9 @@
 """Counts from logs equal plain loops, whatever the files, the chunks and the order of rows."""
 
+import csv
+import gzip
 import hashlib
+import io
 import json
 import secrets
 
@@ -34,6 +37,7 @@ def small_chunks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "EVENTS_PER_BUCKET", 7)
         patch.setattr(read, "CHUNK_BYTES", 100)
+        patch.setattr(files, "RANGE_BYTES", 1500)
         for module in (files, read):
             patch.setattr(module, "CHUNK_ROWS", 4)
         yield
@@ -279,6 +283,31 @@ def test_a_later_page_begins_where_its_events_say(tmp_path):
     _, facts = build_clicks(tmp_path, output(), ClickLog(form="ubi", max_unmatched=1))
     assert facts.problems["clicks_without_impressions"] == 2
     assert facts.problems["contradicting_positions"] == 2  # the click of s0 is there twice
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "csv.gz"])
+@pytest.mark.parametrize("n_bytes", [1, 61, 997])
+def test_one_file_is_read_in_ranges_of_bytes(tmp_path, monkeypatch, form, n_bytes):
+    """Queries with line breaks, commas and quotes; records begin where CSV says."""
+    names = {"q0": 'a "quoted" one', "q1": 'two\nlines, "\n"', "q2": '"'}
+    rows = [{**row, "query": names[row["query"]]} for row in ROWS[:: 6 if n_bytes == 1 else 1]]
+    path = tmp_path / f"log.{form}"
+    if form == "ndjson":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows).rstrip("\n"))
+    else:
+        text = io.StringIO()
+        table = csv.DictWriter(text, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+        written = text.getvalue().encode()
+        path.write_bytes(gzip.compress(written) if form == "csv.gz" else written)
+    monkeypatch.setattr(files, "RANGE_BYTES", n_bytes)
+    parts = files.find_logs([path], ())
+    assert len(parts) == 1 if form == "csv.gz" else len(parts) > path.stat().st_size / n_bytes / 2
+    counts, sessions, _ = count_log(rows)
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    assert content(store) == (counts, sessions)
+    assert (facts.n_events, sum(facts.problems.values())) == (len(rows), 0)
 
 
 def test_folders_are_columns(tmp_path):

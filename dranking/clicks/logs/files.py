@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dranking.clicks.logs.columns import has_column
+from dranking.data.letor.text_ranges import TextRange, text_ranges
+from dranking.data.letor.text_source import is_compressed
 from dranking.data.parquet.files import ParquetPart, parts_below, read_part, read_schema
 from dranking.data.parquet.hive_folders import folder_values
 from dranking.errors import DataError, UsageError
@@ -21,6 +23,9 @@ FileForm: TypeAlias = Literal["parquet", "ndjson", "csv"]
 
 CHUNK_ROWS = 1 << 18
 """Rows of a log that are in memory at a time, unless a row group of parquet has more."""
+
+RANGE_BYTES = 1 << 26
+"""Bytes of a plain file of text that one task reads."""
 
 BYTES_PER_EVENT = 64
 """A guess for text, from which the number of buckets follows; it changes no result."""
@@ -37,7 +42,7 @@ _ENDINGS: dict[str, FileForm] = {
 
 @dataclass(frozen=True)
 class LogPart:
-    """A part of a log that one task reads: a file of text, or rows of a parquet file.
+    """A part of a log that one task reads: lines of a file of text, or rows of a parquet file.
 
     Attributes
     ----------
@@ -49,6 +54,9 @@ class LogPart:
         About the events in it.
     parquet, start, stop
         The parquet file, and the range of its rows.
+    text, in_quotes
+        The lines of a file of text, and whether the bytes before their first and before the byte
+        behind their last are inside of quotes (CSV).
     """
 
     place: Place
@@ -58,6 +66,8 @@ class LogPart:
     parquet: ParquetPart | None = None
     start: int = 0
     stop: int = 0
+    text: TextRange | None = None
+    in_quotes: tuple[bool, bool] = (False, False)
 
 
 def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPart]:
@@ -117,9 +127,7 @@ def _parts_of(
     if form is None:
         raise UsageError(f"{file}: the name of a log ends in {', '.join(_ENDINGS)}, or .gz after.")
     if form != "parquet":
-        factor = 8 if file.name.endswith(".gz") else 1
-        n_events = max(file_size(file) * factor // BYTES_PER_EVENT, 1)
-        return [LogPart(file, form, folders, n_events)]
+        return _parts_of_text(file, form, folders)
     check_columns(str(file), read_schema(file), [n for n in needed if n not in dict(folders)])
     part = read_part(file)
     leaves = _leaves(file)
@@ -131,6 +139,19 @@ def _parts_of(
             if stop > start:
                 parts.append(LogPart(file, form, folders, n_events, part, start, stop))
             start = stop
+    return parts
+
+
+def _parts_of_text(
+    file: Place, form: FileForm, folders: tuple[tuple[str, str], ...]
+) -> list[LogPart]:
+    """Ranges of a plain file, or a compressed file as a whole."""
+    size = file_size(file)
+    parts = []
+    for text in text_ranges([file], [size], RANGE_BYTES):
+        n_bytes = (size if text.stop is None else text.stop) - text.start
+        n_events = max(n_bytes * (8 if is_compressed(file) else 1) // BYTES_PER_EVENT, 1)
+        parts.append(LogPart(file, form, folders, n_events, text=text))
     return parts
 
 

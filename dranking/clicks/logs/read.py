@@ -16,10 +16,12 @@ import pyarrow.json
 
 from dranking.clicks.logs.columns import has_column
 from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
+from dranking.clicks.logs.quotes import record_start
+from dranking.data.letor.text_source import line_chunks, line_start
 from dranking.data.parquet.files import ParquetFiles, ParquetPart, read_schema
 from dranking.errors import DataError
 from dranking.files.places import Place
-from dranking.files.reading import open_input
+from dranking.files.reading import open_input, read_bytes
 
 CHUNK_BYTES = 1 << 25
 """Bytes of text that are parsed at a time."""
@@ -66,9 +68,9 @@ def _tables(
     try:
         if part.form == "csv":
             own = [name for name in needed if name not in dict(part.folders)]
-            yield from _csv(part.place, columns, own, found)
+            yield from _csv(part, columns, own, found)
         else:
-            for chunk in _chunks(part.place):
+            for chunk in _lines(part):
                 yield json_table(chunk, columns, found)
     except FileNotFoundError as error:
         raise DataError(f"{part.place}: there is no such file.") from error
@@ -103,17 +105,28 @@ def _open(place: Place) -> Iterator[Any]:
             yield file
 
 
-def _chunks(place: Place) -> Iterator[bytes]:
+def _lines(part: LogPart) -> Iterator[bytes]:
     """Whole lines, about `CHUNK_BYTES` at a time."""
-    rest = b""
-    with _open(place) as file:
-        while content := file.read(CHUNK_BYTES):
-            head, newline, tail = (rest + content).rpartition(b"\n")
-            if newline:
-                yield head
-            rest = tail
-    if rest:
-        yield rest
+    start, stop = 0, None
+    if part.text is not None:
+        start = line_start(part.place, part.text.start)
+        stop = None if part.text.stop is None else line_start(part.place, part.text.stop)
+    for chunk in line_chunks(part.place, CHUNK_BYTES, start, stop):
+        yield chunk.tobytes()
+
+
+@contextmanager
+def _records(part: LogPart) -> Iterator[Any]:
+    """The records of a part of a CSV file as a file, or None if there are none."""
+    text = part.text
+    if text is None or (text.start == 0 and text.stop is None):
+        with _open(part.place) as file:
+            yield file
+        return
+    start = record_start(part.place, text.start, part.in_quotes[0])
+    stop = None if text.stop is None else record_start(part.place, text.stop, part.in_quotes[1])
+    content = read_bytes(part.place, start, stop)
+    yield pa.BufferReader(content) if content else None
 
 
 def json_table(text: bytes, columns: Sequence[str], found: Counter[str]) -> pa.Table:
@@ -181,9 +194,10 @@ def _text(value: Any) -> str | None:
 
 
 def _csv(
-    place: Place, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
+    part: LogPart, columns: Sequence[str], needed: Sequence[str], found: Counter[str]
 ) -> Iterator[pa.Table]:
-    """Columns of a CSV file as texts; an empty field is missing."""
+    """Columns of a part of a CSV file as texts; an empty field is missing."""
+    place = part.place
     names = place.name.lower().removesuffix(".gz")
 
     def skip(row: Any) -> str:
@@ -206,7 +220,12 @@ def _csv(
         strings_can_be_null=True,
         null_values=[""],
     )
-    read = pa.csv.ReadOptions(block_size=CHUNK_BYTES, use_threads=False)
-    with _open(place) as file:
+    first = part.text is None or part.text.start == 0
+    read = pa.csv.ReadOptions(
+        block_size=CHUNK_BYTES, use_threads=False, column_names=None if first else header.names
+    )
+    with _records(part) as file:
+        if file is None:
+            return
         for batch in pa.csv.open_csv(file, read, parse, convert):
             yield pa.Table.from_batches([batch])

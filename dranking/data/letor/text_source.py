@@ -96,7 +96,7 @@ def line_chunks(
 
 def is_compressed(path: AnyPlace) -> bool:
     """Whether a file is decompressed when it is read, as its name says."""
-    return str(path).endswith((".gz", ".xz", ".zst"))
+    return str(path).lower().endswith((".gz", ".xz", ".zst"))
 
 
 def line_start(path: AnyPlace, position: int, step: int = 1 << 16) -> int:
@@ -132,11 +132,12 @@ def _open(path: AnyPlace) -> Any:
     check_regular(place)
     try:
         source: Any = name if is_local(place) else open_input(place)
-        if name.endswith(".gz"):
+        ending = name.lower()
+        if ending.endswith(".gz"):
             return gzip.open(source, "rb")
-        if name.endswith(".xz"):
+        if ending.endswith(".xz"):
             return lzma.open(source, "rb")
-        if name.endswith(".zst"):
+        if ending.endswith(".zst"):
             return _zstd().open(source, "rb")
         return open(source, "rb", buffering=0) if is_local(place) else source
     except FileNotFoundError as error:
@@ -147,6 +148,7 @@ def _open(path: AnyPlace) -> Any:
 
 def _damage(path: str) -> tuple[type[Exception], ...]:
     """Exceptions that reading raises if the compressed data of a file is damaged."""
+    path = path.lower()
     if path.endswith(".gz"):
         return (EOFError, gzip.BadGzipFile, zlib.error)
     if path.endswith(".xz"):
