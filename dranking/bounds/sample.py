@@ -19,7 +19,8 @@ from dranking.kernels.listwise.rankings import Lists
 from dranking.losses.listwise import MEASURES, ArgmaxHinge, ListLoss, SumHinge, ranking_losses
 from dranking.losses.margins import MarginRule, margin_targets, pair_counts, pair_risks
 from dranking.metrics.conventions import get_convention
-from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.scoring import Transforms, locate_features, score_block
 from dranking.rankers.max_margin.grades import levels_of
 from dranking.rankers.max_margin.listwise_objective import ListRule, measured_lists
 

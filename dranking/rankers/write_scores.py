@@ -28,7 +28,8 @@ from dranking.errors import DataError
 from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.output_checks import SUCCESS_NAME
 from dranking.files.places import AnyPlace, Place, as_place
-from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.scoring import Transforms, locate_features, score_block
 
 Columns = NDArray[np.intp]
 

@@ -19,7 +19,8 @@ from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
 from dranking.metrics.measures import get_measure
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.model import LinearModel, Transforms, locate_features
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.scoring import Transforms, locate_features
 from dranking.report.content import Content, measures_of
 from dranking.report.training_study import study_training
 from dranking.tuning.evaluation import evaluate

@@ -64,10 +64,10 @@ class DenseCriterion:
         # With several feature blocks every pick is announced before its update. With several paths
         # on workers, one path may overwrite the row of an upcoming pick of another path, and what
         # a lost worker had computed from that row could not be computed again.
-        looks_ahead = tiles.n_feature_blocks == 1 and (
+        takes_upcoming = tiles.n_feature_blocks == 1 and (
             tiles.executor.in_process or len(regularizations) == 1
         )
-        most_picks = MOST_PICKS if looks_ahead else 1
+        most_picks = MOST_PICKS if takes_upcoming else 1
         states = [
             DenseState(tiles, gram, value, self._size, plan.n_states, most_picks)
             for value in regularizations

@@ -28,8 +28,9 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.evaluation import measure_blocks
-from dranking.rankers.linear.model import LinearModel, table_scores
+from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import Options
+from dranking.rankers.linear.scoring import table_scores
 
 
 class LinearRanker(BaseEstimator):  # type: ignore[misc]

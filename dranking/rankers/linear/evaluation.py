@@ -15,7 +15,8 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.metrics.conventions import Convention
 from dranking.metrics.per_query import PerQuery
-from dranking.rankers.linear.model import LinearModel, Transforms, locate_features, score_block
+from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.scoring import Transforms, locate_features, score_block
 
 
 def measure_blocks(

@@ -33,8 +33,9 @@ from dranking.rankers.linear.estimator import (
     json_ready,
 )
 from dranking.rankers.linear.evaluation import measure_blocks
-from dranking.rankers.linear.model import LinearModel, locate_features
+from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import Options
+from dranking.rankers.linear.scoring import locate_features
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
 from dranking.rankers.pairwise.options import SGD, Pairs
 from dranking.rankers.pairwise.pair_blocks import (
