@@ -54,6 +54,7 @@ ROOMS = {
     ],
     "kernels": [
         {"machine"},
+        {"sorting"},
         {"gram", "text", "listwise", "metrics"},
         {"grouping", "lqo", "pairwise", "products"},
         {"bilinear"},

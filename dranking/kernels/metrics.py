@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.machine.compile import kernel
+from dranking.kernels.sorting import descending
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -21,9 +22,9 @@ def rank_order(scores: Floats, query_ptr: Integers) -> Integers:
     order = np.empty(len(scores), dtype=np.int64)
     for q in range(len(query_ptr) - 1):
         start, end = query_ptr[q], query_ptr[q + 1]
-        best_first = np.argsort(-scores[start:end], kind="mergesort")
+        of_query = descending(scores[start:end])
         for i in range(end - start):
-            order[start + i] = start + best_first[i]
+            order[start + i] = start + of_query[i]
     return order
 
 
@@ -160,8 +161,7 @@ def pairwise_errors(grades: Floats, tie_end: Integers, query_ptr: Integers) -> F
     longest = 0
     for q in range(len(errors)):
         longest = max(longest, query_ptr[q + 1] - query_ptr[q])
-    codes = np.empty(longest, dtype=np.int64)
-    tree = np.empty(longest + 1, dtype=np.int64)
+    codes, tree = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
     for q in range(len(errors)):
         start, end = query_ptr[q], query_ptr[q + 1]
         n_grades, n_pairs = _grade_codes(grades[start:end], codes)
@@ -187,14 +187,15 @@ def pairwise_errors(grades: Floats, tie_end: Integers, query_ptr: Integers) -> F
 def _grade_codes(grades: Floats, codes: Integers) -> tuple[int, int]:
     """Fill `codes` (1 for the lowest grade); return the numbers of grades and of unequal pairs."""
     n = len(grades)
-    ordered = np.argsort(grades, kind="mergesort")
+    ordered = descending(grades)
     code = 0
     n_equal = n_pairs = 0
     for i in range(n):
-        if i == 0 or grades[ordered[i]] != grades[ordered[i - 1]]:
+        d = ordered[n - 1 - i]
+        if i == 0 or grades[d] != grades[ordered[n - i]]:
             code += 1
             n_equal = 0
-        codes[ordered[i]] = code
+        codes[d] = code
         n_pairs += i - n_equal
         n_equal += 1
     return code, n_pairs

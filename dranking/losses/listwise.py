@@ -172,7 +172,9 @@ def ranking_losses(scores: Array, lists: Lists) -> Array:
         start, n = lists.query_ptr[query], len(gains)
         places = np.empty(n, dtype=np.int64)
         places[np.argsort(-scores[start : start + n], kind="stable")] = np.arange(1, n + 1)
-        losses[query] = listwise.listwise_loss(lists.measure, gains, lists.discounts, places)
+        losses[query] = listwise.listwise_loss(
+            lists.measure, frozen(gains), frozen(lists.discounts), places
+        )
     return losses
 
 

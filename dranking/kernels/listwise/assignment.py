@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.sorting import descending
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,9 +61,11 @@ def assign(costs: Costs) -> Ints:
     """(n,) column of each row, all different, with the least sum of costs; O(n) memory."""
     n = len(costs.scores)
     # A constant added to all gains changes every assignment's sum by the same amount.
-    gains = costs.gains - commonest(costs.gains)
+    shift, gains = commonest(costs.gains), np.empty(n)
+    column_of, row_at = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        gains[i], column_of[i], row_at[i] = costs.gains[i] - shift, -1, -1
     shifted = Costs(costs.scores, gains, costs.slopes, costs.discounts)
-    column_of, row_at = np.full(n, -1), np.full(n, -1)
     duals = Duals(np.zeros(n), np.zeros(n))
     place_by_score(shifted, column_of, row_at, duals)
     for row in range(n):
@@ -74,12 +77,13 @@ def assign(costs: Costs) -> Ints:
 @kernel
 def commonest(values: Array) -> float:
     """The most frequent value; if several values are equally frequent, the smallest of them."""
-    ordered = np.sort(values)
-    best, n_best, n_own = ordered[0], 0, 0
-    for k in range(len(ordered)):
-        n_own = n_own + 1 if k > 0 and ordered[k] == ordered[k - 1] else 1
-        if n_own > n_best:
-            best, n_best = ordered[k], n_own
+    order = descending(values)
+    best, n_best, n_own = values[order[0]], 0, 0
+    for k in range(len(order)):
+        value = values[order[k]]
+        n_own = n_own + 1 if k > 0 and value == values[order[k - 1]] else 1
+        if n_own >= n_best:
+            best, n_best = value, n_own
     return float(best)
 
 
@@ -91,7 +95,7 @@ def place_by_score(costs: Costs, column_of: Ints, row_at: Ints, duals: Duals) ->
     """
     scores, slopes = costs.scores, costs.slopes
     n = len(scores)
-    order = np.argsort(-scores, kind="mergesort")
+    order = descending(scores)
     for k in range(1, n):
         # Any price between the two rows' costs of changing to the other column is optimal.
         middle = 0.5 * (scores[order[k - 1]] + scores[order[k]])
@@ -111,8 +115,10 @@ def augment(costs: Costs, source: int, column_of: Ints, row_at: Ints, duals: Dua
     `column_of`, `row_at` and `duals`.
     """
     n = len(column_of)
-    left = np.arange(n)  # columns whose distance is not final are left[:n_left]
-    distances, came_from = np.full(n, np.inf), np.full(n, source)
+    left = np.empty(n, dtype=np.int64)  # columns whose distance is not final: left[:n_left]
+    distances, came_from = np.empty(n), np.empty(n, dtype=np.int64)
+    for k in range(n):
+        left[k], distances[k], came_from[k] = k, np.inf, source
     row, length, n_left = source, 0.0, n
     while True:
         best = relax(costs, duals, row, length, left[:n_left], distances, came_from)
@@ -124,7 +130,8 @@ def augment(costs: Costs, source: int, column_of: Ints, row_at: Ints, duals: Dua
             break
         row = row_at[column]
     duals.rows[source] += length
-    for final in left[n_left + 1 :]:
+    for k in range(n_left + 1, n):
+        final = left[k]
         shift = length - distances[final]
         duals.rows[row_at[final]] += shift
         duals.columns[final] -= shift

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dranking.kernels.listwise.assignment import Costs, assign
 from dranking.kernels.machine.compile import kernel
+from dranking.kernels.sorting import descending
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,8 +60,10 @@ def pair_factor(n: int) -> float:
 @kernel
 def has_preference(gains: Array) -> bool:
     """Whether some document of a list is better than another."""
-    found: bool = gains.min() < gains.max()
-    return found
+    for i in range(1, len(gains)):
+        if gains[i] != gains[0]:
+            return True
+    return False
 
 
 @kernel
@@ -86,10 +89,10 @@ def listwise_loss(measure: int, gains: Array, discounts: Array, places: Ints) ->
                 precision += found / (k + 1.0)
         return 1.0 - precision / found
     gained = ideal = 0.0
-    best = np.sort(gains)
+    best = descending(gains)
     for k in range(n):
         gained += gains[order[k]] * discounts[k]
-        ideal += best[n - 1 - k] * discounts[k]
+        ideal += gains[best[k]] * discounts[k]
     return 1.0 - gained / ideal
 
 
@@ -99,10 +102,12 @@ def true_places(gains: Array, places: Ints, out: Ints) -> None:
 
     O(n log n).
     """
-    order = documents_by_place(places)
-    best_first = order[np.argsort(-gains[order], kind="mergesort")]
+    order, by_place = documents_by_place(places), np.empty(len(gains))
     for k in range(len(gains)):
-        out[best_first[k]] = k + 1
+        by_place[k] = gains[order[k]]
+    best = descending(by_place)
+    for k in range(len(gains)):
+        out[order[best[k]]] = k + 1
 
 
 @kernel
@@ -130,13 +135,18 @@ def most_violated_by_ap(scores: Array, relevant: Array, places: Ints) -> None:
     2007, algorithm 2.
     """
     n = len(scores)
-    order = np.argsort(-scores, kind="mergesort")
-    good = order[relevant[order] > 0.0]
-    other = order[relevant[order] <= 0.0]
-    n_good = len(good)
+    good, other = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    n_good = n_other = 0
+    for d in descending(scores):
+        if relevant[d] > 0.0:
+            good[n_good] = d
+            n_good += 1
+        else:
+            other[n_other] = d
+            n_other += 1
     factor = pair_factor(n)
     n_above = np.zeros(n_good + 1, dtype=np.int64)  # others right above relevant document i
-    for j in range(1, len(other) + 1):
+    for j in range(1, n_other + 1):
         score = scores[other[j - 1]]
         gain = best_gain = 0.0
         best = n_good  # below all relevant documents: the right place
@@ -174,13 +184,16 @@ def most_violated_by_ndcg(scores: Array, gains: Array, discounts: Array, places:
     Chapelle, Le, Smola: Large margin optimization of ranking measures, 2007.
     """
     n = len(scores)
-    best = np.sort(gains)
-    ideal = 0.0
-    slopes = np.empty(n)
+    best, ideal = descending(gains), 0.0
+    slopes, shares = np.empty(n), np.empty(n)
     for k in range(n):
-        ideal += best[n - 1 - k] * discounts[k]
+        ideal += gains[best[k]] * discounts[k]
         slopes[k] = 0.5 * pair_factor(n) * (n - 1 - 2 * k)
-    places[:] = assign(Costs(scores, gains / ideal, slopes, discounts)) + 1
+    for i in range(n):
+        shares[i] = np.divide(gains[i], ideal)
+    columns = assign(Costs(scores, shares, slopes, discounts))
+    for i in range(n):
+        places[i] = columns[i] + 1
 
 
 @kernel
@@ -226,7 +239,8 @@ def largest_hinges(lists: Lists, scores: Array, slopes: Array) -> float:
                 most_violated_by_ndcg(s, gains, discounts, places)
             hinge = hinge_of_places(lists.measure, s, gains, discounts, places, of_query)
             value += lists.weights[q] * hinge
-            of_query *= lists.weights[q]
+            for i in range(end - start):
+                of_query[i] *= lists.weights[q]
     return value
 
 
@@ -243,7 +257,10 @@ def next_permutation(symbols: Ints) -> bool:
     while symbols[j] <= symbols[i]:
         j -= 1
     symbols[i], symbols[j] = symbols[j], symbols[i]
-    symbols[i + 1 :] = symbols[i + 1 :][::-1].copy()
+    i, j = i + 1, n - 1
+    while i < j:  # reverse what follows
+        symbols[i], symbols[j] = symbols[j], symbols[i]
+        i, j = i + 1, j - 1
     return True
 
 
@@ -271,7 +288,8 @@ def sum_of_hinges(lists: Lists, by_class: bool, scores: Array, slopes: Array) ->
             of_query = slopes[start:end]
             hinge = sum_over_rankings(lists.measure, by_class, s, gains, lists.discounts, of_query)
             value += lists.weights[q] * hinge
-            of_query *= lists.weights[q]
+            for i in range(end - start):
+                of_query[i] *= lists.weights[q]
     return value
 
 
@@ -281,12 +299,16 @@ def sum_over_rankings(
 ) -> float:
     """Sum of the hinges of all rankings of a list; adds a subgradient to `slopes` (n,)."""
     n = len(scores)
-    by_score = np.argsort(-scores, kind="mergesort")
-    by_class_and_score = by_score[np.argsort(gains[by_score], kind="mergesort")]
+    by_score, losses = descending(scores), np.empty(n)
+    for k in range(n):
+        losses[k] = -gains[by_score[k]]
+    worst_first = descending(losses)
+    by_class_and_score = np.empty(n, dtype=np.int64)
     # The symbol of a document: first position, in that order, of the documents of its class.
-    symbols = np.arange(n)
-    if by_class:
-        for k in range(1, n):
+    symbols = np.empty(n, dtype=np.int64)
+    for k in range(n):
+        by_class_and_score[k], symbols[k] = by_score[worst_first[k]], k
+        if by_class and k > 0:
             if gains[by_class_and_score[k]] == gains[by_class_and_score[k - 1]]:
                 symbols[k] = symbols[k - 1]
     places = np.empty(n, dtype=np.int64)
@@ -302,6 +324,7 @@ def sum_over_rankings(
         hinge = hinge_of_places(measure, scores, gains, discounts, places, own)
         if hinge > 0.0:
             total += hinge
-            slopes += own
+            for i in range(n):
+                slopes[i] += own[i]
         more = next_permutation(symbols)
     return total

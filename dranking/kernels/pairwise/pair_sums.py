@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.machine.compile import inlined, kernel
+from dranking.kernels.sorting import ascending
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -179,7 +180,7 @@ def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> 
         if ranks.max() == 0:
             continue
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-        active_partners(s, np.argsort(s), ranks, margin, s, balance, number, total)
+        active_partners(s, ascending(s), ranks, margin, s, balance, number, total)
         shortfall = 0.0
         for i in range(end - start):
             shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
@@ -210,7 +211,7 @@ def inverted_pairs(
         if ranks.max() == 0:
             continue
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-        active_partners(s, np.argsort(s), ranks, 0.0, s, balance, number, total)
+        active_partners(s, ascending(s), ranks, 0.0, s, balance, number, total)
         for i in range(end - start):
             numbers[q] += 0.5 * number[i]
             sums[q] += balance[i] * values[start + i]
@@ -283,8 +284,9 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         start, end = query_ptr[q], query_ptr[q + 1]
         s, ranks = tangent.scores[start:end], groups.ranks[start:end]
         order, numbers = tangent.order[start:end], tangent.numbers[start:end]
-        order[:] = np.argsort(s)
-        numbers[:] = 0.0
+        by_score = np.argsort(s)
+        for i in range(end - start):  # Numba compiles an assignment of arrays for two seconds
+            order[i], numbers[i] = by_score[i], 0.0
         slopes[start:end] = 0.0
         if ranks.max() == 0:
             continue
