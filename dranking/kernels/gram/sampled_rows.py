@@ -45,20 +45,27 @@ def rounded(documents: NDArray[np.float32]) -> RoundedDocuments:
     m, n = documents.shape
     width = -(-n // VECTOR) * VECTOR
     out = RoundedDocuments(np.zeros((m, width), np.int8), np.zeros((1, n)), np.zeros((1, n)))
-    round_documents(documents, out.numbers, out.units[0], out.squares[0])
+    per_unit = np.zeros(n, np.float32)
+    round_documents(documents, out.numbers, out.units[0], out.squares[0], per_unit)
     return out
 
 
 @kernel
 def round_documents(
-    documents: NDArray[np.float32], numbers: NDArray[np.int8], units: Array, squares: Array
+    documents: NDArray[np.float32],
+    numbers: NDArray[np.int8],
+    units: Array,
+    squares: Array,
+    per_unit: NDArray[np.float32],
 ) -> None:
-    """Overwrite numbers, units and squares (see `RoundedDocuments`); the last two must be zeros."""
+    """Overwrite numbers, units and squares (see `RoundedDocuments`).
+
+    Units, squares and `per_unit` (n_features,), the reciprocals of the units, must be zeros.
+    """
     n = len(units)
     for d in range(len(documents)):
         for i in range(n):
-            units[i] = max(units[i], documents[d, i], -documents[d, i])
-    per_unit = np.zeros(n, np.float32)
+            units[i] = max(units[i], np.float64(abs(documents[d, i])))
     for i in range(n):
         units[i] /= LARGEST
         if units[i] > TINY:

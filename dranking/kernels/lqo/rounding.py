@@ -38,8 +38,9 @@ def with_ties(values: Array, groups: NDArray[np.intp], tolerances: Array) -> Arr
         (n,) by how much a larger value may exceed this one and be near.
     """
     order = np.lexsort((values, groups))
-    tied = np.empty_like(values)
-    tied[order] = _tied(frozen(values[order]), frozen(groups[order]), frozen(tolerances[order]))
+    tied, ascending = np.empty_like(values), np.empty_like(values)
+    _tie(frozen(values[order]), frozen(groups[order]), frozen(tolerances[order]), ascending)
+    tied[order] = ascending
     return tied
 
 
@@ -49,13 +50,11 @@ def tied_errors(errors: Array) -> Array:
 
 
 @kernel
-def _tied(values: Array, groups: NDArray[np.intp], tolerances: Array) -> Array:
-    """`with_ties` of values that ascend within each group."""
-    tied = np.empty(len(values))
+def _tie(values: Array, groups: NDArray[np.intp], tolerances: Array, tied: Array) -> None:
+    """Overwrite `tied` (n,) with `with_ties` of values that ascend within each group."""
     kept = 0
     for i in range(len(values)):
         # NaN is near no value.
         if groups[i] != groups[kept] or not values[i] <= values[kept] + tolerances[kept]:
             kept = i
         tied[i] = values[kept]
-    return tied

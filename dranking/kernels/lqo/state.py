@@ -109,7 +109,7 @@ def add_scores(state: Array, error: float, scores: Array, least: Array) -> None:
     for i in range(len(s)):
         a = np.divide(r[i], s[i])  # `/` checks for zero each time, and s is at least lambda
         scores[i] += error - 2.0 * a * u[i] + a * a * v[i]
-        least[i] = min(least[i], s[i])
+        least[i] = s[i] if s[i] < least[i] else least[i]  # `min` is one more function to compile
     scores[len(s)] += error
 
 

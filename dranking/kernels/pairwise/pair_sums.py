@@ -114,6 +114,15 @@ def below_in_tree(counts: Array, sums: Array, rank: int) -> tuple[float, float]:
 
 
 @kernel
+def highest(ranks: Ints) -> int:
+    """The highest rank of a query; Numba compiles a maximum of an array for half a second."""
+    top = 0
+    for rank in ranks:
+        top = max(top, rank)
+    return top
+
+
+@kernel
 def active_partners(
     scores: Array,
     order: Ints,
@@ -141,7 +150,7 @@ def active_partners(
         (l,) number of active partners, and sum of the values of these partners.
     """
     n = len(scores)
-    top = ranks.max()
+    top = highest(ranks)
     counts, sums = np.zeros(top + 2), np.zeros(top + 2)
     nearer = n - 1
     for k in range(n - 1, -1, -1):
@@ -177,7 +186,7 @@ def plain_hinge(groups: Groups, margin: float, scores: Array, slopes: Array) -> 
         start, end = query_ptr[q], query_ptr[q + 1]
         s, ranks = scores[start:end], groups.ranks[start:end]
         slopes[start:end] = 0.0
-        if ranks.max() == 0:
+        if highest(ranks) == 0:
             continue
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
         active_partners(s, ascending(s), ranks, margin, s, balance, number, total)
@@ -208,7 +217,7 @@ def inverted_pairs(
         start, end = query_ptr[q], query_ptr[q + 1]
         s, ranks = scores[start:end], groups.ranks[start:end]
         numbers[q] = sums[q] = 0.0
-        if ranks.max() == 0:
+        if highest(ranks) == 0:
             continue
         balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
         active_partners(s, ascending(s), ranks, 0.0, s, balance, number, total)
@@ -221,7 +230,10 @@ def inverted_pairs(
 def is_wide(scores: Array, order: Ints, margins: Array) -> bool:
     """Whether the pairs of a query are listed; see `WIDE`."""
     spread: float = scores[order[-1]] - scores[order[0]]
-    return not spread <= WIDE * margins[:, 0].min()
+    for k in range(len(margins)):
+        if not spread <= WIDE * margins[k, 0]:
+            return True
+    return False
 
 
 @kernel
@@ -288,7 +300,7 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         for i in range(end - start):  # Numba compiles an assignment of arrays for two seconds
             order[i], numbers[i] = by_score[i], 0.0
         slopes[start:end] = 0.0
-        if ranks.max() == 0:
+        if highest(ranks) == 0:
             continue
         if is_wide(s, order, margins):
             weight = groups.weights[q]
@@ -327,7 +339,7 @@ def hinge_curvature(
         order, d = tangent.order[start:end], direction[start:end]
         for i in range(start, end):
             out[i] = 2.0 * tangent.numbers[i] * direction[i]
-        if ranks.max() == 0:
+        if highest(ranks) == 0:
             continue
         if is_wide(s, order, margins):
             weight = groups.weights[q]
