@@ -107,7 +107,7 @@ class MaxMarginRanker(LinearRanker):
         Objective at the weights.
     gap_ : float
         Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. For
-        "newton", the estimated distance of the rounded objective from its minimum. NaN for `SGD`.
+        "newton", a bound too, most of it for the rounded corner of the hinge. NaN for `SGD`.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end at `tol`, left the objective
         above its minimum. NaN for `SGD`, whose steps claim no minimum.
@@ -238,9 +238,10 @@ class MaxMarginRanker(LinearRanker):
         for width in HINGE_WIDTHS:  # each minimum is the start of the next
             loss = smoothed_hinge(width, margin=0.0)
             found = minimise(objective, loss, weights, self.tol * 1e-6, self.max_iter)
-            weights, self.gap_ = found.weights, found.gap
+            weights = found.weights
             self.n_iter_ += found.n_iter
         self.objective_ = objective.hinge(weights)
+        self.gap_ = found.gap_of_hinge(self.objective_)
         return weights
 
     def _fit_lists(self, dataset: Dataset, validation: Dataset | None, executor: Executor) -> Array:

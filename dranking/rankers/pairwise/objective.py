@@ -170,11 +170,21 @@ class Minimum(NamedTuple):
     gap
         The duality gap: a bound of the distance of the objective from its minimum, but for the
         rounding of the gradient.
+    value
+        The objective at the weights.
     """
 
     weights: Array
     n_iter: int
     gap: float
+    value: float
+
+    def gap_of_hinge(self, value: float) -> float:
+        """The gap of the objective with the hinge itself, given its value at the weights.
+
+        The hinge is nowhere below the hinge with a rounded corner, which was minimised.
+        """
+        return self.gap + max(value - self.value, 0.0)
 
 
 def minimise(
@@ -208,7 +218,7 @@ def minimise(
     seen = _Scaled(objective, loss)
     slopes = seen.at(np.zeros_like(start)).gradient
     if not slopes.any():
-        return Minimum(np.zeros_like(start), 0, 0.0)
+        return Minimum(np.zeros_like(start), 0, 0.0, seen.at(np.zeros_like(start)).value)
     check_proportion(objective.regularization, float(np.linalg.norm(slopes)))
     unit = float(np.linalg.norm(seen.within.gradient(slopes)))
     first, steps, least = seen.within.of(start), count(1), math.inf
@@ -245,7 +255,7 @@ def minimise(
         worst = np.argsort(-np.abs(seen.gradient(u)), kind="stable")[:2]
         names = [objective.feature_names[seen.within.order[i]] for i in worst]
         _warn_of_rounding(share, names)
-    return Minimum(seen.within.weights(u), int(found.nit), gap)
+    return Minimum(seen.within.weights(u), int(found.nit), gap, seen.at(u).value)
 
 
 class _Scaled:

@@ -38,9 +38,11 @@ class PairwiseRanker(LinearRanker):
     objective_ : float
         The objective at the weights found.
     gap_ : float
-        The duality gap of the (rounded) objective, ``|gradient|^2 / (2 lambda)``: the objective is
-        at most so far above its minimum, but for the rounding of the gradient. In columns with huge
-        values the rounding of the gradient alone may keep the gap large; scale such columns.
+        The duality gap, ``|gradient|^2 / (2 lambda)``: the objective is at most so far above its
+        minimum, but for the rounding of the gradient. In columns with huge values the rounding of
+        the gradient alone may keep the gap large; scale such columns. For the loss "hinge", also by
+        how much its rounded corner lies below the hinge itself, some 1e-3 of the objective, without
+        a warning.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
         objective above its minimum. Weights may be off by more, where the objective is flat.
@@ -85,12 +87,12 @@ class PairwiseRanker(LinearRanker):
         objective = PairwiseObjective(dataset, self.regularization, run)
         weights, self.n_iter_ = np.zeros(dataset.n_features), 0
         for loss in losses:
-            weights, n_steps, self.gap_ = minimise(
-                objective, loss, weights, self.tol, self.max_iter
-            )
-            self.n_iter_ += n_steps
+            found = minimise(objective, loss, weights, self.tol, self.max_iter)
+            weights = found.weights
+            self.n_iter_ += found.n_iter
         self.n_pairs_ = objective.n_pairs
         self.objective_ = self._value(objective, weights)
+        self.gap_ = found.gap_of_hinge(self.objective_)
         self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
         self._set_weights(dataset, weights)
         return self
