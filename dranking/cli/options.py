@@ -26,6 +26,14 @@ Overwrite: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout; logs go to stderr.")
 ]
+Scratch: TypeAlias = Annotated[
+    Place | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder or URL that all workers see, for temporary files. Default: inside the "
+        "output; a local folder where threads write to a URL.",
+    ),
+]
 Queries: TypeAlias = Annotated[
     Place | None,
     typer.Option(help="Bilinear models only: the queries. Default: the documents are the queries."),

@@ -12,7 +12,7 @@ from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.feature_profiles import feature_facts, print_features
 from dranking.cli.ingest_options import RowOptions
 from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite
+from dranking.cli.options import Json, Output, Overwrite, Scratch
 from dranking.cli.output import print_facts, print_json
 from dranking.files.places import Place
 
@@ -33,14 +33,7 @@ def ingest(
     append: Annotated[
         bool, typer.Option("--append", help="Add new queries to the data set at the output.")
     ] = False,
-    scratch: Annotated[
-        Place | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder or URL that all workers see, for temporary files. Default: inside the "
-            "output; a local folder where threads write to a URL.",
-        ),
-    ] = None,
+    scratch: Scratch = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(help="Memory to use, such as 8GB. Default: most of the available memory."),

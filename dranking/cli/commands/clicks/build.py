@@ -9,7 +9,7 @@ import typer
 
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite, names_in
+from dranking.cli.options import Json, Output, Overwrite, Scratch, names_in
 from dranking.cli.output import print_facts, print_json, print_table
 from dranking.cli.topics import Commands
 from dranking.files.places import Place
@@ -190,14 +190,7 @@ def build(
     append: Annotated[
         bool, typer.Option("--append", help="Add nights to the store at the output.")
     ] = False,
-    scratch: Annotated[
-        Place | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder or URL that all workers see, for temporary files. Default: inside the "
-            "output; a local folder where threads write to a URL.",
-        ),
-    ] = None,
+    scratch: Scratch = None,
     execution: ExecutionOptions = ExecutionOptions(),
     overwrite: Overwrite = False,
     as_json: Json = False,

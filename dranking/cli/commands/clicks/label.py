@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +14,39 @@ from dranking.cli.options import Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_facts, print_json
 from dranking.files.places import Place
 
+if TYPE_CHECKING:
+    from dranking.clicks.labels import LabelRules
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """How labels are made of clicks."""
+
+    estimator: Annotated[
+        Literal["ratio", "ips", "ctr"],
+        typer.Option(help="ratio: posterior mean; ips: unbiased; ctr: biased, for comparison."),
+    ] = "ratio"
+    clip: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="ips only: smallest propensity to divide by. Clipping is biased."
+        ),
+    ] = 0.0
+    query_weights: Annotated[
+        Literal["one", "sessions", "inverse-variance"],
+        typer.Option(help="Weights of queries; one: those of the data stay."),
+    ] = "one"
+    weighted: Annotated[
+        bool, typer.Option("--weighted", help="Labels from the weights of clicks, such as dwell.")
+    ] = False
+
+    @property
+    def rules(self) -> LabelRules:
+        """The rules as `label_dataset` takes them."""
+        from dranking.clicks.labels import LabelRules
+
+        return LabelRules(self.estimator, self.clip, self.query_weights, self.weighted)
+
 
 @grouped
 def label(
@@ -22,23 +56,7 @@ def label(
     propensities: Annotated[
         Place, typer.Option(help="File that clicks propensities wrote.", metavar="FILE.json")
     ],
-    estimator: Annotated[
-        Literal["ratio", "ips", "ctr"],
-        typer.Option(help="ratio: posterior mean; ips: unbiased; ctr: biased, for comparison."),
-    ] = "ratio",
-    clip: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="ips only: smallest propensity to divide by. Clipping is biased."
-        ),
-    ] = 0.0,
-    query_weights: Annotated[
-        Literal["one", "sessions", "inverse-variance"],
-        typer.Option(help="Weights of queries; one: those of the data stay."),
-    ] = "one",
-    weighted: Annotated[
-        bool, typer.Option("--weighted", help="Labels from the weights of clicks, such as dwell.")
-    ] = False,
+    labels: LabelOptions = LabelOptions(),
     max_unmatched: Annotated[
         float,
         typer.Option(min=0, max=1, help="Largest share of shown documents that the data may lack."),
@@ -54,12 +72,10 @@ def label(
     rankrls take them as they are. The features of a dataset directory are shared, not copied.
     """
     from dranking.clicks.label_dataset import label_dataset
-    from dranking.clicks.labels import LabelRules
     from dranking.clicks.propensities import load_propensities
     from dranking.clicks.store import ClickStore
 
-    rules = LabelRules(estimator, clip, query_weights, weighted)
-    if clip:
+    if clip := labels.clip:
         note(f"warning: divisors are clipped at {clip:g}; labels of deep documents are too low.")
     with execution.running(overwrite) as executor:
         found = label_dataset(
@@ -67,7 +83,7 @@ def label(
             columns.open(data),
             output,
             load_propensities(propensities),
-            rules,
+            labels.rules,
             max_unmatched=max_unmatched,
             overwrite=overwrite,
             executor=executor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,56 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
+    from dranking.clicks.harvest import HarvestRules
     from dranking.clicks.propensities import Curve, Propensities
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarvestOptions:
+    """How propensities are estimated from clicks."""
+
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Deepest position. Default: that of the clicks.")
+    ] = None
+    trust_bias: Annotated[
+        bool,
+        typer.Option(
+            "--trust-bias", help="Estimate clicks on irrelevant documents at top positions too."
+        ),
+    ] = False
+    pool_contexts: Annotated[
+        bool, typer.Option("--pool-contexts", help="One curve for all contexts.")
+    ] = False
+    randomised_arms: Annotated[
+        str, typer.Option(metavar="NAMES", help="Arms that swap documents at random.")
+    ] = ""
+    nights_are_arms: Annotated[
+        bool,
+        typer.Option(
+            "--nights-are-arms",
+            help="Compare nights with each other; right only if the rankers learned from none of "
+            "these clicks and relevance stayed.",
+        ),
+    ] = False
+    replicates: Annotated[
+        int, typer.Option(min=2, help="Bootstrap replicates of the queries, for intervals.")
+    ] = 400
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")] = 0
+
+    @property
+    def rules(self) -> HarvestRules:
+        """The rules as `harvest_propensities` takes them."""
+        from dranking.clicks.harvest import HarvestRules
+
+        return HarvestRules(
+            nights_are_arms=self.nights_are_arms,
+            randomised_arms=tuple(names_in(self.randomised_arms)),
+            depth=self.depth,
+            trust_bias=self.trust_bias,
+            contexts=not self.pool_contexts,
+            n_replicates=self.replicates,
+            seed=self.seed,
+        )
 
 
 @grouped
@@ -33,33 +83,7 @@ def propensities(
         float | None,
         typer.Option(parser=parse_number, metavar="ETA", help="Given propensities: position^-ETA."),
     ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Deepest position. Default: that of the clicks.")
-    ] = None,
-    trust_bias: Annotated[
-        bool,
-        typer.Option(
-            "--trust-bias", help="Estimate clicks on irrelevant documents at top positions too."
-        ),
-    ] = False,
-    pool_contexts: Annotated[
-        bool, typer.Option("--pool-contexts", help="One curve for all contexts.")
-    ] = False,
-    randomised_arms: Annotated[
-        str, typer.Option(metavar="NAMES", help="Arms that swap documents at random.")
-    ] = "",
-    nights_are_arms: Annotated[
-        bool,
-        typer.Option(
-            "--nights-are-arms",
-            help="Compare nights with each other; right only if the rankers learned from none of "
-            "these clicks and relevance stayed.",
-        ),
-    ] = False,
-    replicates: Annotated[
-        int, typer.Option(min=2, help="Bootstrap replicates of the queries, for intervals.")
-    ] = 400,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")] = 0,
+    harvest: HarvestOptions = HarvestOptions(),
     figure: Annotated[
         Place | None, typer.Option(help="Draw the propensities: .svg, .png or .pdf.")
     ] = None,
@@ -74,7 +98,7 @@ def propensities(
     results; freeze it, since another file means other labels everywhere.
     """
     from dranking.clicks.figure import plot_propensities
-    from dranking.clicks.harvest import HarvestRules, harvest_propensities
+    from dranking.clicks.harvest import harvest_propensities
     from dranking.clicks.prior import fit_prior
     from dranking.clicks.store import ClickStore
     from dranking.files.output_checks import check_output_file
@@ -85,20 +109,11 @@ def propensities(
         check_figure(figure, overwrite)
     if table is not None and eta is not None:
         raise UsageError("give only one of --table and --eta.")
-    rules = HarvestRules(
-        nights_are_arms=nights_are_arms,
-        randomised_arms=tuple(names_in(randomised_arms)),
-        depth=depth,
-        trust_bias=trust_bias,
-        contexts=not pool_contexts,
-        n_replicates=replicates,
-        seed=seed,
-    )
     with execution.running(overwrite) as executor:
         store = ClickStore(clicks)
-        found = _given(table, eta, depth)
+        found = _given(table, eta, harvest.depth)
         if found is None:
-            found = harvest_propensities(store, rules, executor=executor)
+            found = harvest_propensities(store, harvest.rules, executor=executor)
         found = fit_prior(store, found, executor=executor)
     found.save(output, overwrite=overwrite)
     if figure is not None:
