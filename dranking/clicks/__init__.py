@@ -11,8 +11,10 @@ night, context and arm (`build`, `store`, `counts`), with sums of a weight of th
 square if the log has one. Under the model above with independent clicks they are sufficient: labels
 and propensities need nothing else. They do not hold
 
-- that clicks of one session, or of one user, depend on each other: intervals that allow for this
-  resample users, from counts by user made in the same pass (`--users`);
+- that clicks of one session, or of one user, depend on each other. The intervals of propensities
+  and of values of rankers resample queries: what users share across queries, such as eager users,
+  makes them too narrow. Counts by user, made in the same pass (`--users`, `ClickStore.user_counts`),
+  are there for intervals that resample users; no estimator of this package takes them;
 - the order of clicks, and what else stood on the page: models of cascades need the log itself;
 - what was never shown.
 

@@ -130,7 +130,7 @@ class LogOptions:
         bool, typer.Option("--hash-queries", help="Keep salted hashes in place of query texts.")
     ] = False
     users: Annotated[
-        bool, typer.Option("--users", help="Count by user also, for intervals over users.")
+        bool, typer.Option("--users", help="Count by user also, for own intervals: ClickStore.user_counts.")
     ] = False
     salt: Annotated[
         str | None,
