@@ -130,7 +130,10 @@ class LogOptions:
         bool, typer.Option("--hash-queries", help="Keep salted hashes in place of query texts.")
     ] = False
     users: Annotated[
-        bool, typer.Option("--users", help="Count by user also, for own intervals: ClickStore.user_counts.")
+        bool,
+        typer.Option(
+            "--users", help="Count by user also, for own intervals: ClickStore.user_counts."
+        ),
     ] = False
     salt: Annotated[
         str | None,
