@@ -12,9 +12,9 @@ square if the log has one. Under the model above with independent clicks they ar
 and propensities need nothing else. They do not hold
 
 - that clicks of one session, or of one user, depend on each other. The intervals of propensities
-  and of values of rankers resample queries: what users share across queries, such as eager users,
-  makes them too narrow. Counts by user, made in the same pass (`--users`, `ClickStore.user_counts`),
-  are there for intervals that resample users; no estimator of this package takes them;
+  and of values of rankers take queries for independent: users who come back with other queries make
+  them too narrow. Counts by user, made in the same pass (`--users`), are there for intervals that
+  resample users (`ClickStore.user_counts`); no estimator of this package takes them;
 - the order of clicks, and what else stood on the page: models of cascades need the log itself;
 - what was never shown.
 
