@@ -83,7 +83,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
                 (call(COMMANDS[topic], folder, cache), call(COMMANDS[topic], folder, cache))
                 for cache in (folder / f"cache-{topic}-{i}" for i in range(options.rounds))
             ]
-            note(f"{topic} says: {rounds[0][0].said}")
+            seconds = [f"{one.wall:.1f}" for pair in rounds for one in pair]
+            note(f"{topic} took {', '.join(seconds)} s and said: {rounds[0][0].said}")
             for which, calls in zip(("first", "second"), zip(*rounds, strict=True), strict=True):
                 figures += figures_of(f"{topic}, {which} call", calls, target)
     return figures
