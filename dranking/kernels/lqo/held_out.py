@@ -98,11 +98,13 @@ def ridge_of(factor: Array, regularization: float) -> Ridge:
     turned, upper, pivots = linalg.qr(rows[order], mode="economic", pivoting=True)
     basis = np.empty_like(turned)
     basis[order] = turned
+    # Slices of a matrix become contiguous when they are sent to a worker, and BLAS adds in another
+    # order on them than on slices: the bits would depend on where a task runs.
     return Ridge(
         columns=found.columns[:rank],
         norms=found.norms[found.columns[:rank]],
-        triangle=found.triangle[:, :rank],
-        basis=basis[:rank],
+        triangle=np.ascontiguousarray(found.triangle[:, :rank]),
+        basis=np.ascontiguousarray(basis[:rank]),
         products=basis[:rank].T @ found.products[:rank],
         features=features[pivots],
         scales=found.norms[features[pivots]],

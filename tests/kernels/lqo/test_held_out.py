@@ -1,5 +1,7 @@
 """Models fitted without one query at a time, against solves for each query and set of features."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,14 @@ def test_scores_use_the_weights_of_their_query():
     score_held_out(columns, ptr, weights, scores)
     expected = np.concatenate([columns[:2] @ weights[0], columns[2:] @ weights[1]])
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_model_that_is_sent_to_a_worker_keeps_its_layout(copies):
+    """BLAS adds in another order on another layout: the bits would depend on where a task runs."""
+    rows, _ = rows_of([(np.hstack([X] * copies), y) for X, y in problem()])
+    ridge = ridge_of(triangle_of(rows), 0.5)
+    for name, here, there in zip(
+        ridge._fields, ridge, pickle.loads(pickle.dumps(ridge)), strict=True
+    ):
+        assert here.strides == there.strides, name
