@@ -96,7 +96,8 @@ def count_sessions(events: Runs, rules: SessionRules) -> SessionCounts:
     """
     found: Counter[str] = Counter()
     session = Groups([events.shared.column("session").to_numpy()])
-    time = events.shared.column("time").to_numpy()
+    # The bytes of a narrow integer do not hold DAY, nor the negative of the smallest time.
+    time = events.shared.column("time").to_numpy().astype(np.int64, copy=False)
     first_time, last_time = session.least(time), -session.least(-time)
     log = _with_queries(SessionEvents.of(events, session.of_row), session, found)
     texts = _texts(events)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import secrets
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,6 +90,31 @@ def test_counts_equal_plain_loops(rows, forms, rules, n_buckets, data, tmp_path_
         users |= rows_of(*store.user_counts(bucket))
     names = {user: hashed(user, "x") for user in ("u1", "u2")}
     assert users == {(*key[:-1], names[key[-1]]): total for key, total in by_user.items()}
+
+
+@pytest.mark.parametrize("unit", ["seconds", "microseconds"])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 127), (-128, 127), (-(2**31), 2**31 - 1), (0, 2 * 10**9)]
+)
+def test_times_near_1970_are_moments_like_others(tmp_path, low, high, unit):
+    """Anonymised logs count from 0; columns of such small integers are sent in few bytes."""
+    epoch = datetime(1970, 1, 1)
+    times = [low, high, (low + high) // 2, low] if unit == "microseconds" or low == 0 else [0, high]
+    moments = [epoch + timedelta(microseconds=time) for time in times]
+    rows = [
+        {**row, "session": f"s{number % 3}", "time": moments[number % len(moments)].isoformat()}
+        for number, row in enumerate(ROWS[:10])
+    ]
+    path = write_log(tmp_path / "log", rows, "parquet")
+    table = pq.read_table(path)
+    column = [moments[number % len(moments)] for number in range(len(rows))]
+    if unit == "seconds":
+        column = [(moment - epoch).total_seconds() for moment in column]
+    pq.write_table(table.set_column(table.column_names.index("time"), "time", [column]), path)
+    counts, sessions, found = count_log(rows)
+    store, facts = build_clicks(path, output(), ClickLog(columns=ALL))
+    assert content(store) == (counts, sessions)
+    assert facts.notes["sessions_over_midnight"] == found["sessions_over_midnight"]
 
 
 def hashed(user, salt):
