@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dranking.clicks.store import open_click_store as open_click_store
     from dranking.clicks.write_store import write_click_store as write_click_store
     from dranking.data.forms import with_forms as with_forms
+    from dranking.data.ingest.row_rules import RowRules as RowRules
     from dranking.data.open import open_dataset as open_dataset
     from dranking.data.parquet.dataset import write_parquet as write_parquet
     from dranking.data.roles import Columns as Columns
@@ -127,6 +128,7 @@ _HOME = {
     "RankRLSCV": "dranking.rankers.rankrls.cross_validation",
     "RankSVM": "dranking.rankers.pairwise.ranksvm",
     "Rescore": "dranking.rankers.greedy.options",
+    "RowRules": "dranking.data.ingest.row_rules",
     "SGD": "dranking.rankers.pairwise.options",
     "SPD": "dranking.rankers.pairwise.spd",
     "Search": "dranking.rankers.greedy.options",

@@ -9,7 +9,8 @@ from sklearn.model_selection import ParameterGrid
 
 import dranking as dr
 
-MOST_PARAMETERS = 14
+MOST_PARAMETERS = 13
+MOST_OF_A_FUNCTION = 11
 OPTIONS = [dr.Costs, dr.Forms, dr.Pairs, dr.Passes, dr.Rescore, dr.SGD, dr.Search]
 
 
@@ -17,6 +18,12 @@ def test_nobody_reads_more_than_a_few_parameters():
     public = {name: getattr(dr, name) for name in dr.__all__ if not name.startswith("_")}
     sizes = {name: len(inspect.signature(each).parameters) for name, each in public.items()}
     assert {name: size for name, size in sizes.items() if size > MOST_PARAMETERS} == {}
+
+
+def test_ingest_takes_objects_of_columns_and_rows():
+    names = list(inspect.signature(dr.ingest).parameters)
+    assert len(names) <= MOST_OF_A_FUNCTION
+    assert {"columns", "rows"} <= set(names)
 
 
 @pytest.mark.parametrize("kind", OPTIONS, ids=lambda kind: kind.__name__)

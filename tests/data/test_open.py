@@ -126,7 +126,7 @@ def test_what_is_for_text_is_refused_with_other_data(text, tmp_path, option):
             dr.open_dataset(source, **option)
         if name in ("sparse", "n_features") or (name, form) == ("null", "directory"):
             with pytest.raises(UsageError, match=f"{name}: only for text"):
-                dr.ingest(source, tmp_path / "e", **option)
+                dr.ingest(source, tmp_path / "e", rows=dr.RowRules(**option))
     assert not (tmp_path / "e").exists()
 
 

@@ -48,6 +48,7 @@ def ingest(
     The range, the share of zeros and the number of distinct values of each feature are shown, from
     at most 64 blocks, with a scaling to try.
     """
+    from dranking.data.ingest.row_rules import RowRules
     from dranking.engine.ingest.ingest import ingest as store
 
     chosen = replace(columns.columns, relevance=None) if rows.no_relevance else columns.columns
@@ -57,11 +58,8 @@ def ingest(
             output,
             columns=chosen,
             where=columns.where,
-            null=rows.null,
+            rows=RowRules(rows.null, rows.regroup, rows.n_features, rows.sparse),
             normalize=rows.normalize,
-            regroup=rows.regroup,
-            n_features=rows.n_features,
-            sparse=rows.sparse,
             overwrite=overwrite,
             append=append,
             scratch=scratch,

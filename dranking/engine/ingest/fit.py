@@ -61,15 +61,17 @@ def fit(
         If the scaling would fill in the zeros of sparse data.
     """
     if before is not None:
-        return fill_as(before, request.null), missing_transforms(before.transforms, plan.transforms)
+        return fill_as(before, request.rows.null), missing_transforms(
+            before.transforms, plan.transforms
+        )
     moments, fill = None, None
-    if request.null in ("minimum", "mean") or request.normalize == "standard":
+    if request.rows.null in ("minimum", "mean") or request.normalize == "standard":
         parts = _measured(request.executor, plan, shared, feature_moments, merged_moments)
         moments = reduce(merged_moments, parts)
-    if request.null != "error":
+    if request.rows.null != "error":
         none = np.zeros(len(plan.feature_names))
         known = moments or FeatureMoments(none, none, none, none, none)
-        fill = fill_values(known, request.null)
+        fill = fill_values(known, request.rows.null)
         moments = moments and filled_moments(moments, fill, plan.n_documents)
     if request.normalize == "none":
         return fill, ()
@@ -107,9 +109,9 @@ def fill_as(before: StoredDataset, null: NullPolicy) -> Fill:
 
 def null_fill(request: Request, fill: Fill) -> NullFill | None:
     """What the manifest records of the values that stand for missing values."""
-    if fill is None or request.null not in ("minimum", "mean"):
+    if fill is None or request.rows.null not in ("minimum", "mean"):
         return None
-    return NullFill(policy=request.null, values=tuple(fill.tolist()))
+    return NullFill(policy=request.rows.null, values=tuple(fill.tolist()))
 
 
 def _fit_quantile(executor: Executor, plan: Plan, shared: Task, fill: Fill) -> Scaling:

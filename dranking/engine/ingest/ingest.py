@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dranking.data.dataset import Dataset
-from dranking.data.ingest.finish_blocks import NullPolicy
+from dranking.data.ingest.row_rules import DEFAULT_ROWS, RowRules
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import Written, write_segments
 from dranking.data.open import as_paths
@@ -39,11 +39,8 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     *,
     columns: Columns = DEFAULT_COLUMNS,
     where: str | None = None,
-    null: NullPolicy = "error",
+    rows: RowRules = DEFAULT_ROWS,
     normalize: Normalize = "none",
-    regroup: bool = True,
-    n_features: int | None = None,
-    sparse: bool = False,
     overwrite: bool = False,
     append: bool = False,
     scratch: AnyPlace | None = None,
@@ -72,16 +69,11 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
     where
         Parquet only: a condition on folders named ``key=value``, such as ``date >= '2026-11-01'``;
         see `dranking.data.parquet.where`.
-    null
-        What a missing feature value (``NULL`` in text, null or NaN in tables) stands for: an error,
-        zero, or the minimum or mean of the feature. A parquet file may then lack features. Data
-        that is appended gets the values of the data set, which records them.
+    rows
+        How rows are read, such as ``RowRules(null="mean")``: what a missing value stands for,
+        whether rows of a query may lie apart, and the features of text.
     normalize
         Scaling to apply and to record in the manifest.
-    regroup
-        Bring the rows of a query together; if false, rows that lie apart are an error.
-    n_features, sparse
-        Text only: number of features, None for the largest index; store nonzero values only.
     overwrite
         Replace a data set that exists.
     append
@@ -124,24 +116,14 @@ def ingest(  # noqa: PLR0913 - one call with keywords, as commands have options
         source = as_paths(source, storage_options)
     output = as_place(output, storage_options)
     place = None if scratch is None else as_place(scratch, storage_options)
-    request = Request(
-        source,
-        get_executor(executor),
-        columns,
-        where,
-        null,
-        normalize,
-        regroup,
-        n_features,
-        sparse,
-    )
+    request = Request(source, get_executor(executor), columns, where, rows, normalize)
     with (
         begin_directory(output, overwrite=overwrite, append=append) as commit,
         job_scratch(commit, place, request.executor) as scratch_place,
     ):
         before = StoredDataset(output) if append else None
         if before is not None:
-            fill_as(before, null)  # raises before any work
+            fill_as(before, rows.null)  # raises before any work
         opened = open_source(request, scratch_place, before)
         for key in range(MAX_KEYS):
             try:

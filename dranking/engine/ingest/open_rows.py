@@ -238,7 +238,7 @@ def open_collection(
     if given.is_sparse:
         raise UsageError(
             "the chunks are sparse, and only text is stored sparse; write the rows as LETOR text "
-            "and ingest that with sparse=True, or fit on the dask arrays themselves."
+            "and ingest that with RowRules(sparse=True), or fit on the dask arrays themselves."
         )
     names = [f"table-{number:06d}.parquet" for number in range(len(given.parts))]
     write = delayed(_write_part, pure=False, traverse=False)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from dranking.data.blocks import segment_borders
 from dranking.data.dataset import Dataset
-from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.repeated_query import repeated_query
+from dranking.data.ingest.row_rules import RowRules
 from dranking.data.ingest.scan import hashes_of_any_type, ids_with, known_hashes
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.ingest.segments import StoredBlocks, Work
@@ -69,11 +69,8 @@ class Request:
     executor: Executor
     columns: Columns
     where: str | None
-    null: NullPolicy
+    rows: RowRules
     normalize: Normalize
-    regroup: bool
-    n_features: int | None
-    sparse: bool
 
 
 @dataclass(frozen=True)
@@ -117,22 +114,22 @@ def open_source(
     if is_table(request.source) or is_collection(request.source):
         _check_options(request, "table", "the source")
         opened = open_collection if is_collection(request.source) else open_table
-        return opened(request.executor, request.source, columns, request.null, scratch)
+        return opened(request.executor, request.source, columns, request.rows.null, scratch)
     paths = request.source
     form = data_form(paths)
     _check_options(request, form, str(paths[0]))
     if form == "directory":
         return open_dataset(paths)
     if form == "parquet":
-        return open_parquet(request.executor, paths, columns, request.null, request.where)
+        return open_parquet(request.executor, paths, columns, request.rows.null, request.where)
     if form == "text":
         return open_text(
             request.executor,
             paths,
             scratch,
-            request.null,
-            n_features=request.n_features if before is None else before.n_features,
-            sparse=request.sparse if before is None else before.is_sparse,
+            request.rows.null,
+            n_features=request.rows.n_features if before is None else before.n_features,
+            sparse=request.rows.sparse if before is None else before.is_sparse,
         )
     assert_never(form)
 
@@ -175,14 +172,14 @@ def make_plan(
 
 def _check_options(request: Request, form: str, name: str) -> None:
     """Raise UsageError if an option is given that data of this form does not have."""
-    text = {"n_features": request.n_features is not None, "sparse": request.sparse}
+    text = {"n_features": request.rows.n_features is not None, "sparse": request.rows.sparse}
     parquet = {"where": request.where, "folder_features": request.columns.folder_features}
     tables = dict.fromkeys(request.columns.chosen, True)
     rules = (
         ("text", ("text",), text),
         ("parquet", ("parquet",), parquet),
         ("tables", ("parquet", "table"), tables),
-        ("text and tables", ("text", "parquet", "table"), {"null": request.null != "error"}),
+        ("text and tables", ("text", "parquet", "table"), {"null": request.rows.null != "error"}),
     )
     for allowed, forms, options in rules:
         wrong = [option for option, is_given in options.items() if is_given]
@@ -231,7 +228,7 @@ def _plan_rows(
     work: Sequence[Work]
     if scan.queries.is_adjacent:
         work = adjacent_work(source, segments, executor.n_slots)
-    elif request.regroup:
+    elif request.rows.regroup:
         work = exchange_rows(executor, shared, source, scratch, scan, segments, key)
     else:
         raise repeated_query(source)

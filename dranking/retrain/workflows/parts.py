@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dranking.data.concatenated import ConcatenatedDataset
 from dranking.data.dataset import Dataset
 from dranking.data.digits_ranking import digits_ranking
+from dranking.data.ingest.row_rules import RowRules
 from dranking.data.open import data_form
 from dranking.data.roles import Columns
 from dranking.data.scaling import FeatureMoments, feature_moments, scaled, standard_of
@@ -235,7 +236,12 @@ class Parts:
         of_tables = {field.name for field in fields(Columns)} & set(options)
         columns = Columns(**{name: options.pop(name) for name in of_tables})
         ingest(
-            paths, target, columns=columns, normalize=normalize, executor=self._executor, **options
+            paths,
+            target,
+            columns=columns,
+            rows=RowRules(**options),
+            normalize=normalize,
+            executor=self._executor,
         )
         digests = ContentDigests(self.root.parent / DIGESTS_NAME)
         check_unchanged(source, self._data, digests, target)

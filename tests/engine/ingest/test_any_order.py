@@ -109,7 +109,7 @@ def test_parquet_in_any_order(tmp_path_factory, threads, rows, kind):
     if apart:
         message = "appears again.*rows count from 0.*adjacent"
         with pytest.raises(DataError, match=message):
-            dr.ingest(lake, folder / "e.zarr", executor=threads, regroup=False)
+            dr.ingest(lake, folder / "e.zarr", executor=threads, rows=dr.RowRules(regroup=False))
         assert not (folder / "e.zarr").exists()
 
 
@@ -128,7 +128,7 @@ def test_text_in_any_order_is_stored_as_parquet_is(tmp_path_factory, threads, ro
         with pytest.raises(DataError) as expected:
             list(read_letor(files))
         with pytest.raises(DataError) as found:
-            dr.ingest(files, folder / "f.zarr", executor=threads, regroup=False)
+            dr.ingest(files, folder / "f.zarr", executor=threads, rows=dr.RowRules(regroup=False))
         assert str(found.value) == str(expected.value)
 
 
@@ -153,7 +153,7 @@ def test_two_ids_with_one_hash_are_told_apart(tmp_path, threads, monkeypatch, or
     write_parquet(tmp_path / "lake", rows, "integers")
     regroup = order == "apart"
     dataset, _ = dr.ingest(
-        tmp_path / "lake", tmp_path / "d.zarr", regroup=regroup, executor=threads
+        tmp_path / "lake", tmp_path / "d.zarr", rows=dr.RowRules(regroup=regroup), executor=threads
     )
     check_stored(dataset, rows)
     assert set(keys) == {0, 1}

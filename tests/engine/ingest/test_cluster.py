@@ -60,7 +60,9 @@ def many_tasks():
 def stored(lake, output, form, executor):
     """Fingerprint and scalings of the stored lake."""
     source = lake / "rows.txt" if form == "text" else sorted(lake.glob("day=*"))
-    dataset, facts = dr.ingest(source, output, null="mean", normalize="standard", executor=executor)
+    dataset, facts = dr.ingest(
+        source, output, rows=dr.RowRules(null="mean"), normalize="standard", executor=executor
+    )
     assert sorted(p.name for p in output.iterdir() if "index" not in p.name) == [
         "manifest.json",
         "segments",
@@ -129,7 +131,9 @@ def test_ten_workers_are_killed_and_two_stopped_amid_scores(
     monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     monkeypatch.setattr(write_scores, "BLOCKS_PER_PART", 1)
     cluster, client = cluster_and_client
-    data, _ = dr.ingest(lake / "rows.txt", tmp_path / "data", null="mean", executor=threads)
+    data, _ = dr.ingest(
+        lake / "rows.txt", tmp_path / "data", rows=dr.RowRules(null="mean"), executor=threads
+    )
     model = dr.RankRLS().fit(data).to_model()
     dr.write_scores(model, data, tmp_path / "expected", executor=threads)
     rng = np.random.default_rng(2)

@@ -53,7 +53,9 @@ def test_missing_values_of_a_frame(tmp_path):
     lazy = dd.from_pandas(frame, npartitions=3, sort=False)
     with pytest.raises(DataError, match=r"column 'a'.*missing"):
         dr.ingest(lazy, tmp_path / "a", columns=COLUMNS)
-    stored, _ = dr.ingest(lazy, tmp_path / "a", columns=COLUMNS, null="mean", normalize="standard")
+    stored, _ = dr.ingest(
+        lazy, tmp_path / "a", columns=COLUMNS, rows=dr.RowRules(null="mean"), normalize="standard"
+    )
     filled = frame["a"].astype(np.float32).astype(np.float64)
     filled = filled.fillna(np.float32(filled.mean()))
     expected = np.sort((filled - filled.mean()) / filled.std(ddof=0))
@@ -77,7 +79,7 @@ def test_arrays_are_stored_as_in_memory(tmp_path):
     with pytest.raises(UsageError, match="the chunks are sparse"):
         dr.ingest((rows, chunks[1], qid), tmp_path / "c")
     with pytest.raises(UsageError, match="n_features: only for text, but the source is a table"):
-        dr.ingest((*chunks, qid), tmp_path / "c", n_features=3)
+        dr.ingest((*chunks, qid), tmp_path / "c", rows=dr.RowRules(n_features=3))
 
 
 def test_labels_of_other_rows_are_never_stored(tmp_path):

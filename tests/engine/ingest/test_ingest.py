@@ -95,7 +95,7 @@ def test_a_model_ranks_every_form_alike(text, tmp_path, normalize):
 
 
 def test_sparse_blocks(text, tmp_path):
-    stored, _ = dr.ingest(text, tmp_path / "d.zarr", sparse=True)
+    stored, _ = dr.ingest(text, tmp_path / "d.zarr", rows=dr.RowRules(sparse=True))
     assert stored.is_sparse
     np.testing.assert_array_equal(stored.block(0).features.toarray(), X)
     assert dr.open_dataset(text, sparse=True).block(0).features.nnz == 7
@@ -119,9 +119,15 @@ def test_wrong_data_leaves_the_old_state(text, tmp_path, normalize, null):
     wrong.write_text(TEXT + "1 qid:d 1:nonsense\n")
     before = {p: p.read_bytes() for p in (tmp_path / "d.zarr").rglob("*") if p.is_file()}
     with pytest.raises(DataError, match=r"wrong\.txt:6"):
-        dr.ingest(wrong, tmp_path / "d.zarr", overwrite=True, normalize=normalize, null=null)
+        dr.ingest(
+            wrong,
+            tmp_path / "d.zarr",
+            overwrite=True,
+            normalize=normalize,
+            rows=dr.RowRules(null=null),
+        )
     with pytest.raises(DataError, match=r"wrong\.txt:6"):
-        dr.ingest(wrong, tmp_path / "new.zarr", normalize=normalize, null=null)
+        dr.ingest(wrong, tmp_path / "new.zarr", normalize=normalize, rows=dr.RowRules(null=null))
     after = {p: p.read_bytes() for p in (tmp_path / "d.zarr").rglob("*") if p.is_file()}
     assert after == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr", "data.txt", "wrong.txt"]
@@ -148,7 +154,7 @@ def test_a_full_disk_leaves_the_old_state(text, tmp_path):
 import resource, signal, sys
 import dranking as dr
 folder = sys.argv[1]
-dr.ingest(folder + "/data.txt", folder + "/old.zarr", n_features=2)
+dr.ingest(folder + "/data.txt", folder + "/old.zarr", rows=dr.RowRules(n_features=2))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, resource.RLIM_INFINITY))
 for normalize in ("none", "standard"):

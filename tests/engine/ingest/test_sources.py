@@ -74,10 +74,14 @@ def test_missing_values_of_every_form(tmp_path, null):
         "0 qid:1 1:1 2:NULL\n1 qid:2 1:NULL 2:7\n0 qid:3 1:3 2:NULL\n0 qid:4 1:NULL 2:5\n"
     )
     for source in (tmp_path / "lake", tmp_path / "t.txt"):
-        dataset, _ = dr.ingest(source, tmp_path / "d", null=null, overwrite=True)
+        dataset, _ = dr.ingest(source, tmp_path / "d", rows=dr.RowRules(null=null), overwrite=True)
         assert values_of(dataset).tolist() == MISSING[null]
         scaled, _ = dr.ingest(
-            source, tmp_path / "s", null=null, normalize="standard", overwrite=True
+            source,
+            tmp_path / "s",
+            rows=dr.RowRules(null=null),
+            normalize="standard",
+            overwrite=True,
         )
         wide = np.array(MISSING[null], dtype=np.float64)
         expected = (wide - wide.mean(axis=0)) / wide.std(axis=0)
@@ -86,7 +90,7 @@ def test_missing_values_of_every_form(tmp_path, null):
         pa.array([1, None, None, 7, 3, np.nan, None, 5], pa.float32()), 2
     )
     table = pa.table({"qid": [1, 2, 3, 4], "relevance": [0, 1, 0, 0], "features": lists})
-    dataset, _ = dr.ingest(table, tmp_path / "l", null=null)
+    dataset, _ = dr.ingest(table, tmp_path / "l", rows=dr.RowRules(null=null))
     assert values_of(dataset).tolist() == MISSING[null]
 
 
@@ -161,21 +165,21 @@ def test_appended_queries(tmp_path):
         dr.ingest(tmp_path / "b", tmp_path / "d", append=True, normalize="log")
     assert dr.open_dataset(tmp_path / "d").query_ids().to_pylist() == [1, 2, 7, 8]
     with pytest.raises(UsageError, match=r"null is 'mean', but in .* stands for a missing value"):
-        dr.ingest(tmp_path / "b", tmp_path / "d", append=True, null="mean")
+        dr.ingest(tmp_path / "b", tmp_path / "d", append=True, rows=dr.RowRules(null="mean"))
 
 
 @pytest.mark.parametrize(("null", "fill"), [("minimum", 2.0), ("mean", 3.0)])
 def test_appended_missing_values_are_those_of_the_first_part(tmp_path, null, fill):
     write(tmp_path / "a", frame([1, 1, 1], x=[2.0, 4.0, np.nan]))
     write(tmp_path / "b", frame([2, 2, 2], x=[-9.0, np.nan, 100.0]))
-    dr.ingest(tmp_path / "a", tmp_path / "d", null=null, normalize="standard")
-    both, _ = dr.ingest(tmp_path / "b", tmp_path / "d", null=null, append=True)
+    dr.ingest(tmp_path / "a", tmp_path / "d", rows=dr.RowRules(null=null), normalize="standard")
+    both, _ = dr.ingest(tmp_path / "b", tmp_path / "d", rows=dr.RowRules(null=null), append=True)
     first = np.array([2.0, 4.0, fill])
     expected = (np.array([*first, -9.0, fill, 100.0]) - first.mean()) / first.std()
     np.testing.assert_allclose(values_of(both)[:, 0], expected, rtol=1e-6)
     write(tmp_path / "c", frame([3], x=[np.nan]))
     with pytest.raises(UsageError, match=f"the {null} of the feature stands for"):
-        dr.ingest(tmp_path / "c", tmp_path / "d", null="zero", append=True)
+        dr.ingest(tmp_path / "c", tmp_path / "d", rows=dr.RowRules(null="zero"), append=True)
     with pytest.raises(DataError, match="missing"):
         dr.ingest(tmp_path / "c", tmp_path / "d", append=True)
 
@@ -209,8 +213,18 @@ def test_a_query_is_the_same_whatever_the_type_of_its_id(tmp_path, there, form):
     assert [str(q) for q in both.query_ids().to_pylist()] == [*map(str, old), "7", "9"]
 
 
+def test_what_is_no_rule_of_rows_is_refused():
+    with pytest.raises(
+        UsageError, match="null is 'median'; choose from error, zero, minimum, mean"
+    ):
+        dr.RowRules(null="median")
+    with pytest.raises(UsageError, match="n_features is 0; it must be at least 1"):
+        dr.RowRules(n_features=0)
+
+
 def test_options_of_files_are_refused_for_a_table(tmp_path):
     table = pa.table({"qid": [1, 1], "relevance": [0.0, 1.0], "f": [1.0, 2.0]})
-    for options in ({"sparse": True}, {"where": "f > 1"}, {"n_features": 3}):
+    sparse, wide = dr.RowRules(sparse=True), dr.RowRules(n_features=3)
+    for options in ({"rows": sparse}, {"where": "f > 1"}, {"rows": wide}):
         with pytest.raises(UsageError, match="but the source is a table"):
             dr.ingest(table, tmp_path / "d", **options)
