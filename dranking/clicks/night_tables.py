@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
 from dranking.errors import DataError
-from dranking.files import object_store
+from dranking.files.atomic_files import put_part
 from dranking.files.checksums import checksum
-from dranking.files.places import Place, is_local
+from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 
 QUERY: Final = "query"
@@ -51,16 +51,16 @@ def write_table(root: Place, name: str, rows: pa.Table) -> str:
         Name of the file in it.
     rows
         The rows of one night and one bucket, without the column of the night.
+
+    Raises
+    ------
+    UsageError
+        If the root is local and not there.
     """
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", write_page_checksum=True, write_statistics=False)
     content = bytes(sink.getvalue())
-    place = root / name
-    if is_local(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-    else:
-        object_store.put(place, content)
+    put_part(root, name, content)
     return checksum(content)
 
 

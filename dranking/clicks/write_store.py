@@ -119,7 +119,15 @@ def finish_store(
         Number of sessions of each date.
     kept
         Nights that were there before, and stay.
+
+    Raises
+    ------
+    UsageError
+        If a table is not there, because a worker wrote it on a host that has another directory.
     """
+    commit.check_parts(
+        name for _, table in tables for name in (table.name, table.users_name) if name is not None
+    )
     by_date = defaultdict(list)
     for night, table in sorted(tables, key=lambda item: (item[0], item[1].bucket)):
         by_date[night].append(table)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dranking.errors import UsageError
 from dranking.files import object_store
+from dranking.files.debris import new_token, token_of
 from dranking.files.local_output import synchronise, temporary_path
 from dranking.files.output_checks import changed_meanwhile, check_output_file, output_place
 from dranking.files.places import AnyPlace, Place, is_local
@@ -129,7 +130,7 @@ def put_part(root: Place, name: str, content: bytes) -> None:
     root
         `dranking.files.commit.DirectoryCommit.root`.
     name
-        Name of the file.
+        Path of the file inside; its parent is made.
     content
         Its content.
 
@@ -141,10 +142,16 @@ def put_part(root: Place, name: str, content: bytes) -> None:
     if not is_local(root):
         object_store.put(root / name, content)
         return
-    with _shared(root), tempfile.TemporaryDirectory(dir=root, prefix=f".{name}.tmp-") as scratch:
-        file = Path(scratch, name)
-        file.write_bytes(content)
-        os.replace(file, root / name)
+    target = root / name
+    # With a token in its name, what a killed task leaves is found and removed as debris.
+    hidden = f".{target.name}" if token_of(name) else f".{new_token()}-{target.name}"
+    with _shared(root):
+        if target.parent != root:
+            target.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{hidden}.tmp-") as scratch:
+            file = Path(scratch, target.name)
+            file.write_bytes(content)
+            os.replace(file, target)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pytest
 from dranking.errors import UsageError
 from dranking.files import local_output
 from dranking.files.atomic_files import atomic_path, atomic_write, new_folder, put_part
+from dranking.files.clean import clean
 from dranking.files.commit import begin_directory, new_directory
 from dranking.files.output_checks import check_output_directory, restore_interrupted
 
@@ -494,6 +495,29 @@ def test_what_a_late_worker_makes_and_removes_meanwhile_does_not_matter(
     if append:
         with begin_directory(tmp_path / "data", append=True) as writer:
             finish()
+
+
+def test_what_a_killed_worker_leaves_of_a_file_is_removed(tmp_path):
+    """A task was killed while it put a part, and ran again; the part has no token in its name."""
+    program = """
+        import os, signal, sys
+        from pathlib import Path
+        from dranking.files.atomic_files import put_part
+        os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+        put_part(Path(sys.argv[1]), "part-000000.parquet", b"half")
+    """
+    place = tmp_path / "scores"
+    with begin_directory(place, manifest_name="_SUCCESS") as writer:
+        assert run_python(program, writer.root).returncode == -signal.SIGKILL
+        put_part(writer.root, "part-000000.parquet", b"whole")
+        writer.finish(
+            json.dumps({"format": "dranking-test", "parts": ["part-000000.parquet"]}).encode()
+        )
+    assert len(names_in(place)) == 3
+    assert clean(place) == 0  # another host might be at work
+    assert clean(place, grace=0) == 1
+    assert names_in(place) == ["_SUCCESS", "part-000000.parquet"]
+    assert (place / "part-000000.parquet").read_bytes() == b"whole"
 
 
 def test_a_part_that_vanishes_before_the_manifest_is_an_error(tmp_path, monkeypatch):

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dranking as dr
+from dranking.clicks.click_log import ClickLog
+from dranking.clicks.logs.columns import LogColumns
+from dranking.clicks.night_tables import write_table
 from dranking.data.scores.parts import score_rows, write_part
 from dranking.data.statistics.block_folder import write_block
 from dranking.data.statistics.dataset import StatisticsDataset
@@ -21,7 +25,7 @@ from dranking.rankers.gram.statistics_store import append_queries, build_statist
 from tests.data.store.blocks import everything_in, simple_block
 from tests.rankers.problems import random_problem
 
-PART = re.compile(r"(part-)?([0-9a-f]{16}-)?[0-9]{6}(\.parquet)?")
+PART = re.compile(r"(part-)?([0-9a-f]{16}-)?([0-9]{8}-)?[0-9]{6}(-users)?(\.parquet)?")
 
 
 class Elsewhere(ThreadExecutor):
@@ -43,7 +47,7 @@ def parts(folder):
     """Parts of the directory of the project in a folder, also under its temporary name."""
     found = set()
     for root in folder.iterdir():
-        for inner in (root, root / "segments", root / "blocks"):
+        for inner in (root, root / "segments", root / "blocks", root / "parts"):
             names = os.listdir(inner) if inner.is_dir() else ()
             found |= {inner / name for name in names if PART.fullmatch(name)}
     return found
@@ -67,7 +71,16 @@ def predicted(data, output, executor):
     dr.write_scores(dr.RankRLS().fit(data).to_model(), data, output, executor=executor)
 
 
-@pytest.mark.parametrize("write", [ingested, built, predicted])
+def counted(data, output, executor, day="2026-01-01", **options):
+    names = ("session", "query", "document", "position", "clicked", "user", "time")
+    log = pd.DataFrame([("s", "q", "d", 1, True, "u", day)], columns=names)
+    log.to_parquet(output.parents[1] / "log.parquet")
+    wanted = ClickLog(columns=LogColumns(user="user"), users=True)
+    path = output.parents[1] / "log.parquet"
+    dr.build_clicks(path, output, log=wanted, executor=executor, **options)
+
+
+@pytest.mark.parametrize("write", [ingested, built, predicted, counted])
 def test_parts_that_went_to_another_host_are_not_published(tmp_path, data, write):
     (tmp_path / "folder").mkdir()
     output = tmp_path / "folder" / "output"
@@ -86,6 +99,16 @@ def test_an_append_whose_parts_went_to_another_host_changes_nothing(tmp_path, da
     assert StatisticsDataset(output).manifest == before
 
 
+def test_appended_nights_that_went_to_another_host_change_nothing(tmp_path, data):
+    (tmp_path / "folder").mkdir()
+    output = tmp_path / "folder" / "store"
+    counted(data, output, ThreadExecutor(2))
+    before = everything_in(output)
+    with pytest.raises(UsageError, match="store: is not the same directory on all hosts"):
+        counted(data, output, Elsewhere(tmp_path / "folder"), "2026-01-02", append=True)
+    assert everything_in(output) == before
+
+
 def segment(root, relevance=1.0):
     block = simple_block(3, (3, 2))
     relabelled = replace(block, relevance=np.full(5, relevance))
@@ -102,7 +125,11 @@ def scores(root, score=1.0):
     write_part(root, "part-000000.parquet", [score_rows(block, np.full(5, score))])
 
 
-WRITERS = pytest.mark.parametrize("write", [segment, block, scores])
+def nights(root, clicks=1.0):
+    write_table(root, f"parts/{16 * 'a'}-20260101-000000.parquet", pa.table({"clicks": [clicks]}))
+
+
+WRITERS = pytest.mark.parametrize("write", [segment, block, scores, nights])
 
 
 @WRITERS
