@@ -81,6 +81,9 @@ class HeldOut(NamedTuple):
     margins
         (n_queries,) smallest eigenvalues of I - W W', or lower bounds. A query is dominant, and its
         model without meaning, where the margin is below `LEAST_MARGIN`.
+    left
+        (n_queries,) least share of a coefficient that is left when the part of these queries is
+        subtracted. The weights lose the other digits, although the residual may have all digits.
     """
 
     queries: NDArray[np.intp]
@@ -88,6 +91,7 @@ class HeldOut(NamedTuple):
     weights: Array
     without: Array
     margins: Array
+    left: Array
 
 
 def ridge_of(factor: Array, regularization: float) -> Ridge:
@@ -171,7 +175,13 @@ def hold_out(
         gains /= 1.0 + np.einsum("qli,qli->qi", along, moves)
         fitted = ridge.products - np.einsum("qli,ql->qi", turned, residuals)
         weights, without = _of_features(ridge, rows.shape[1], fitted, residuals, moves, gains)
-        yield HeldOut(queries, residuals, weights, without, margins)
+        left = np.divide(
+            np.abs(fitted),
+            np.abs(ridge.products),
+            out=np.ones_like(fitted),
+            where=ridge.products != 0.0,
+        )
+        yield HeldOut(queries, residuals, weights, without, margins, left.min(axis=1, initial=1.0))
 
 
 def hold_out_dominant(
@@ -187,7 +197,7 @@ def hold_out_dominant(
     gains = (ridge.products @ ridge.directions[:, : moves.shape[2]])[None]
     fitted = ridge.products[None]
     weights, without = _of_features(ridge, rows.shape[1], fitted, residuals, moves, gains)
-    return HeldOut(np.zeros(1, dtype=np.intp), residuals, weights, without, np.ones(1))
+    return HeldOut(np.zeros(1, dtype=np.intp), residuals, weights, without, np.ones(1), np.ones(1))
 
 
 def _rotated(rows: Array, labels: Array, ridge: Ridge) -> Array:

@@ -125,9 +125,10 @@ def rotation_of(factor: Array) -> Rotation:
     left, singular_values = _left_singular(square, rank)
     kept = columns[:rank]
     projected, label_norm = left.T @ products[:rank], float(np.linalg.norm(factor[:, -1]))
-    return Rotation(
-        kept, norms[kept], triangle[:, :rank], left, singular_values, projected, label_norm
-    )
+    # Slices would become contiguous when they are sent to a worker, where BLAS would add in another
+    # order on them.
+    triangle = np.ascontiguousarray(triangle[:, :rank])
+    return Rotation(kept, norms[kept], triangle, left, singular_values, projected, label_norm)
 
 
 def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
@@ -137,7 +138,7 @@ def _left_singular(square: Array, rank: int) -> tuple[Array, Array]:
     values, left, _, work, _, info = lapack.dgejsv(square, joba=0, jobu=0, jobv=0)
     if info != 0:
         raise np.linalg.LinAlgError(f"the Jacobi rotations did not converge ({info}).")
-    return left[:rank, :rank], values[:rank] * (work[0] / work[1])
+    return np.asfortranarray(left[:rank, :rank]), values[:rank] * (work[0] / work[1])
 
 
 def rotated_rows(rows: Array, rotation: Rotation) -> Array:

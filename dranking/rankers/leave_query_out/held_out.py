@@ -43,6 +43,10 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+LEAST_LEFT = 1e-4
+"""Least share of a coefficient of all queries that may be left to predictions without a query; they
+then lose four digits at most, and documents tie where nine are equal."""
+
 PASSES = 2
 """Passes over the documents that the fits take, if no query is dominant."""
 
@@ -179,13 +183,15 @@ def sums_of(fits: Sequence[Fits]) -> tuple[tuple[float, float, Array], ...]:
 
 
 def fit_without_each_query(
-    tiles: Tiles, sets: FeatureSets, *, removals: bool = False
+    tiles: Tiles, sets: FeatureSets, *, removals: bool = False, predictions: bool = False
 ) -> tuple[list[Task], list[Model]]:
     """Tasks with the `Fits` of every set, for every block: two passes over the documents or three.
 
     Also the models of all queries.
 
-    The tasks run where the first feature block is. `removals` asks for errors without each feature.
+    The tasks run where the first feature block is. `removals` asks for errors without each feature,
+    `predictions` for weights whose predictions have digits however small they are: a query may take
+    nearly all of a coefficient, so that its error has all digits, and its weights have none.
     """
     parts = tiles.map_blocks(
         partial(with_one_blas_thread, block_factor),
@@ -197,7 +203,8 @@ def fit_without_each_query(
     factor: TriangularFactor = tiles.sum(parts, _unchanged, "factors")
     digits_lost = 1 if tiles.dataset.has_documents else 2
     models: list[Model] = with_one_blas_thread(_models, factor.values, sets, digits_lost)
-    fit = partial(with_one_blas_thread, partial(fit_block, removals=removals))
+    of_block = partial(fit_block, removals=removals, predictions=predictions)
+    fit = partial(with_one_blas_thread, of_block)
 
     def fits(others: Literal | Shared) -> list[Task]:
         return tiles.map_blocks(
@@ -233,6 +240,7 @@ def fit_block(
     models: Sequence[Model],
     *,
     removals: bool,
+    predictions: bool,
 ) -> list[Fits]:
     """The `Fits` of a block for every set.
 
@@ -252,7 +260,10 @@ def fit_block(
         for rows, ptr in strips:
             own = rows[:, subset], rows[:, -1]
             for group in hold_out(*own, ptr, model.ridge, removals=removals):
-                _fill(fits, first + group.queries, group, model)
+                queries = first + group.queries
+                _fill(fits, queries, group, model)
+                if predictions:
+                    fits.is_dominant[queries] |= group.left < LEAST_LEFT
             first += len(ptr) - 1
         found.append(fits)
     if others is not None and any(fits.is_dominant.any() for fits in found):

@@ -56,7 +56,7 @@ def measure_sets(tiles: Tiles, sets: FeatureSets, measure: LqoMeasure) -> Array:
     """Sum a measure of the leave-query-out predictions of every feature set over all blocks."""
     total: Array = tiles.sum_map(
         measure_block_sets,
-        Shared(fit_without_each_query(tiles, sets)[0]),
+        Shared(fit_without_each_query(tiles, sets, predictions=True)[0]),
         Literal(sets),
         Literal(measure),
         columns=sets.features,

@@ -190,7 +190,7 @@ def _fitted(
     """
     tiles = Tiles(dataset, executor, resident=False)
     sets = FeatureSets.of([range(dataset.n_features)], regularization)
-    fits, [model] = fit_without_each_query(tiles, sets)
+    fits, [model] = fit_without_each_query(tiles, sets, predictions=True)
     return tiles, fits, with_one_blas_thread(weights_of, model.ridge, dataset.n_features)
 
 
