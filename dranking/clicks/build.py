@@ -21,9 +21,9 @@ from dranking.clicks.build_tasks import (
 )
 from dranking.clicks.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked_log, parse_window
 from dranking.clicks.known_documents import known_documents
+from dranking.clicks.logs.csv_records import with_states
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
-from dranking.clicks.logs.quotes import with_quotes
 from dranking.clicks.manifest import ClicksManifest
 from dranking.clicks.sessions import SessionRules
 from dranking.clicks.store import ClickStore
@@ -170,7 +170,7 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
         build.log.where,
         build.log.click_actions,
     )
-    parts = with_quotes(find_logs(sources, reading.needed), build.executor)
+    parts = with_states(find_logs(sources, reading.needed), build.executor)
     read, spans = _read(build, parts, reading)
     n_events = sum(each.n_events for each in read)
     counted, n_buckets = _count(build, spans, n_events)

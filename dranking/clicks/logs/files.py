@@ -54,9 +54,11 @@ class LogPart:
         About the events in it.
     parquet, start, stop
         The parquet file, and the range of its rows.
-    text, in_quotes
-        The lines of a file of text, and whether the bytes before their first and before the byte
-        behind their last are inside of quotes (CSV).
+    text
+        The lines of a file of text.
+    csv_states
+        CSV: the states (`csv_records`) before the last byte that stands before the range of the
+        part, and before the last byte of the range.
     """
 
     place: Place
@@ -67,7 +69,7 @@ class LogPart:
     start: int = 0
     stop: int = 0
     text: TextRange | None = None
-    in_quotes: tuple[bool, bool] = (False, False)
+    csv_states: tuple[int, int] = (0, 0)
 
 
 def find_logs(sources: Sequence[AnyPlace], needed: Sequence[str]) -> list[LogPart]:

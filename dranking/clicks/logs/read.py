@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,13 +15,13 @@ import pyarrow.csv
 import pyarrow.json
 
 from dranking.clicks.logs.columns import has_column
+from dranking.clicks.logs.csv_records import delimiter_of, opened_bytes, record_start
 from dranking.clicks.logs.files import CHUNK_ROWS, LogPart, check_columns
-from dranking.clicks.logs.quotes import record_start
 from dranking.data.letor.text_source import line_chunks, line_start
 from dranking.data.parquet.files import ParquetFiles, ParquetPart, read_schema
 from dranking.errors import DataError
 from dranking.files.places import Place
-from dranking.files.reading import open_input, read_bytes
+from dranking.files.reading import file_size, open_input
 
 CHUNK_BYTES = 1 << 25
 """Bytes of text that are parsed at a time."""
@@ -123,10 +123,17 @@ def _records(part: LogPart) -> Iterator[Any]:
         with _open(part.place) as file:
             yield file
         return
-    start = record_start(part.place, text.start, part.in_quotes[0])
-    stop = None if text.stop is None else record_start(part.place, text.stop, part.in_quotes[1])
-    content = read_bytes(part.place, start, stop)
-    yield pa.BufferReader(content) if content else None
+    start = record_start(part.place, text.start, part.csv_states[0])
+    stop = file_size(part.place)
+    if text.stop is not None:
+        stop = record_start(part.place, text.stop, part.csv_states[1])
+    if start == stop:
+        yield None
+        return
+    # With the line break before, which makes an empty line: Arrow takes what looks like a byte
+    # order mark at the beginning of a file for one.
+    with opened_bytes(part.place, max(start - 1, 0), stop) as file:
+        yield file
 
 
 def json_table(text: bytes, columns: Sequence[str], found: Counter[str]) -> pa.Table:
@@ -198,21 +205,14 @@ def _csv(
 ) -> Iterator[pa.Table]:
     """Columns of a part of a CSV file as texts; an empty field is missing."""
     place = part.place
-    names = place.name.lower().removesuffix(".gz")
 
     def skip(row: Any) -> str:
         found["unreadable_lines"] += 1
         return "skip"
 
-    parse = pa.csv.ParseOptions(
-        delimiter="\t" if names.endswith(".tsv") else ",",
-        newlines_in_values=True,
-        invalid_row_handler=skip,
-    )
     with _open(place) as file:
-        header = pa.csv.open_csv(file, parse_options=parse).schema
+        header = pa.csv.open_csv(file, parse_options=_parse_options(place, lambda _: "skip")).schema
     check_columns(str(place), header, needed)
-    found.pop("unreadable_lines", None)
     own = [name for name in columns if name in header.names]
     convert = pa.csv.ConvertOptions(
         include_columns=own,
@@ -227,5 +227,11 @@ def _csv(
     with _records(part) as file:
         if file is None:
             return
-        for batch in pa.csv.open_csv(file, read, parse, convert):
+        for batch in pa.csv.open_csv(file, read, _parse_options(place, skip), convert):
             yield pa.Table.from_batches([batch])
+
+
+def _parse_options(place: Place, invalid_row: Callable[[Any], str]) -> Any:
+    return pa.csv.ParseOptions(
+        delimiter=delimiter_of(place), newlines_in_values=True, invalid_row_handler=invalid_row
+    )
