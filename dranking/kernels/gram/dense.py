@@ -3,15 +3,17 @@
 Every sum over the documents of a query runs in document order. Features are centred within their
 query, in float64, a few documents at a time: X itself is neither changed nor copied as a whole. A
 feature that is constant within a query is therefore exactly zero there. All kernels take documents
-as rows of a C-ordered array.
+as rows of a C-ordered array; F-ordered features are copied into C order, some whole queries at a
+time (`in_c_order`), which changes no bit of a result.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import frozen, kernel
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
@@ -259,3 +261,79 @@ def dense_gram_rows(
             for i in range(n):
                 row[i] = sums[j, i] * weight
                 total[i] += row[i]
+
+
+def gram_rows(
+    features: NDArray[np.float32],
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    means: Array,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    rows: Array,
+    columns: NDArray[np.float32] | None = None,
+) -> Array:
+    """Compute rows `wanted` of every A_q into `rows[slots, :, :]`; one read of X.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) float32, C- or F-ordered.
+    query_ptr
+        (n_queries + 1,) int64 row offsets.
+    query_weights
+        (n_queries,) float64.
+    means
+        As in the `Moments` of these queries.
+    wanted
+        (J,) int64 feature indices, distinct.
+    slots
+        (J,) int64 position in `rows` to which the row of each feature is written.
+    rows
+        (capacity, n_queries, n_features) float64; the slots are overwritten.
+    columns
+        (J, n_documents) values of the wanted features, if `features` holds only some of all
+        features; None if `wanted` are columns of `features`.
+
+    Returns
+    -------
+    (J, n_features) float64 sums of the rows over the queries, in order.
+    """
+    out = GramRowsOut(frozen(slots), rows, np.zeros((len(wanted), features.shape[1])))
+    columns = np.empty((0, 0), np.float32) if columns is None else columns
+    here = np.arange(len(wanted)) if len(columns) else wanted
+    for documents, queries, first, part in in_c_order(features, query_ptr, query_weights):
+        wanted_documents = frozen(np.ascontiguousarray(columns[:, part].T))
+        own = frozen(means[first : first + len(queries.weights)])
+        dense_gram_rows(documents, wanted_documents, frozen(here), queries, own, first, out)
+    return out.totals
+
+
+def in_c_order(
+    features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array
+) -> Iterator[tuple[NDArray[np.float32], Queries, int, slice]]:
+    """Parts of a block in C order: documents, queries, index of the first query, and rows.
+
+    A block in C order is one part. Any other block is copied, some thousand documents at a time.
+    """
+    n_queries = len(query_ptr) - 1
+    whole = features.flags.c_contiguous
+    for first, last in [(0, n_queries)] if whole else strips_of_queries(query_ptr):
+        rows = slice(query_ptr[first], query_ptr[last])
+        queries = Queries(
+            frozen(query_ptr[first : last + 1] - query_ptr[first]),
+            frozen(query_weights[first:last]),
+        )
+        yield frozen(np.ascontiguousarray(features[rows])), queries, first, rows
+
+
+def strips_of_queries(
+    query_ptr: NDArray[np.int64], n_documents: int = 1_024
+) -> list[tuple[int, int]]:
+    """Ranges of whole queries with about `n_documents` documents each."""
+    strips, first = [], 0
+    for last in range(1, len(query_ptr)):
+        if query_ptr[last] - query_ptr[first] >= n_documents or last == len(query_ptr) - 1:
+            strips.append((first, last))
+            first = last
+    return strips

@@ -1,7 +1,6 @@
-"""Per-query moments and Gram rows: all that RankRLS and its greedy selection read of X.
+"""Per-query moments and Gram matrices of features in any form: C-ordered, F-ordered or CSR.
 
-Kernels take dense documents in C order. F-ordered features are copied into C order, some whole
-queries at a time. The copy changes no bit of a result.
+The Gram rows of some features are functions of `dense` and of `sparse`.
 """
 
 from collections.abc import Iterator
@@ -11,20 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.kernels.gram.dense import (
-    GramRowsOut,
     Moments,
     Queries,
     centre_first_documents,
-    dense_gram_rows,
     dense_moments,
+    in_c_order,
+    strips_of_queries,
 )
-from dranking.kernels.gram.sparse import csr_of, sparse_gram_rows, sparse_moments
-from dranking.kernels.gram.sparse_query import Fit
-from dranking.kernels.gram.sparse_totals import (
-    sparse_gram_total,
-    sparse_moment_totals,
-    sparse_row_totals,
-)
+from dranking.kernels.gram.sparse import csr_of, sparse_moments
+from dranking.kernels.gram.sparse_totals import moment_totals, sparse_gram_total
 from dranking.kernels.machine.compile import frozen, kernel
 
 Array = NDArray[np.float64]
@@ -57,7 +51,7 @@ def moments(
     diagonal, products = np.empty((n_queries, n)), np.empty((n_queries, n))
     out = Moments(diagonal, products, np.empty(n_queries), means, np.empty((2, n)))
     if dense:
-        for documents, queries, first, rows in _in_c_order(features, query_ptr, query_weights):
+        for documents, queries, first, rows in in_c_order(features, query_ptr, query_weights):
             own = slice(first, first + len(queries.weights))
             part = Moments(
                 diagonal[own], products[own], out.label_norms[own], means[own], out.totals
@@ -78,97 +72,6 @@ def add_up(diagonal: Array, products: Array, totals: Array) -> None:
         for i in range(diagonal.shape[1]):
             totals[0, i] += diagonal[q, i]
             totals[1, i] += products[q, i]
-
-
-def moment_totals(
-    features: Any,
-    relevance: Array,
-    query_ptr: NDArray[np.int64],
-    query_weights: Array,
-) -> tuple[Array, Array, float]:
-    """Sums of `moments` over the queries of CSR features, without arrays per query.
-
-    Returns
-    -------
-    diagonal, products
-        (n_features,) float64 diagonal of A, and b.
-    label_norm
-        y.y.
-    """
-    diagonal, products = np.empty(features.shape[1]), np.empty(features.shape[1])
-    queries = Queries(frozen(query_ptr), frozen(query_weights))
-    label_norm = sparse_moment_totals(
-        csr_of(features), frozen(relevance), queries, diagonal, products
-    )
-    return diagonal, products, label_norm
-
-
-def row_totals(
-    features: Any,
-    query_ptr: NDArray[np.int64],
-    query_weights: Array,
-    wanted: NDArray[np.int64],
-) -> Array:
-    """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
-
-    The sums equal the sums that `gram_rows` returns, but no array per query is made.
-    """
-    totals = np.empty((len(wanted), features.shape[1]))
-    queries = Queries(frozen(query_ptr), frozen(query_weights))
-    role = np.zeros(features.shape[1], dtype=np.int64)
-    role[wanted] = -2 - np.arange(len(wanted))
-    no_gram, no_products = frozen(np.empty((0, 0))), frozen(np.empty(0))
-    fit = Fit(frozen(role), frozen(wanted), no_gram, no_products, 0.0)
-    sparse_row_totals(csr_of(features), queries, fit, totals)
-    return totals
-
-
-def gram_rows(
-    features: Any,
-    query_ptr: NDArray[np.int64],
-    query_weights: Array,
-    means: Array,
-    wanted: NDArray[np.int64],
-    slots: NDArray[np.int64],
-    rows: Array,
-    columns: NDArray[np.float32] | None = None,
-) -> Array:
-    """Compute rows `wanted` of every A_q into `rows[slots, :, :]`; one read of X.
-
-    Parameters
-    ----------
-    features
-        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
-    query_ptr, query_weights
-        As in `moments`.
-    means
-        As in the `Moments` of these queries.
-    wanted
-        (J,) int64 feature indices, distinct.
-    slots
-        (J,) int64 position in `rows` to which the row of each feature is written.
-    rows
-        (capacity, n_queries, n_features) float64; the slots are overwritten.
-    columns
-        (J, n_documents) values of the wanted features, if `features` is dense and holds only some
-        of all features; None if `wanted` are columns of `features`.
-
-    Returns
-    -------
-    (J, n_features) float64 sums of the rows over the queries, in order.
-    """
-    out = GramRowsOut(frozen(slots), rows, np.zeros((len(wanted), features.shape[1])))
-    if isinstance(features, np.ndarray):
-        columns = np.empty((0, 0), np.float32) if columns is None else columns
-        here = np.arange(len(wanted)) if len(columns) else wanted
-        for documents, queries, first, part in _in_c_order(features, query_ptr, query_weights):
-            wanted_documents = frozen(np.ascontiguousarray(columns[:, part].T))
-            own = frozen(means[first : first + len(queries.weights)])
-            dense_gram_rows(documents, wanted_documents, frozen(here), queries, own, first, out)
-    else:
-        queries = Queries(frozen(query_ptr), frozen(query_weights))
-        sparse_gram_rows(csr_of(features), queries, frozen(wanted), out)
-    return out.totals
 
 
 def block_gram(
@@ -296,18 +199,6 @@ def centred_strips(
         yield centred, labels, ptr
 
 
-def strips_of_queries(
-    query_ptr: NDArray[np.int64], n_documents: int = 1_024
-) -> list[tuple[int, int]]:
-    """Ranges of whole queries with about `n_documents` documents each."""
-    strips, first = [], 0
-    for last in range(1, len(query_ptr)):
-        if query_ptr[last] - query_ptr[first] >= n_documents or last == len(query_ptr) - 1:
-            strips.append((first, last))
-            first = last
-    return strips
-
-
 def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
     """Rows minus the mean of their query.
 
@@ -319,21 +210,3 @@ def _centred(values: Array, sizes: NDArray[np.int64]) -> Array:
         means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
         values = values - np.repeat(means, sizes, axis=0)
     return values
-
-
-def _in_c_order(
-    features: NDArray[np.float32], query_ptr: NDArray[np.int64], query_weights: Array
-) -> Iterator[tuple[NDArray[np.float32], Queries, int, slice]]:
-    """Parts of a block in C order: documents, queries, index of the first query, and rows.
-
-    A block in C order is one part. Any other block is copied, some thousand documents at a time.
-    """
-    n_queries = len(query_ptr) - 1
-    whole = features.flags.c_contiguous
-    for first, last in [(0, n_queries)] if whole else strips_of_queries(query_ptr):
-        rows = slice(query_ptr[first], query_ptr[last])
-        queries = Queries(
-            frozen(query_ptr[first : last + 1] - query_ptr[first]),
-            frozen(query_weights[first:last]),
-        )
-        yield frozen(np.ascontiguousarray(features[rows])), queries, first, rows

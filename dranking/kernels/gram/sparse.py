@@ -201,3 +201,18 @@ def sparse_gram_rows(x: Csr, queries: Queries, wanted: NDArray[np.int64], out: G
                     total[i] += row[i]
                 products[j, i] = 0.0
         forget_present(present, n_present)
+
+
+def gram_rows(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    wanted: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    rows: Array,
+) -> Array:
+    """Like `gram_rows` of `dranking.kernels.gram.dense`, for a `csr_array`, without means."""
+    out = GramRowsOut(frozen(slots), rows, np.zeros((len(wanted), features.shape[1])))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    sparse_gram_rows(csr_of(features), queries, frozen(wanted), out)
+    return out.totals

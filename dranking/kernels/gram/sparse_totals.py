@@ -1,6 +1,6 @@
 """Moments and Gram rows of CSR features, summed over queries, without arrays per query."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import (
     Csr,
     Present,
+    csr_of,
     find_present,
     forget_present,
     nothing_present,
@@ -23,7 +24,7 @@ from dranking.kernels.gram.sparse_query import (
     multiply,
     sort_entries,
 )
-from dranking.kernels.machine.compile import kernel
+from dranking.kernels.machine.compile import frozen, kernel
 
 Array = NDArray[np.float64]
 
@@ -186,3 +187,46 @@ def sparse_gram_total(x: Csr, queries: Queries, gram: Array) -> None:
     for i in range(n):
         for j in range(i):
             gram[j, i] = gram[i, j]
+
+
+def moment_totals(
+    features: Any,
+    relevance: Array,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+) -> tuple[Array, Array, float]:
+    """Sums of `per_query.moments` over the queries of CSR features, without arrays per query.
+
+    Returns
+    -------
+    diagonal, products
+        (n_features,) float64 diagonal of A, and b.
+    label_norm
+        y.y.
+    """
+    diagonal, products = np.empty(features.shape[1]), np.empty(features.shape[1])
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    label_norm = sparse_moment_totals(
+        csr_of(features), frozen(relevance), queries, diagonal, products
+    )
+    return diagonal, products, label_norm
+
+
+def row_totals(
+    features: Any,
+    query_ptr: NDArray[np.int64],
+    query_weights: Array,
+    wanted: NDArray[np.int64],
+) -> Array:
+    """(J, n_features) sums of the rows `wanted` of every A_q of CSR features.
+
+    The sums equal the sums that `gram_rows` returns, but no array per query is made.
+    """
+    totals = np.empty((len(wanted), features.shape[1]))
+    queries = Queries(frozen(query_ptr), frozen(query_weights))
+    role = np.zeros(features.shape[1], dtype=np.int64)
+    role[wanted] = -2 - np.arange(len(wanted))
+    no_gram, no_products = frozen(np.empty((0, 0))), frozen(np.empty(0))
+    fit = Fit(frozen(role), frozen(wanted), no_gram, no_products, 0.0)
+    sparse_row_totals(csr_of(features), queries, fit, totals)
+    return totals

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.gram.per_query import gram_rows
+from dranking.kernels.gram import dense, sparse
 from dranking.kernels.machine.compile import kernel
 
 Array = NDArray[np.float64]
@@ -24,8 +24,10 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
 
     Parameters
     ----------
-    features, query_ptr, means
-        As in `dranking.kernels.gram.per_query.gram_rows`.
+    features
+        (n_documents, n_features) float32, C- or F-ordered, or a `csr_array`.
+    query_ptr, means
+        As in `dranking.kernels.gram.dense.gram_rows`.
 
     Returns
     -------
@@ -33,10 +35,13 @@ def all_gram_rows(features: Any, query_ptr: NDArray[np.int64], means: Array) -> 
     differ by rounding, since the two factors of a product are not centred alike.
     """
     n_queries, n = len(query_ptr) - 1, features.shape[1]
-    rows = np.empty((n, n_queries, n))
+    rows, weights = np.empty((n, n_queries, n)), np.ones(n_queries)
     for first in range(0, n, ROWS_AT_ONCE):
         wanted = np.arange(first, min(first + ROWS_AT_ONCE, n))
-        gram_rows(features, query_ptr, np.ones(n_queries), means, wanted, wanted, rows)
+        if isinstance(features, np.ndarray):
+            dense.gram_rows(features, query_ptr, weights, means, wanted, wanted, rows)
+        else:
+            sparse.gram_rows(features, query_ptr, weights, wanted, wanted, rows)
     return rows
 
 

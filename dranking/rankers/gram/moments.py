@@ -13,6 +13,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.tiles import Tiles
 from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Moments
+from dranking.kernels.gram.sparse_totals import moment_totals
 from dranking.rankers.gram.sample import Sample, sample_of
 from dranking.rankers.gram.statistics_store import statistics_moments
 
@@ -78,4 +79,4 @@ def block_totals(block: QueryBlock | QueryStatistics) -> tuple[Array, Array, Any
     """Moments of one block, summed over its queries."""
     if isinstance(block, QueryStatistics) or not block.is_sparse:
         return sum_moments(block_moments(block))
-    return gram.moment_totals(block.features, block.relevance, block.query_ptr, block.weights)
+    return moment_totals(block.features, block.relevance, block.query_ptr, block.weights)

@@ -15,7 +15,7 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.engine.executor import Task
 from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
-from dranking.kernels.gram import per_query as gram
+from dranking.kernels.gram import dense, sparse
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.lqo.factor_rounding import SAFETY, UNCERTAIN
 from dranking.rankers.gram.moments import QueryMoments, TotalMoments
@@ -210,17 +210,12 @@ def fetch_rows(
         slots = np.arange(len(features))
     if isinstance(block, QueryStatistics):
         totals = statistics_rows(block, features, slots, rows)
+    elif block.is_sparse:
+        X = block.features, block.query_ptr, block.weights
+        totals = sparse.gram_rows(*X, features, slots, rows)
     else:
-        totals = gram.gram_rows(
-            block.features,
-            block.query_ptr,
-            block.weights,
-            moments.means,
-            features,
-            slots,
-            rows,
-            columns,
-        )
+        X = block.features, block.query_ptr, block.weights
+        totals = dense.gram_rows(*X, moments.means, features, slots, rows, columns)
     kept.fetch[0] = max(fetch, kept.fetch[0])  # not before its rows are there
     return BlockRows(kept.fetch, kept.rows, totals)
 

@@ -237,7 +237,7 @@ def statistics_moments(block: QueryStatistics) -> Moments:
 def statistics_rows(
     block: QueryStatistics, features: NDArray[np.int64], slots: NDArray[np.int64], rows: Array
 ) -> Array:
-    """Gram rows, as `dranking.kernels.gram.per_query.gram_rows` computes them from documents."""
+    """Gram rows, as `dranking.kernels.gram.dense.gram_rows` computes them from documents."""
     totals = np.zeros((len(features), block.n_features))
     weights = frozen(block.weights)
     for slot, kept, total in zip(slots, block.rows(features.tolist()), totals, strict=True):

@@ -27,10 +27,9 @@ These steps pass values to each other, and call functions whose names say what t
 `rankers.greedy.path` (the rules, and the features selected so far) and `data.blocks`. The
 functions: `rankers.gram.sample` guesses rows for step 3, `engine.tile_tasks` has what the tasks of
 step 5 run, `engine.traffic` counts their messages, `engine.cluster.supervisor` waits for step 6 as
-long as `engine.cluster.deadlines` says, `kernels.gram.per_query` brings blocks into C order for
-step 7, `kernels.lqo.rounding` makes errors equal that only rounding tells apart, and
-`kernels.machine.compile` and `kernels.machine.instructions` compile kernels. A test traces a round,
-and compares the files with this text.
+long as `engine.cluster.deadlines` says, `kernels.lqo.rounding` makes errors equal that only
+rounding tells apart, and `kernels.machine.compile` and `kernels.machine.instructions` compile
+kernels. A test traces a round, and compares the files with this text.
 
 `checkpoint` saves the rounds. `rankers.leave_query_out.criterion` is the interface of step 9;
 sparse data and refits have other states there.

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dranking.data.blocks import QueryBlock
 from dranking.engine.tile_tasks import Literal
 from dranking.engine.tiles import Tiles
-from dranking.kernels.gram import per_query as gram
 from dranking.kernels.gram.dense import Queries
 from dranking.kernels.gram.sparse import Csr, csr_of
 from dranking.kernels.gram.sparse_query import Fit
+from dranking.kernels.gram.sparse_totals import row_totals
 from dranking.kernels.lqo.pivots import least_pivots, packed_matrices
 from dranking.kernels.lqo.rounding import squared_losses
 from dranking.kernels.lqo.sparse import add_gains
@@ -156,7 +156,7 @@ class _Scorer:
 
 def block_rows(block: QueryBlock, features: Indices) -> Array:
     """(J, n_features) rows of the Gram matrix of the block's queries."""
-    return gram.row_totals(block.features, block.query_ptr, block.weights, features)
+    return row_totals(block.features, block.query_ptr, block.weights, features)
 
 
 def block_question(fit: Fit, *totals: Array) -> tuple[Fit, Candidates]:

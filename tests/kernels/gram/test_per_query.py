@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from scipy import sparse
 
-from dranking.kernels.gram.per_query import (
-    block_gram,
-    gram_rows,
-    moment_totals,
-    moments,
-    row_totals,
-    strips_of_queries,
-)
+from dranking.kernels.gram import dense
+from dranking.kernels.gram import sparse as of_csr
+from dranking.kernels.gram.dense import strips_of_queries
+from dranking.kernels.gram.per_query import block_gram, moments
+from dranking.kernels.gram.sparse_totals import moment_totals, row_totals
 from tests.kernels.compiled import COMPILED
 from tests.reference.greedy import centred_queries
 
@@ -41,10 +38,16 @@ def all_rows(X, query_ptr, weights, wanted):
     """Gram rows (wanted, queries, features), and their totals, fetched together."""
     rows = np.full((len(wanted), len(query_ptr) - 1, X.shape[1]), np.nan)
     slots = np.arange(len(wanted), dtype=np.int64)
-    means = moments(X, np.zeros(X.shape[0]), query_ptr, weights).means
-    wanted = np.array(wanted, dtype=np.int64)
-    totals = gram_rows(X, query_ptr, weights, means, wanted, slots, rows)
+    totals = fetch(X, query_ptr, weights, np.array(wanted, dtype=np.int64), slots, rows)
     return rows, totals
+
+
+def fetch(X, query_ptr, weights, wanted, slots, rows):
+    """Write Gram rows into their slots, and return their totals."""
+    if sparse.issparse(X):
+        return of_csr.gram_rows(X, query_ptr, weights, wanted, slots, rows)
+    means = moments(X, np.zeros(X.shape[0]), query_ptr, weights).means
+    return dense.gram_rows(X, query_ptr, weights, means, wanted, slots, rows)
 
 
 @st.composite
@@ -115,7 +118,7 @@ def test_rows_of_features_from_elsewhere_have_the_same_bits(layout, data, draw):
     wanted = np.random.default_rng(n).permutation(n)
     found = np.full((n, len(weights), features.shape[1]), np.nan)
     columns = np.ascontiguousarray(X[:, wanted].T)
-    sums = gram_rows(features, query_ptr, weights, means, wanted, wanted, found, columns)
+    sums = dense.gram_rows(features, query_ptr, weights, means, wanted, wanted, found, columns)
     np.testing.assert_array_equal(found, rows[:, :, part])
     np.testing.assert_array_equal(sums, totals[wanted, part])
 
@@ -137,12 +140,11 @@ def test_a_row_has_the_same_bits_however_many_are_fetched_with_it(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_rows_go_to_their_slots_and_nowhere_else(layout):
-    X, y, query_ptr, weights = problem(np.random.default_rng(6), [4, 5], 3)
+    X, _, query_ptr, weights = problem(np.random.default_rng(6), [4, 5], 3)
     features = LAYOUTS[layout](X)
     rows = np.full((5, 2, 3), 7.0)
     wanted, slots = np.array([2, 0]), np.array([4, 1])
-    means = moments(features, y, query_ptr, weights).means
-    totals = gram_rows(features, query_ptr, weights, means, wanted, slots, rows)
+    totals = fetch(features, query_ptr, weights, wanted, slots, rows)
     assert (rows[[0, 2, 3]] == 7.0).all()
     np.testing.assert_array_equal(rows[4].sum(axis=0), totals[0])
     np.testing.assert_array_equal(rows[1].sum(axis=0), totals[1])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dranking.kernels.gram import per_query as gram
+from dranking.kernels.gram import dense
 from dranking.rankers.gram.moments import block_moments
 from dranking.rankers.gram.rows import fetch_rows, room_for_rows
 from tests.rankers.problems import random_problem
@@ -39,17 +39,17 @@ def test_a_fetch_that_broke_off_runs_again(dataset, monkeypatch):
     moments = block_moments(block)
     start, where = room_for_rows(moments, 2), (np.array([4, 5]), np.array([0, 1]))
     whole = fetch_rows(block, None, moments, room_for_rows(moments, 2), *where, 1)
-    compute = gram.gram_rows
+    compute = dense.gram_rows
 
     def break_off(*arguments):
         compute(*arguments)
         start.rows[:] = -1.0
         raise MemoryError
 
-    monkeypatch.setattr(gram, "gram_rows", break_off)
+    monkeypatch.setattr(dense, "gram_rows", break_off)
     with pytest.raises(MemoryError):
         fetch_rows(block, None, moments, start, *where, 1)
-    monkeypatch.setattr(gram, "gram_rows", compute)
+    monkeypatch.setattr(dense, "gram_rows", compute)
     again = fetch_rows(block, None, moments, start, *where, 1)
     np.testing.assert_array_equal(again.rows, whole.rows)
     np.testing.assert_array_equal(again.totals, whole.totals)
