@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import dranking
 from dranking.cli.app import app
+from tests.dockerfile import check_dockerfile
 
 DOCS = Path(dranking.__file__).parent.parent / "docs"
 pytestmark = [
@@ -58,5 +59,7 @@ def test_commands_and_snippets_run(page, folder, monkeypatch):
                 assert program == "dranking"
                 result = CliRunner().invoke(app, arguments)
                 assert result.exit_code == 0, f"{page}: {arguments}\n{result.output}"
+        elif language == "dockerfile":
+            check_dockerfile(text)
         else:
             assert language in ("toml", "json", "text"), f"{page}: a block of {language} is not run"

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -60,18 +61,58 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     Where a table would be too wide even with its cells wrapped, every row is printed as lines of
     its own, so that no value is cut.
     """
-    table = Table()
-    for index, column in enumerate(columns):
-        numeric = all(isinstance(row[index], (int, float)) for row in rows)
-        table.add_column(literal(column), justify="right" if numeric else "left")
     texts = [[literal(format_value(value)) for value in row] for row in rows]
+    print_line(title, style="bold")
+    cells = [[literal(column), *(row[i] for row in texts)] for i, column in enumerate(columns)]
+    widths = _widths(cells, console.width)
+    if widths is None:
+        _print_row_by_row(columns, texts)
+        return
+    table = Table()
+    for index, width in enumerate(widths):
+        numeric = all(isinstance(row[index], (int, float)) for row in rows)
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(cells[index][0], justify=justify, width=width)
     for row in texts:
         table.add_row(*row)
-    print_line(title, style="bold")
+    console.print(table)
+
+
+def _widths(cells: Sequence[Sequence[Text]], width: int) -> list[int] | None:
+    """Widths of the columns of a table, in characters, in which every word stands whole.
+
+    Rich by itself narrows the widest columns first, below the length of their words, which it then
+    cuts. Here the narrowest columns are widened first, from the length of their longest word.
+
+    Parameters
+    ----------
+    cells
+        The texts of each column, its name among them.
+    width
+        Width of the whole table with its frame: 3 characters for each column, and 1.
+
+    Returns
+    -------
+    The width of each column; None if the longest words do not fit beside each other.
+    """
     endless = console.options.update(max_width=10_000)
-    if table.__rich_measure__(console, endless).minimum <= console.width:
-        console.print(table)
-        return
+    sizes = [[Measurement.get(console, endless, text) for text in column] for column in cells]
+    widths = [max(size.minimum for size in column) for column in sizes]
+    wanted = [max(size.maximum for size in column) for column in sizes]
+    spare = width - (sum(widths) + 3 * len(widths) + 1)
+    if spare < 0:
+        return None
+    while spare > 0 and widths != wanted:
+        narrowest = min(
+            (i for i in range(len(widths)) if widths[i] < wanted[i]), key=widths.__getitem__
+        )
+        widths[narrowest] += 1
+        spare -= 1
+    return widths
+
+
+def _print_row_by_row(columns: Sequence[str], texts: Sequence[Sequence[Text]]) -> None:
+    """Print every row as lines of its own, one for each column."""
     for row in texts:
         lines = Table.grid(padding=(0, 2))
         lines.add_column(no_wrap=True)

@@ -1,7 +1,9 @@
 """What commands print: names in data are printed literally; progress and remaining time."""
 
 import json
+import random
 import re
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -128,6 +130,31 @@ def test_a_table_that_is_too_wide_is_printed_line_by_line(capsys, monkeypatch):
     assert ["A - B [95%]", "+0.0157 [-0.0007, +0.0322]"] in lines
     assert shown.count("a" * 20) >= 2
     assert re.sub(r"\s", "", shown).count("a" * 70) == 2
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_words_that_fit_beside_each_other_are_not_cut(width, capsys, monkeypatch):
+    """Random tables whose longest words fill the width: each row of words is whole somewhere."""
+    monkeypatch.setattr(output, "console", Console(width=width))
+    rng = random.Random(width)
+    for n_columns in (2, 3, 5, 7):
+        room = width - 3 * n_columns - 1
+        longest = [room // n_columns + rng.choice([-3, 0, 2]) for _ in range(n_columns)]
+        longest[0] += room - sum(longest)
+        # Words of a column have letters of their own, so that no other word contains them.
+        words = [
+            [letter * rng.randint(1, length) for _ in range(rng.randint(1, 9))] + [letter * length]
+            for letter, length in zip("abcdefg", longest, strict=False)
+        ]
+        for header in range(2):
+            cells = [" ".join(rng.sample(each, len(each))) for each in words]
+            names = cells if header else [each[0] for each in words]
+            print_table("", names, [cells, ["x"] * n_columns])
+            shown = capsys.readouterr().out
+            assert max(map(len, shown.splitlines())) <= width
+            found = Counter(re.findall(r"[a-g]+", shown))
+            expected = Counter(" ".join([*names, *cells]).split())
+            assert found == expected
 
 
 def test_tables_of_commands_fit_60_columns(dranking, letor, tmp_path, monkeypatch):
