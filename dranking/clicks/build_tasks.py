@@ -185,7 +185,7 @@ class MergeRules:
     root, prefix
         As of `write_bucket`.
     min_sessions
-        Queries with fewer sessions, in the nights that are merged, are left out.
+        A night has no counts of queries with fewer sessions in it.
     first_day
         Earlier nights are left out; in days since 1970.
     known
@@ -200,7 +200,7 @@ class MergeRules:
 
 
 class MergedBucket(NamedTuple):
-    """Date and entry of each table, and how many queries and impressions were left out."""
+    """Date and entry of each table, rare queries of nights, and impressions of absent documents."""
 
     tables: list[tuple[str, NightTable]]
     n_rare: int
@@ -216,18 +216,22 @@ def merge_bucket(
     if not found["counts"].num_rows:
         return MergedBucket([], 0, 0)
     per_query = sums_of_rows(found["sessions"])
-    rare = _rare(per_query, rules.min_sessions)
-    counts = sums_of_rows(_without(found["counts"], rare))
+    n_rare = int((per_query.column(SESSIONS).to_numpy() < rules.min_sessions).sum())
+    if n_rare:
+        for name in (name for name in ("counts", "users") if name in found):
+            frequent = _looked_up(per_query, found[name]) >= rules.min_sessions
+            found[name] = found[name].filter(pa.array(frequent))
+    counts = sums_of_rows(found["counts"])
     there = _there(counts, rules.known)
     n_absent = int(counts.column(IMPRESSIONS).to_numpy()[~there].sum())
     counts = counts.filter(pa.array(there)) if n_absent else counts
     users = None
     if "users" in found:
-        users = sums_of_rows(_without(found["users"], rare))
+        users = sums_of_rows(found["users"])
         users = _whole(users.filter(pa.array(_there(users, rules.known))) if n_absent else users)
     counts = counts.append_column(SESSIONS, pa.array(_looked_up(per_query, counts)))
     tables = write_bucket(rules.root, rules.prefix, bucket, BucketTables(_whole(counts), users))
-    return MergedBucket(tables, len(rare), n_absent)
+    return MergedBucket(tables, n_rare, n_absent)
 
 
 def _there(rows: pa.Table, known: KnownDocuments | None) -> NDArray[np.bool_]:
@@ -244,23 +248,6 @@ def _there(rows: pa.Table, known: KnownDocuments | None) -> NDArray[np.bool_]:
 def _recent(rows: pa.Table, rules: MergeRules) -> pa.Table:
     days = rows.column(NIGHT).to_numpy()
     return rows if (days >= rules.first_day).all() else rows.filter(days >= rules.first_day)
-
-
-def _rare(per_query: pa.Table, min_sessions: int) -> pa.Array:
-    """The queries with too few sessions in all nights."""
-    queries = one_array(per_query.column(QUERY))
-    codes, sessions = queries.indices.to_numpy(), per_query.column(SESSIONS).to_numpy()
-    total = np.bincount(codes, sessions, len(queries.dictionary))
-    used = np.unique(codes)
-    return queries.dictionary.take(pa.array(used[total[used] < min_sessions]))
-
-
-def _without(rows: pa.Table, queries: pa.Array) -> pa.Table:
-    if not len(queries):
-        return rows
-    own = one_array(rows.column(QUERY))
-    is_out = np.asarray(pc.is_in(own.dictionary, queries))
-    return rows.filter(pa.array(~is_out[own.indices.to_numpy()]))
 
 
 def _whole(rows: pa.Table) -> pa.Table:

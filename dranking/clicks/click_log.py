@@ -37,7 +37,8 @@ class ClickLog:
         First and last night to keep, such as ``2026-11-01``. With the logs of the days before and
         after, sessions over midnight are whole.
     min_sessions
-        Queries with fewer sessions in the log are left out.
+        A night has no counts of queries with fewer sessions in it. The rule looks at one night, so
+        that nights that are appended one by one are those of one build.
     max_unmatched
         Largest share of events that cannot be used; above it the log is refused.
     hash_queries

@@ -136,11 +136,18 @@ def log_file(tmp_path_factory):
     return write_log(tmp_path_factory.mktemp("log") / "log", ROWS, "parquet")
 
 
-def test_nights_that_are_appended_are_those_of_one_build(log_file):
-    whole, _ = build_clicks(log_file, output())
+@pytest.mark.parametrize("min_sessions", [1, 3])
+def test_nights_that_are_appended_are_those_of_one_build(tmp_path, min_sessions):
+    """With one session of the second night, q0 is rare in that night."""
+    rows = [{**row, "query": "q0" if row["session"] == "s1" else row["query"]} for row in ROWS]
+    log_file = write_log(tmp_path / "log", rows, "parquet")
+    rules = {"min_sessions": min_sessions}
+    whole, _ = build_clicks(log_file, output(), ClickLog(**rules))
+    assert whole.n_impressions == 4 * (12 - (min_sessions > 1))
     place = output()
-    build_clicks(log_file, place, ClickLog(until="2026-11-01", n_buckets=2))
-    appended, facts = build_clicks(log_file, place, ClickLog(since="2026-11-02"), append=True)
+    build_clicks(log_file, place, ClickLog(until="2026-11-01", n_buckets=2, **rules))
+    log = ClickLog(since="2026-11-02", **rules)
+    appended, facts = build_clicks(log_file, place, log, append=True)
     assert content(appended) == content(whole)
     assert len(appended.buckets) == 2
     assert facts.notes["sessions_of_other_nights"] == 4

@@ -36,14 +36,6 @@ def sessions_of(rows):
     return by_session, found
 
 
-def rare_queries(sessions, min_sessions):
-    """Queries with fewer sessions in all nights."""
-    of_query = Counter()
-    for (query, _), number in sessions.items():
-        of_query[query] += number
-    return {query for query, number in of_query.items() if number < min_sessions}
-
-
 def count_log(rows, *, max_clicks=None, since="", until="9999", min_sessions=1, users=False):
     """Counts of a log with one row for each result that was shown.
 
@@ -81,8 +73,8 @@ def count_log(rows, *, max_clicks=None, since="", until="9999", min_sessions=1, 
                 total[1] += 1
                 total[2] += max(weights)
                 total[3] += max(weights) ** 2
-    rare = rare_queries(sessions, min_sessions)
+    rare = {key for key, number in sessions.items() if number < min_sessions}
     found["rare_queries"] = len(rare)
-    counts = {key: total for key, total in counts.items() if key[0] not in rare}
-    sessions = {key: n for key, n in sessions.items() if key[0] not in rare}
+    counts = {key: total for key, total in counts.items() if (key[0], key[3]) not in rare}
+    sessions = {key: n for key, n in sessions.items() if key not in rare}
     return counts, sessions, +found

@@ -49,7 +49,7 @@ NOTES: Final = {
     "sessions_over_midnight": "sessions that go on after the midnight of their night",
     "sessions_over_max_clicks": "sessions dropped, with more clicks than allowed",
     "sessions_of_other_nights": "sessions of nights that were not asked for",
-    "rare_queries": "queries left out, with fewer sessions than asked for",
+    "rare_queries": "queries left out of a night, with fewer sessions in it than asked for",
 }
 """What is counted beside, because it decides what the counts are."""
 

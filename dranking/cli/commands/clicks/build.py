@@ -120,7 +120,8 @@ class LogOptions:
     ] = None
     until: Annotated[str | None, typer.Option(metavar="DATE", help="Last night to keep.")] = None
     min_sessions: Annotated[
-        int, typer.Option(min=1, help="Leave out queries with fewer sessions in the log.")
+        int,
+        typer.Option(min=1, help="Leave queries out of nights in which they have fewer sessions."),
     ] = 1
     max_unmatched: Annotated[
         float,
