@@ -1,7 +1,8 @@
 """Every ranker on raw data sets: what it states is exact to 1e-9, or a certificate says otherwise.
 
-A check takes the seed of a data set and an empty folder, and returns the certificate. The tests
-run some seeds of each check; a slice of seeds, of all checks or of some, is run by
+A check takes the seed of a data set and an empty folder, and returns the certificate; None if the
+ranker claims nothing, or refuses the data set with an error. The tests run some seeds of each
+check; a slice of seeds, of all checks or of some, is run by
 
     python -m tests.rankers.raw_checks FIRST LAST [CHECK ...]
 
@@ -44,13 +45,19 @@ WAYS = {
 
 
 def fitted(ranker, data):
-    """The ranker, fitted; a certificate in doubt comes with a warning."""
+    """The ranker, fitted; a certificate is a share, and one in doubt comes with a warning."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         ranker.fit(data)
     said = any(issubclass(each.category, AccuracyWarning | ConvergenceWarning) for each in seen)
-    assert said or not ranker.relative_rounding_ > STATED_ACCURACY, "silent"
+    assert_share(ranker.relative_rounding_)
+    assert said or ranker.relative_rounding_ <= STATED_ACCURACY, "silent"
     return ranker
+
+
+def assert_share(certificate):
+    """A certificate is a number from 0 to 1, or there is none."""
+    assert certificate is None or 0.0 <= certificate <= 1.0, f"the certificate is {certificate}"
 
 
 def way_of(seed):
@@ -213,7 +220,8 @@ def check_rankrls_by_cg(seed, folder=None):
     try:
         return _check_predictions(problem, dr.RankRLS(regularization, "cg"), data)
     except DrankingError as error:
-        return _refused(error, "did not converge")
+        _refused(error, "did not converge")
+        return None
 
 
 def _check_predictions(problem, ranker, data):
@@ -226,7 +234,6 @@ def _check_predictions(problem, ranker, data):
 def _refused(error, reason):
     """An error that says that nothing is stated, instead of a certificate."""
     assert reason in str(error), error
-    return np.nan
 
 
 def _drawn_pairs(seed):
@@ -292,7 +299,6 @@ def check_stochastic(seed, folder=None):
         assert np.isnan(ranker.relative_rounding_)
         assert ranker.to_model().provenance["relative_rounding"] is None
         assert np.isfinite(ranker.coef_).all()
-    return np.nan
 
 
 CHECKS = {
@@ -320,7 +326,9 @@ def run(first, last, names=()):
             with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    doubtful[name] += not CHECKS[name](seed, Path(folder)) <= STATED_ACCURACY
+                    certificate = CHECKS[name](seed, Path(folder))
+                    assert_share(certificate)
+                    doubtful[name] += certificate is None or certificate > STATED_ACCURACY
                 except AssertionError as error:
                     failed[name] += 1
                     print(f"{name} fails on data set {seed}: {str(error)[:400]}", flush=True)

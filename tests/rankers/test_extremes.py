@@ -31,10 +31,10 @@ def data(draw):
     X = rng.normal(size=(len(qid), draw(st.integers(2, 5)))) * scale
     X[:, 0] *= draw(st.sampled_from([1e-6, 1.0, 1e6]))
     X = np.clip(X, -3.4e38, 3.4e38).astype(np.float32)
-    y = rng.integers(0, 3, len(qid)) * draw(st.sampled_from([1.0, 1e-8, 1e8, 1e100, 1e300]))
+    y = rng.integers(0, 3, len(qid)) * draw(st.sampled_from([1.0, 1e-8, 1e8, 1e25, 1e49]))
     y[rng.random(len(y)) < 0.3] = np.nan
     y[:1] = 0.0
-    weights = rng.random(12) * draw(st.sampled_from([1.0, 1e-300, 1e100]))
+    weights = rng.random(12) * draw(st.sampled_from([1.0, 1e-300, 1e50]))
     return dr.from_arrays(X, y, qid, query_weights=weights)
 
 

@@ -41,7 +41,7 @@ class RowSource(Protocol):
         Raises
         ------
         DataError
-            If an id is missing or a relevance is infinite; the message says where.
+            If an id is missing or a relevance is infinite or beyond 1e50; the message says where.
         """
         ...
 

@@ -7,11 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.tables.numeric_values import LARGEST_GRADE
 from dranking.kernels.text import tokenizer
 
 _FORM = "A line reads: <relevance> qid:<id> <index>:<value> ... # comment"
 _SHOWN_BYTES = 60
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
+
+RELEVANCE_RANGE = -1
+"""Beside the codes of the tokenizer, which does not read numbers of that size."""
 
 _MESSAGES = {
     tokenizer.BAD_RELEVANCE: (
@@ -19,6 +23,10 @@ _MESSAGES = {
     ),
     tokenizer.NEGATIVE_RELEVANCE: (
         "the relevance is {word}; it must be at least 0, or -1 for an unlabelled document."
+    ),
+    RELEVANCE_RANGE: (
+        f"the relevance is {{word}}; it must be at most {LARGEST_GRADE:g}, so that its square can "
+        "be summed."
     ),
     tokenizer.NO_QID: f"expected qid:<id> behind the relevance, but found {{word}}. {_FORM}",
     tokenizer.BAD_FEATURE: f"expected <index>:<value>, but found {{word}}. {_FORM}",

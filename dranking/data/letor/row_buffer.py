@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
 from dranking.data.letor.invalid_lines import (
+    RELEVANCE_RANGE,
     InvalidLine,
     invalid_encoding,
     invalid_index,
     invalid_syntax,
 )
 from dranking.data.letor.text_source import TextNullPolicy
+from dranking.data.tables.numeric_values import LARGEST_GRADE
 from dranking.errors import DataError
 from dranking.kernels.text import tokenizer
 from dranking.kernels.text.tokenizer import TokenTable, scatter_rows, tokenize
@@ -211,6 +213,8 @@ def _convert_slow(text: NDArray[np.uint8], table: TokenTable, n_slow: int) -> In
                 return invalid_syntax(tokenizer.BAD_RELEVANCE, text, start, line)
             if number < 0 and number != -1:
                 return invalid_syntax(tokenizer.NEGATIVE_RELEVANCE, text, start, line)
+            if number > LARGEST_GRADE:  # every such number is slow
+                return invalid_syntax(RELEVANCE_RANGE, text, start, line)
         else:
             with np.errstate(over="ignore"):
                 table.values[slot] = np.float32(number)

@@ -26,6 +26,7 @@ from dranking.data.store.segment_layout import (
 )
 from dranking.data.store.zarr_arrays import StoredChunk, write_shard, zarr_metadata
 from dranking.data.tables.ids import int64_or_string
+from dranking.data.tables.numeric_values import check_relevance
 from dranking.errors import DataError
 from dranking.files.atomic_files import new_folder
 from dranking.files.places import Place
@@ -56,8 +57,8 @@ def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> Writt
     Raises
     ------
     DataError
-        If a feature value is not finite (the message names the query), a query has no id, or some
-        blocks are sparse and others dense.
+        If a feature value is not finite or a grade out of range (the message names the query), a
+        query has no id, or some blocks are sparse and others dense.
     """
     check_alike(block.is_sparse for block in blocks)
     for block in blocks:
@@ -182,13 +183,20 @@ def _doc_id_type(blocks: Sequence[QueryBlock]) -> IdType | None:
 
 
 def _check_values(block: QueryBlock) -> None:
-    """Raise DataError if a value is not finite, or a query has no id."""
+    """Raise DataError if a value is not finite, a grade out of range, or a query has no id."""
     values = block.features.data if block.is_sparse else block.features.T
     finite = np.isfinite(values)
     if block.query_ids.null_count:
         raise DataError(
             f"{block.query_ids.null_count} queries have no id (null); give each query an id."
         )
+
+    def place(row: int) -> str:
+        query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
+        document = row - int(block.query_ptr[query])
+        return f"query {block.query_ids[query]}, document {document} (counted from 0)"
+
+    check_relevance(block.relevance, place)
     if not finite.all():
         first = np.unravel_index(np.argmin(finite), finite.shape)
         if block.is_sparse:
@@ -196,11 +204,9 @@ def _check_values(block: QueryBlock) -> None:
             feature = block.features.indices[first[0]]
         else:
             feature, row = first
-        query = np.searchsorted(block.query_ptr, row, side="right") - 1
         raise DataError(
-            f"query {block.query_ids[query]}: feature {feature} (counted from 0) of document "
-            f"{row - block.query_ptr[query]} of the query (counted from 0) is {values[first]}. "
-            "Feature values must be finite float32 numbers."
+            f"{place(int(row))}: feature {feature} (counted from 0) is {values[first]}. Feature "
+            "values must be finite float32 numbers."
         )
 
 

@@ -4,9 +4,9 @@ A flat table has one row per document. Roles of its columns, by name and type:
 
 - query ids (``qid``): integers of any width, strings, categoricals or whole floats; no nulls; the
   rows of a query are adjacent;
-- grades (``relevance``): numbers; null or NaN for an unlabelled document;
+- grades (``relevance``): numbers from -1e50 to 1e50; null or NaN for an unlabelled document;
 - document ids (``docid``, optional): like query ids, nulls allowed;
-- weights (``weight``, optional): the query's weight, from 0 to 1e100, repeated for its documents;
+- weights (``weight``, optional): the query's weight, from 0 to 1e50, repeated for its documents;
 - features: one column of fixed-size lists named ``features``, or else all other columns, which
   must be numbers (integers, floats, decimals, booleans): columns of other types are an error.
   Values are rounded to float32 and must be finite there.

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 from dranking.data.tables.ids import Place, row_place
 from dranking.errors import DataError
 
-LARGEST_WEIGHT = 1e100
-"""Largest weight of a query. With weights up to this value, the sums of the rankers stay finite."""
+LARGEST_WEIGHT = 1e50
+"""Largest weight of a query; see `LARGEST_GRADE`."""
+
+LARGEST_GRADE = 1e50
+"""Largest magnitude of a grade. With a largest weight and a largest float32 feature, the product is
+3e138, the sum over 10^12 documents 3e150, and the square of this sum is still finite."""
 
 
 class InvalidValue(NamedTuple):
@@ -115,12 +119,15 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def check_relevance(relevance: NDArray[np.float64], place: Place = row_place) -> None:
-    """Raise DataError, naming the row, if a grade is infinite."""
-    infinite = np.isinf(relevance)
-    if infinite.any():
+    """Raise DataError, naming the row, if a grade is infinite or beyond `LARGEST_GRADE`."""
+    beyond = np.abs(relevance) > LARGEST_GRADE
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        value = relevance[row]
         raise DataError(
-            f"{place(int(np.argmax(infinite)))}: relevance is infinite; it must be a finite "
-            "number, or missing for an unlabelled document."
+            f"{place(row)}: relevance is {'infinite' if np.isinf(value) else value}; it must be a "
+            f"number of at most {LARGEST_GRADE:g}, whose squares can be summed, or missing for an "
+            "unlabelled document."
         )
 
 

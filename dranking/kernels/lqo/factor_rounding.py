@@ -97,8 +97,11 @@ def share_of_exact(stated: Array, off: Array) -> Array:
     """Largest relative error of numbers of at least 0 that are stated, and off by at most `off`.
 
     The error is a share of the exact number, which may be smaller than the stated one. It is at
-    most 1, where the stated number has no certain digit.
+    most 1, where the stated number has no certain digit, as where sums overflowed: a number that is
+    not finite states nothing.
     """
-    least = np.maximum(stated - off, off)
-    share: Array = np.divide(off, least, out=np.zeros(np.shape(off)), where=np.asarray(off) > 0.0)
+    known = np.isfinite(stated) & np.isfinite(off)
+    off = np.where(known, off, 1.0)
+    least = np.where(known, np.maximum(stated - off, off), 1.0)
+    share: Array = np.divide(off, least, out=np.zeros(np.shape(off)), where=off > 0.0)
     return share

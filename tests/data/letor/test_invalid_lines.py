@@ -45,6 +45,8 @@ class TestLines:
             (b"nan qid:1 1:1", "expected the relevance, a finite number, but found 'nan'"),
             (b"inf qid:1 1:1", "expected the relevance, a finite number, but found 'inf'"),
             (b"1e999 qid:1 1:1", "expected the relevance, a finite number, but found '1e999'"),
+            (b"1.5e154 qid:1 1:1", "the relevance is '1.5e154'; it must be at most 1e+50, so that"),
+            (b"1" + 51 * b"0" + b" qid:1 1:1", "it must be at most 1e+50, so that its square"),
             (b"qid:1 1:1", "expected the relevance, a finite number, but found 'qid:1'"),
             (
                 b"-2 qid:1 1:1",

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -52,9 +53,19 @@ def not_finite(is_sparse, value):
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite(tmp_path, is_sparse, value):
-    message = rf"query 11: feature 1 .* of document 0 .* is {value}"
+    message = rf"query 11, document 0 .*: feature 1 .* is {value}"
     with pytest.raises(DataError, match=message):
         write_dataset([not_finite(is_sparse, value)], tmp_path / "data")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("grade", [np.inf, 1e154, -1e51])
+def test_grades_whose_squares_cannot_be_summed(tmp_path, grade):
+    block = simple_block()
+    grades = block.relevance.copy()
+    grades[2] = grade
+    with pytest.raises(DataError, match=r"query 11, document 0 .*: relevance is"):
+        write_dataset([replace(block, relevance=grades)], tmp_path / "data")
     assert os.listdir(tmp_path) == []
 
 

@@ -140,6 +140,7 @@ def test_text_ids_in_some_partitions():
 FLAWS = {
     "missing id": ({"qid": [1, None, 2]}, DataError, "partition 1, row 0: qid is missing"),
     "infinite grade": ({"relevance": [0, 1, np.inf]}, DataError, "partition 1, row 1: relevance"),
+    "huge grade": ({"relevance": [0, 1, 1e154]}, DataError, "partition 1, row 1: relevance is 1e"),
     "missing value": ({"x": [1.0, 2.0, None]}, DataError, r"partition 1, row 1.*'x' \(query 2\)"),
     "beyond float32": ({"x": [1.0, 1e300, 2.0]}, DataError, "partition 1, row 0.*beyond float32"),
     "text": ({"x": ["a", "b", "c"]}, DataError, "cannot be features: 'x'"),

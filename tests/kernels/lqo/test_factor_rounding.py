@@ -68,6 +68,13 @@ def test_a_column_that_sums_of_products_lost_may_take_all_of_a_prediction(regula
     assert columns
 
 
+@pytest.mark.parametrize("nothing", [np.nan, np.inf])
+def test_a_number_that_is_not_finite_has_no_certain_digit(nothing):
+    stated, off = np.array([nothing, 2.0, nothing, 2.0]), np.array([0.0, nothing, nothing, 1e-9])
+    with np.errstate(all="raise"):
+        assert share_of_exact(stated, off).tolist() == [1.0, 1.0, 1.0, pytest.approx(5e-10)]
+
+
 def test_shares_are_of_the_exact_number():
     """Every exact number within the distance is off by the share at most, or the share is 1."""
     stated, off = np.array([2.0, 2.0, 2.0, 2.0, 0.0, 0.0]), np.array([0.0, 0.5, 1.0, 5.0, 0.0, 1.0])

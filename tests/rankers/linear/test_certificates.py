@@ -46,3 +46,22 @@ def test_statistics_name_the_features_behind_the_rounding(tmp_path):
     store = build_statistics(raw_problem(1).dataset(), tmp_path / "s")
     with pytest.warns(AccuracyWarning, match=r"predictions .*nearly depend on others: f\d+"):
         dr.RankRLS(2.0**-15).fit(store)
+
+
+@pytest.mark.parametrize("name", sorted(CERTIFIED.keys() - {"max-margin of lists"}))
+@pytest.mark.filterwarnings("ignore::dranking.errors.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::dranking.errors.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_largest_numbers_that_are_read_overflow_nowhere(name):
+    """Grades of 1e50, weights of 1e50, and features of 1e38: no NaN, and no warning of NumPy."""
+    problem = random_problem(0, n_features=6)
+    ranker, _ = CERTIFIED[name]
+    grades = problem.y if "lists" in name or "max-margin" in name else problem.y * 2e49
+    huge = problem._replace(
+        X=(problem.X / np.abs(problem.X).max() * 3e38).astype(np.float32),
+        y=grades,
+        weights=np.full(len(problem.sizes), 1e50),
+    )
+    ranker.fit(huge.dataset())
+    assert 0.0 <= ranker.relative_rounding_ <= 1.0
+    assert np.isfinite(ranker.coef_).all()
