@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from dranking.export.formats import export_model as export_model
     from dranking.export.formats import import_model as import_model
     from dranking.files.places import as_place as as_place
-    from dranking.metrics.compare import compare as compare
+    from dranking.metrics.comparison.compare import compare as compare
     from dranking.rankers.bilinear.estimator import BilinearRanker as BilinearRanker
     from dranking.rankers.bilinear.evaluation import evaluate_bilinear as evaluate_bilinear
     from dranking.rankers.bilinear.model import BilinearModel as BilinearModel
@@ -137,7 +137,7 @@ _HOME = {
     "as_place": "dranking.files.places",
     "build_clicks": "dranking.clicks.build",
     "collection": "dranking.data.texts.collection",
-    "compare": "dranking.metrics.compare",
+    "compare": "dranking.metrics.comparison.compare",
     "evaluate": "dranking.tuning.evaluation",
     "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
     "export_model": "dranking.export.formats",

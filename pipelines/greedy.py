@@ -24,7 +24,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.engine.ingest.ingest import ingest
-from dranking.files.atomic_files import atomic_write
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import write_per_query
 from dranking.tuning.curves import plot_curves, save_figure
 from dranking.tuning.evaluation import evaluate

@@ -34,6 +34,23 @@ WITHIN_A_FLOOR = {
 """Imports between layers of one height that are allowed: (importer, imported)."""
 
 ROOMS = {
+    "files": [
+        {"checksums", "key_values", "redaction"},
+        {"places"},
+        {"requests"},
+        {"reading"},
+        {"json_files"},
+        {"writing"},
+        {"folders"},
+    ],
+    "metrics": [
+        {"conventions"},
+        {"ranking"},
+        {"measures"},
+        {"evaluate"},
+        {"per_query"},
+        {"comparison", "scorers"},
+    ],
     "data": [
         {"blocks", "roles"},
         {"transforms", "quantile_sketch", "prediction_files", "digits_ranking"},

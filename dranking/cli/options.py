@@ -105,7 +105,7 @@ def _listed_metrics(names: str) -> str:
     if names.strip().lower() != "help":
         return names
     from dranking.cli.output import print_table
-    from dranking.metrics.measures import MEASURES
+    from dranking.metrics.measures.by_name import MEASURES
 
     rows = [(", ".join(family.spellings), family.meaning) for family in MEASURES.values()]
     print_table("metrics", ["name", "value of a query"], rows)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import dranking as dr
 from dranking.bounds.report import risk_bounds
-from dranking.metrics.measures import MEASURES
+from dranking.metrics.measures.by_name import MEASURES
 from dranking.rankers.gram.statistics_store import build_statistics
 
 N_QUERIES, QUERY_SIZE, N_FEATURES = 12, 10, 6

@@ -36,8 +36,8 @@ from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.ingest import job_scratch
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
 
 EVENTS_PER_BUCKET = 1 << 20
 """Events of sessions that one task counts at most, about 300 MB with all that is made of them."""

@@ -27,9 +27,9 @@ from dranking.data.store.write_dataset import commit_dataset
 from dranking.engine.block_tasks import submit_with_blocks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.errors import DataError
-from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.output_checks import check_output_directory
 from dranking.files.places import AnyPlace, Place
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.output_checks import check_output_directory
 
 Integers = NDArray[np.int64]
 

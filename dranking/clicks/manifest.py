@@ -7,8 +7,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.files.checksums import Checksum
+from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
-from dranking.files.manifests import DirectoryKind
 
 KIND: Final = DirectoryKind(
     "click store", "dranking-clicks", 1, "build the click store anew", sealed=True

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
 from dranking.errors import DataError
-from dranking.files.atomic_files import put_part
 from dranking.files.checksums import checksum
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import put_part
 
 QUERY: Final = "query"
 DOCUMENT: Final = "document"

@@ -12,7 +12,7 @@ from scipy import special
 from dranking.clicks.off_policy import QueryValues
 from dranking.clicks.propensities import Curve, Propensities
 from dranking.errors import DataError
-from dranking.metrics.significance import FEWEST_QUERIES, mean_and_error, mean_interval
+from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error, mean_interval
 
 Array = NDArray[np.float64]
 
@@ -78,9 +78,9 @@ def off_policy_value(
     """The mean over queries, weighted by traffic, with an interval.
 
     The interval resamples queries, each with the clicks on its pages
-    (`dranking.metrics.significance.mean_interval`). The standard error of harvested propensities is
-    added in squares: the sum over positions of the derivative times the error, in absolute values,
-    which no dependence between positions exceeds.
+    (`dranking.metrics.comparison.significance.mean_interval`). The standard error of harvested
+    propensities is added in squares: the sum over positions of the derivative times the error, in
+    absolute values, which no dependence between positions exceeds.
 
     Parameters
     ----------

@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from dranking.clicks.credit_files import Credits
 from dranking.errors import DataError, UsageError
-from dranking.metrics.confidence_sequences import confidence_sequence, expected_half_width
+from dranking.metrics.comparison.confidence_sequences import (
+    confidence_sequence,
+    expected_half_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

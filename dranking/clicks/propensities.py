@@ -19,9 +19,9 @@ from pydantic import (
 )
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import SEAL, read_json, sealed_json, unsealed
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.atomic_files import atomic_write
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -34,9 +34,9 @@ from dranking.clicks.night_tables import (
     read_table,
 )
 from dranking.errors import DataError, UsageError
-from dranking.files.manifests import read_manifest
-from dranking.files.output_checks import restore_interrupted
+from dranking.files.folders.manifests import read_manifest
 from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.writing.output_checks import restore_interrupted
 
 
 class UserCounts(NamedTuple):

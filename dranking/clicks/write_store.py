@@ -36,8 +36,8 @@ from dranking.clicks.night_tables import (
 )
 from dranking.clicks.store import ClickStore
 from dranking.data.regrouping.query_lines import hash_ids
-from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, Place
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
 
 
 class BucketTables(NamedTuple):

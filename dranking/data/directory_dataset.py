@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from dranking.data.dataset import Dataset
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.manifests import DirectoryKind, read_manifest
-from dranking.files.output_checks import restore_interrupted
+from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.writing.output_checks import restore_interrupted
 
 
 class _Manifest(Protocol):

@@ -14,10 +14,10 @@ from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DEFAULT_COLUMNS, Columns
 from dranking.data.tables.any_table import is_table
 from dranking.errors import DataError, UsageError
-from dranking.files.output_checks import MANIFEST_NAME, restore_interrupted
 from dranking.files.places import Place, as_place
 from dranking.files.reading import check_regular, exists, list_files, open_input
 from dranking.files.requests import request
+from dranking.files.writing.output_checks import MANIFEST_NAME, restore_interrupted
 
 Form: TypeAlias = Literal["directory", "parquet", "text"]
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.atomic_files import atomic_path
 from dranking.files.places import AnyPlace
+from dranking.files.writing.atomic_files import atomic_path
 from dranking.kernels.machine.compile import frozen
 from dranking.kernels.metrics import rank_order, tie_ends
 

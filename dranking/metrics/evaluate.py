@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
-from dranking.metrics.measures import get_measures
+from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.ranking import rank_documents
 
 

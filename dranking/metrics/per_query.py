@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError, UsageError
-from dranking.files.atomic_files import atomic_path
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.reading import arrow_input
+from dranking.files.writing.atomic_files import atomic_path
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary, aggregate, evaluate_queries
 

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
-from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.files.array_folder import is_array_folder
+from dranking.files.folders.array_folder import is_array_folder
 from dranking.files.places import AnyPlace, as_place
 from dranking.rankers.bilinear.model import KIND, BilinearModel, load_bilinear_model
 from dranking.rankers.linear import model as linear

@@ -25,9 +25,9 @@ from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.map_blocks import gather_oldest
 from dranking.engine.progress import report
 from dranking.errors import DataError
-from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.output_checks import SUCCESS_NAME
 from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.output_checks import SUCCESS_NAME
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.scoring import Transforms, locate_features, score_block
 

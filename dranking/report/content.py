@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dranking.bounds.report import RiskBounds
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.linear.model import LinearModel
@@ -54,7 +54,8 @@ class Content:
     drift, max_drift
         Population stability index by feature, and the limit of the gate.
     resampling
-        Keywords of `dranking.metrics.compare.compare_rows` for the comparison with the champion.
+        Keywords of `dranking.metrics.comparison.compare.compare_rows` for the comparison with the
+        champion.
     command
         Command that makes the model again.
     bounds

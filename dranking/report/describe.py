@@ -17,7 +17,7 @@ from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import get_measure
+from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.scoring import Transforms, locate_features

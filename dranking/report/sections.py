@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dranking
-from dranking.metrics.compare import compare_rows, interval_text
-from dranking.metrics.measures import get_measure
+from dranking.metrics.comparison.compare import compare_rows, interval_text
+from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.report import model_sections as of_model

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import get_measure
+from dranking.metrics.measures.by_name import get_measure
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.families import FAMILIES

@@ -26,9 +26,9 @@ from dranking.clicks.off_policy import QueryValues
 from dranking.clicks.off_policy_value import OffPolicyValue, off_policy_value
 from dranking.clicks.propensities import load_propensities
 from dranking.errors import DataError
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.retrain.budget import Allowance, allowance_of, statement
 from dranking.retrain.config_tables import ClicksConfig
 from dranking.retrain.gate import PartDrift, Reason, Verdict, at_least, verdict_of

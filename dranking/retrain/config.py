@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.key_values import put_setting, put_value
 from dranking.files.reading import check_regular
-from dranking.metrics.measures import SQUARED_ERROR
+from dranking.metrics.measures.by_name import SQUARED_ERROR
 from dranking.retrain.config_tables import (
     BILINEAR,
     ClicksConfig,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import SQUARED_ERROR, get_measure
+from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure
 from dranking.tuning.numbers import grid_of, number_of
 
 STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -10,10 +10,10 @@ whatever the dependence between the tests (Xu and Ramdas, the e-LOND procedure).
 
 An e-value is a number of at least 0 whose mean is at most 1 if the challenger is no better;
 Student's t gives none. Here it is the capital of bets on the differences of the queries
-(`dranking.metrics.confidence_sequences.mean_e_value`), which assumes nothing but queries that are
-drawn independently and measures in [0, 1]. Nothing is approximate, and the price is power: the
-levels fall as 1 / t^2 until the first promotion, and an e-value needs a larger difference than a
-p-value of the same level.
+(`dranking.metrics.comparison.confidence_sequences.mean_e_value`), which assumes nothing but queries
+that are drawn independently and measures in [0, 1]. Nothing is approximate, and the price is power:
+the levels fall as 1 / t^2 until the first promotion, and an e-value needs a larger difference than
+a p-value of the same level.
 
 Condition: as that of the ledger. The judged queries are no part of how the champion was chosen
 (``gate.rotate``), or the champion's luck on them makes later challengers look worse.
@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.metrics.confidence_sequences import BETS, mean_e_value
+from dranking.metrics.comparison.confidence_sequences import BETS, mean_e_value
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import FEWEST_QUERIES
 
 
 def fresh_part(judged: PerQuery, metric: str, n_parts: int, used: Collection[str]) -> int | None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.errors import DataError
-from dranking.metrics.compare import compare_rows
-from dranking.metrics.measures import higher_is_better
+from dranking.metrics.comparison.compare import compare_rows
+from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import FEWEST_QUERIES, mean_and_error
 from dranking.retrain.budget import Allowance, chance_of_equal
 from dranking.retrain.gate_config import GateConfig
 from dranking.retrain.night_test import (

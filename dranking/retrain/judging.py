@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.files.places import Place
-from dranking.metrics.measures import higher_is_better
+from dranking.metrics.comparison.significance import FEWEST_QUERIES
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery, read_per_query
-from dranking.metrics.significance import FEWEST_QUERIES
 from dranking.retrain.budget import Allowance, allowance_of, statement
 from dranking.retrain.fresh_queries import fresh_part, fresh_rows, query_id_digests
 from dranking.retrain.gate import Reason, Verdict, judge

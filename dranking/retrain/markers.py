@@ -14,10 +14,10 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.retrain.config import RetrainConfig, config_digest
 from dranking.retrain.sources import Source
 from dranking.retrain.workflow import Run

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dranking.metrics.compare import compare_rows
+from dranking.metrics.comparison.compare import compare_rows
+from dranking.metrics.comparison.significance import mean_and_error
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import mean_and_error
 from dranking.retrain.budget import Allowance
 from dranking.retrain.false_discoveries import difference_e_value
 from dranking.retrain.gate_config import GateConfig

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dranking.files.atomic_files import atomic_write
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dranking.engine.cluster.open_executor import open_executor
-from dranking.files.local_output import remove_leftovers
-from dranking.files.locks import locked
+from dranking.files.writing.local_output import remove_leftovers
+from dranking.files.writing.locks import locked
 from dranking.retrain import stages
 from dranking.retrain.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 
 _DIGEST_BYTES = 16
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import dranking
 from dranking.errors import TryAgainError
-from dranking.files.atomic_files import atomic_write
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import read_per_query, write_per_query
 from dranking.report.card import card_files
 from dranking.retrain.click_gate import evaluate_on_clicks, judge_on_clicks

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dranking.files import object_store
 from dranking.files.places import Place
 from dranking.files.reading import list_files, read_bytes
+from dranking.files.writing import object_store
 
 
 def names_in(folder: Place) -> list[str]:

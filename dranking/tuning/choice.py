@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from dranking.errors import UsageError
-from dranking.metrics.significance import FEWEST_QUERIES
+from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.tuning.settings import Setting
 
 Rule: TypeAlias = Literal["best", "one-standard-error"]

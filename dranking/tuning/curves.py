@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dranking.errors import UsageError
-from dranking.files.atomic_files import atomic_path
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.atomic_files import atomic_path
+from dranking.files.writing.output_checks import check_output_file
 from dranking.tuning.choice import GridPoint
 from dranking.tuning.result import TuningResult
 from dranking.tuning.settings import other_parameters_text, setting_text

@@ -12,7 +12,7 @@ from dranking.engine.progress import report
 from dranking.errors import DataError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
 from dranking.metrics.evaluate import Summary
-from dranking.metrics.measures import get_measures
+from dranking.metrics.measures.by_name import get_measures
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.scorers import judged_dataset, measure
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dranking.metrics.measures import SQUARED_ERROR
+from dranking.metrics.measures.by_name import SQUARED_ERROR
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint, Rule

@@ -10,8 +10,8 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.metrics.measures import SQUARED_ERROR
-from dranking.metrics.significance import FEWEST_QUERIES
+from dranking.metrics.comparison.significance import FEWEST_QUERIES
+from dranking.metrics.measures.by_name import SQUARED_ERROR
 from dranking.tuning.choice import GridPoint, Rule
 from dranking.tuning.families import FAMILIES, Family, lambdas_of, lqo_prediction_sums
 from dranking.tuning.grid import Array, Criterion, grid_points, validation_sums

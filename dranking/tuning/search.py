@@ -18,7 +18,7 @@ from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import blocks_on
 from dranking.errors import DivergedError, TuningWarning, UsageError
 from dranking.metrics.conventions import DEFAULT_CONVENTION, Convention, get_convention
-from dranking.metrics.measures import SQUARED_ERROR, get_measure, higher_is_better
+from dranking.metrics.measures.by_name import SQUARED_ERROR, get_measure, higher_is_better
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.linear.model import LinearModel
 from dranking.tuning.choice import GridPoint, Rule, check_rule, choose, default_rule, edge_of

@@ -295,7 +295,7 @@ def made_index(path: Path, n_segments: int, n_features: int) -> None:
     """A data set whose segments are empty folders: a manifest and an index."""
     from dranking.data.store.manifest import BlockEntry, SegmentEntry, WrittenSegment
     from dranking.data.store.write_dataset import commit_dataset
-    from dranking.files.commit import begin_directory
+    from dranking.files.writing.commit import begin_directory
 
     n_documents, rng = 8_190, random.Random(0)
     with begin_directory(path) as commit:

@@ -18,7 +18,7 @@ from dranking.data.regrouping.layout import plan_segments
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.ingest.order_rows import scan_queries
 from dranking.engine.tile_tasks import given
-from dranking.files.debris import new_token
+from dranking.files.writing.debris import new_token
 from pipelines.benchmarks.clusters.faults import started
 from pipelines.benchmarks.harness import Figure, figure, peak_memory
 

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.data.texts.preferences import same_class
-from dranking.files.atomic_files import atomic_write
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear

@@ -4,9 +4,9 @@
 
 Each run draws values in [0, 1] one by one, as users of an experiment arrive, and looks at the
 interval after each of them. The table has the share of runs in which every interval contains the
-mean, for `dranking.metrics.confidence_sequences` and for Student's interval of 95 %, which is made
-for one look (from the 20th value on); and the width of the sequence after a tenth of the values and
-at the end, over that of Student's interval at the same time.
+mean, for `dranking.metrics.comparison.confidence_sequences` and for Student's interval of 95 %,
+which is made for one look (from the 20th value on); and the width of the sequence after a tenth of
+the values and at the end, over that of Student's interval at the same time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scipy import special
 
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.engine.progress import report
-from dranking.metrics.confidence_sequences import confidence_sequence
-from dranking.metrics.significance import FEWEST_QUERIES
+from dranking.metrics.comparison.confidence_sequences import confidence_sequence
+from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from pipelines.script import run_script
 
 Array = NDArray[np.float64]

@@ -5,8 +5,8 @@
 A comparison of two rankers is a mean of differences over queries. The study draws samples of n
 differences from distributions of known mean, makes 95 % intervals of each sample in five ways, and
 counts the samples whose interval contains the mean. An interval that cannot be made counts as one
-that does not contain the mean. `dranking.metrics.significance.mean_interval`, which commands and
-gate use, is the symmetric bootstrap-t.
+that does not contain the mean. `dranking.metrics.comparison.significance.mean_interval`, which
+commands and gate use, is the symmetric bootstrap-t.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dranking.cli.output import print_json, print_table
-from dranking.metrics.significance import mean_interval
+from dranking.metrics.comparison.significance import mean_interval
 from pipelines.script import run_script
 
 Array = NDArray[np.float64]

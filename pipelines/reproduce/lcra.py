@@ -34,8 +34,8 @@ import numpy as np
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.engine.progress import report
 from dranking.errors import UsageError
-from dranking.files.atomic_files import atomic_write
-from dranking.files.output_checks import check_output_file
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 from pipelines.reproduce.lcra_protocol import (
     METHODS,
     Difference,

@@ -17,7 +17,7 @@ from dranking.data.open import open_dataset
 from dranking.data.scaling import scaled
 from dranking.data.tables.in_memory import from_arrays
 from dranking.errors import DataError
-from dranking.metrics.significance import paired_t_test
+from dranking.metrics.comparison.significance import paired_t_test
 from dranking.tuning.families import ModelName
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.search import tune

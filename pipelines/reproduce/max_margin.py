@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import dranking as dr
 from dranking.cli.output import note, print_json, print_table, progress_shown
-from dranking.metrics.compare import Comparison, MetricComparison, compare
-from dranking.metrics.measures import higher_is_better
+from dranking.metrics.comparison.compare import Comparison, MetricComparison, compare
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.tuning.curves import measure_label, save_figure

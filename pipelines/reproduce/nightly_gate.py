@@ -41,7 +41,7 @@ from scipy import special
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.data.open import open_dataset
 from dranking.engine.progress import report
-from dranking.metrics.confidence_sequences import BETS
+from dranking.metrics.comparison.confidence_sequences import BETS
 from dranking.rankers.rankrls.estimator import RankRLS
 from dranking.retrain.false_discoveries import lond_level
 from dranking.retrain.ledger import next_level

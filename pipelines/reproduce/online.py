@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.engine.progress import report
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_file
-from dranking.metrics.significance import mean_interval
+from dranking.files.writing.output_checks import check_output_file
+from dranking.metrics.comparison.significance import mean_interval
 from dranking.tuning.curves import save_figure
 from pipelines.reproduce.letor import find_data_sets, read_fold
 from pipelines.reproduce.online_learners import LEARNERS

@@ -18,7 +18,7 @@ from dranking.cli.tune_options import MODELS, TuneModel
 from dranking.data.forms import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS
-from dranking.metrics.measures import MEASURES
+from dranking.metrics.measures.by_name import MEASURES
 from dranking.rankers.pairwise.ranksvm import RankSVM
 from dranking.tuning.families import ModelName, tunable_of
 

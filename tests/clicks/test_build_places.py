@@ -24,7 +24,7 @@ MOMENTS = ("read", "count", "table", "last")
 DRIVER = """
 import os, signal, sys
 from dranking.clicks import build, build_tasks, exchange, night_tables, write_store
-from dranking.files import commit
+from dranking.files.writing import commit
 from tests.clicks.test_build_places import built
 
 log, output, moment, append = sys.argv[1:]

@@ -18,7 +18,7 @@ from dranking.data.open import open_dataset
 from dranking.data.store.write_dataset import write_dataset
 from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.errors import DataError
-from dranking.files import links
+from dranking.files.writing import links
 from tests.clicks.made import counts_of, simulated_rows
 from tests.reference.clicks import label
 

@@ -14,8 +14,8 @@ from dranking.data.parquet.dataset import ParquetDataset, write_parquet
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.in_memory import MemoryDataset
 from dranking.errors import DataError, UsageError
-from dranking.files import local_output
 from dranking.files.places import as_place
+from dranking.files.writing import local_output
 from tests.data.tables.flat_tables import frame_of, written
 
 TEXT = "1 qid:7 1:2 2:3\n0 qid:7 1:4\n2 qid:8 2:5\n"

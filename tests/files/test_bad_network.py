@@ -6,10 +6,10 @@ import secrets
 import pytest
 
 from dranking.errors import DataError, TryAgainError
-from dranking.files import commit
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import as_place
 from dranking.files.reading import list_files, read_bytes, read_ranges
+from dranking.files.writing import commit
+from dranking.files.writing.atomic_files import atomic_write
 from tests.files.s3_proxy import Faults, Proxy
 
 BAD = Faults(delay=0.01, drop=50, busy=30)

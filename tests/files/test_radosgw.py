@@ -21,7 +21,7 @@ FILES = (
     "tests/files/test_object_places.py",
     "tests/files/test_bad_network.py",
     "tests/files/test_places.py",
-    "tests/files/test_locks.py",
+    "tests/files/writing/test_locks.py",
     "tests/data/store/test_places.py",
     "tests/data/regrouping",
     "tests/engine/ingest/test_bad_places.py",

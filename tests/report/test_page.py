@@ -15,7 +15,7 @@ from dranking.data.scaling import scaled
 from dranking.data.texts.collection import text_collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.executor import get_executor
-from dranking.metrics.compare import compare_rows
+from dranking.metrics.comparison.compare import compare_rows
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.linear.model import LinearModel

@@ -307,7 +307,9 @@ def test_leftovers_of_another_host_never_enter_a_version(stream, monkeypatch):
     check_whole(registry)
     assert not [name for name in registry.storage.files("") if hidden in name]
     assert len(list(work.rglob(f"*{hidden}"))) == 4
-    monkeypatch.setattr("dranking.files.local_output.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0})
+    monkeypatch.setattr(
+        "dranking.files.writing.local_output.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0}
+    )
     run(stream)
     assert not list(work.rglob(f"*{hidden}"))
 

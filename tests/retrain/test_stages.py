@@ -10,7 +10,7 @@ import pytest
 import dranking
 from dranking.data.open import open_dataset
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.metrics.measures import get_measure
+from dranking.metrics.measures.by_name import get_measure
 from dranking.retrain import stages
 from dranking.retrain.config import load_config
 from dranking.retrain.plan import plan_run

@@ -136,9 +136,9 @@ def test_ten_nights(mq2008, tmp_path):
 
 def _killed_on_host(host, count, config):
     """A night on a host of this name, killed right before the given number of renames."""
-    import dranking.files.local_output
+    import dranking.files.writing.local_output
 
-    dranking.files.local_output.HOST = host
+    dranking.files.writing.local_output.HOST = host
     _killed_at_rename(count, config)
 
 
@@ -158,7 +158,9 @@ def test_fifty_kills_under_changing_host_names(tmp_path, monkeypatch):
             check_whole(registry)
         assert len(registry.versions) == night
     assert list(tmp_path.rglob(".*.tmp-*"))  # in no version: see `check_whole`
-    monkeypatch.setattr("dranking.files.local_output.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0})
+    monkeypatch.setattr(
+        "dranking.files.writing.local_output.GRACE_SECONDS", {"tmp": -1.0, "old": -1.0}
+    )
     stream.night(night + 1)
     retrain(load_config(stream.config(), (), {}))
     hidden = [path.relative_to(tmp_path) for path in tmp_path.rglob(".*.tmp-*")]

@@ -33,7 +33,7 @@ def clean(
 
     Readers never see such files. Every write to the directory deletes those older than a week.
     """
-    from dranking.files.clean import clean as clean_directory
+    from dranking.files.writing.clean import clean as clean_directory
 
     n_files = clean_directory(directory, days * 24 * 3600)
     if as_json:

@@ -54,8 +54,8 @@ def compare(
     Differences are A - B, with bootstrap-t intervals, the p-values that belong to them, and the
     permutation test of the signs. Fewer than 20 queries cause a warning.
     """
-    from dranking.metrics.compare import compare as compare_values
-    from dranking.metrics.compare import interval_text
+    from dranking.metrics.comparison.compare import compare as compare_values
+    from dranking.metrics.comparison.compare import interval_text
 
     judged = data if score_column is None else data_or_first(b, data, score_column)
     scored: list[Place | str] = [a, score_column or b]

@@ -30,8 +30,8 @@ from dranking.cli.scorers import (
     open_scorer,
 )
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import check_output_file
 
 
 @grouped

@@ -11,11 +11,11 @@ from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
 from dranking.cli.typed_command import typed_command
 from dranking.errors import DataError
-from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import read_json
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
 from dranking.files.redaction import redacted
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 
 
 @grouped

@@ -14,8 +14,8 @@ from dranking.cli.options import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
 from dranking.cli.registry_models import RegistryOptions
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_directory, check_output_file
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import check_output_directory, check_output_file
 
 if TYPE_CHECKING:
     from dranking.data.prediction_files import ScoredBlocks

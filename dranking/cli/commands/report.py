@@ -17,10 +17,10 @@ from dranking.cli.output import note, print_json
 from dranking.cli.scorers import open_judged, open_scorer
 from dranking.cli.typed_command import typed_command
 from dranking.errors import UsageError
-from dranking.files.atomic_files import atomic_write
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place, is_local
 from dranking.files.redaction import redacted
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 
 
 @grouped

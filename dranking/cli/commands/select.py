@@ -20,7 +20,7 @@ from dranking.cli.options import (
 from dranking.cli.output import note, print_json, print_table
 from dranking.cli.selection_options import Candidates, Passing, Scoring, Spending, features_in
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_file
+from dranking.files.writing.output_checks import check_output_file
 
 
 @grouped

@@ -31,8 +31,8 @@ from dranking.cli.pairwise_options import (
 )
 from dranking.cli.tune_options import DEFAULT_MODEL, Comparison, OfModels, TuneModel
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import check_output_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -205,7 +205,7 @@ def _print_tuned(result: TuningResult, metric: str, measured_by: str) -> None:
 
 def _shown_points(result: TuningResult, points: Sequence[GridPoint]) -> list[tuple[GridPoint, str]]:
     """The points of one lambda that are printed, each with its mark; none if all diverged."""
-    from dranking.metrics.measures import higher_is_better
+    from dranking.metrics.measures.by_name import higher_is_better
 
     sign = 1 if higher_is_better(result.measure) else -1
     marked = []

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from dranking.errors import UsageError
-from dranking.files import object_store
 from dranking.files.places import Place, is_local
 from dranking.files.reading import open_input, read_bytes
+from dranking.files.writing import object_store
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

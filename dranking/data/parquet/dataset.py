@@ -30,8 +30,8 @@ from dranking.data.tables.recorded_scalings import (
 )
 from dranking.data.tables.rows_to_block import rows_to_block
 from dranking.errors import DataError, UsageError
-from dranking.files.atomic_files import atomic_path
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.atomic_files import atomic_path
 
 
 class ParquetDataset(Dataset):

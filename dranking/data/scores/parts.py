@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from dranking.data.blocks import QueryBlock
 from dranking.data.prediction_files import checked_scores, trec_order
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.atomic_files import put_part
 from dranking.files.checksums import Checksum, checksum
-from dranking.files.commit import DirectoryCommit
 from dranking.files.json_files import read_json, sealed_json, unsealed
-from dranking.files.output_checks import SUCCESS_NAME, manifest_format
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import put_part
+from dranking.files.writing.commit import DirectoryCommit
+from dranking.files.writing.output_checks import SUCCESS_NAME, manifest_format
 
 FORMAT: Final = "dranking-scores"
 BLOCKS_PER_PART = 16

@@ -22,10 +22,10 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, TimeType, time_type
 from dranking.data.statistics.row_files import RowFile, write_rows
 from dranking.errors import DataError
-from dranking.files.atomic_files import new_folder
 from dranking.files.checksums import DamagedFileError, checksum
+from dranking.files.folders.verified_folder import VerifiedFolder
 from dranking.files.places import Place
-from dranking.files.verified_folder import VerifiedFolder
+from dranking.files.writing.atomic_files import new_folder
 from dranking.kernels.machine.compile import frozen
 
 

@@ -16,8 +16,8 @@ from dranking.data.statistics.block_folder import read_block
 from dranking.data.statistics.manifest import KIND, StatisticsManifest
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.transforms import Scaling, Standard
-from dranking.files.output_checks import manifest_format
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import manifest_format
 
 
 class StatisticsDataset(DirectoryDataset[StatisticsManifest]):

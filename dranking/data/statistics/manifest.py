@@ -12,8 +12,8 @@ from dranking.data.statistics.query_times import TimeType
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Transform
 from dranking.files.checksums import Checksum
+from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
-from dranking.files.manifests import DirectoryKind
 
 KIND: Final = DirectoryKind(
     "statistics store", "dranking-statistics", 3, "build the statistics anew", sealed=True

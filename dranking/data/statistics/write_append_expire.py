@@ -1,9 +1,10 @@
 """Writing a statistics store, appending queries and expiring queries, whole or not at all.
 
 A change leaves the folders of unchanged blocks alone. New folders are written beside them, and the
-manifest is replaced (`dranking.files.commit`). Whatever interrupts a change therefore leaves the
-old or the new manifest with all of its folders. Folders without an entry in the manifest do not
-count; a later change deletes them after a week, since a reader may have opened the old manifest.
+manifest is replaced (`dranking.files.writing.commit`). Whatever interrupts a change therefore
+leaves the old or the new manifest with all of its folders. Folders without an entry in the manifest
+do not count; a later change deletes them after a week, since a reader may have opened the old
+manifest.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import DirectoryCommit, begin_directory
 from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
 
 NewBlocks = Iterable[WrittenBlock | None]
 """Blocks that were written into new folders, in order; None stands for a block without queries."""

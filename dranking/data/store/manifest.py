@@ -23,8 +23,8 @@ from pydantic import (
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.tables.feature_names import check_feature_names
 from dranking.data.transforms import Transform
+from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
-from dranking.files.manifests import DirectoryKind
 
 FORMAT: Final = "dranking-dataset"
 SCHEMA_VERSION: Final = 2

@@ -26,9 +26,9 @@ from dranking.data.store.segment_writer import (
     whole_file,
 )
 from dranking.data.store.zarr_arrays import zarr_metadata
-from dranking.files.atomic_files import new_folder
-from dranking.files.links import share_file
 from dranking.files.places import Place, is_local
+from dranking.files.writing.atomic_files import new_folder
+from dranking.files.writing.links import share_file
 
 Relabel = Callable[[Sequence[QueryBlock]], Sequence[QueryBlock]]
 """Returns blocks, which come without features, with other relevance and query weights."""

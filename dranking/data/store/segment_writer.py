@@ -28,8 +28,8 @@ from dranking.data.store.zarr_arrays import StoredChunk, write_shard, zarr_metad
 from dranking.data.tables.ids import int64_or_string
 from dranking.data.tables.numeric_values import check_relevance
 from dranking.errors import DataError
-from dranking.files.atomic_files import new_folder
 from dranking.files.places import Place
+from dranking.files.writing.atomic_files import new_folder
 
 MAX_SPARSE_FEATURES = 2**31 - 1
 

@@ -37,9 +37,9 @@ from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
 from dranking.data.transforms import Scaling
 from dranking.errors import DataError
-from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.object_store import put
 from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.object_store import put
 
 
 def write_dataset(

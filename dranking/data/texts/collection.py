@@ -16,11 +16,11 @@ from scipy import sparse
 from dranking.data.tables.ids import as_ids
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, problems_in
-from dranking.files.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.checksums import checksum
-from dranking.files.output_checks import MANIFEST_NAME, restore_interrupted
+from dranking.files.folders.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import read_bytes
+from dranking.files.writing.output_checks import MANIFEST_NAME, restore_interrupted
 
 KIND = "collection"
 

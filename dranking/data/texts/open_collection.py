@@ -15,7 +15,7 @@ from dranking.data.texts.collection import (
 )
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, DrankingError, UsageError
-from dranking.files.array_folder import is_array_folder
+from dranking.files.folders.array_folder import is_array_folder
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.reading import arrow_input, exists, open_input
 

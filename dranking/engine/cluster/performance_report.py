@@ -10,9 +10,9 @@ from typing import Any
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.executor import Executor
 from dranking.errors import UsageError
-from dranking.files.atomic_files import atomic_write
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import AnyPlace
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 
 
 @contextmanager

@@ -25,9 +25,9 @@ from dranking.engine.ingest.open_rows import OpenedRows, is_collection
 from dranking.engine.ingest.plan import IngestFacts, Request, make_plan, open_source
 from dranking.engine.tile_tasks import given
 from dranking.errors import DataError, UsageError
-from dranking.files.commit import DirectoryCommit, begin_directory
-from dranking.files.debris import new_token
 from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.writing.commit import DirectoryCommit, begin_directory
+from dranking.files.writing.debris import new_token
 
 MAX_KEYS = 4
 """Keys of hashes to try; two ids of 10^9 queries have one 64-bit hash in 3 of 100 data sets."""

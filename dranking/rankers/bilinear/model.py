@@ -14,7 +14,7 @@ from scipy import sparse
 from dranking.data.texts.collection import Collection
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError, problems_in
-from dranking.files.array_folder import csr_of, read_arrays, write_arrays
+from dranking.files.folders.array_folder import csr_of, read_arrays, write_arrays
 from dranking.files.places import AnyPlace, as_place
 
 KIND = "bilinear-model"

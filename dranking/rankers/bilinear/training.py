@@ -21,7 +21,7 @@ from dranking.data.texts.preferences import Preferences
 from dranking.engine.executor import Executor, Task
 from dranking.engine.shard_sums import sum_shards, summed_shard
 from dranking.errors import UsageError
-from dranking.files.array_folder import csr_of
+from dranking.files.folders.array_folder import csr_of
 from dranking.kernels.bilinear.shrinkage import Groups
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.kernels.bilinear.steps import BilinearRun, Steps, frequent_first, margins_of

@@ -35,8 +35,8 @@ from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import format_bytes
 from dranking.engine.progress import report
 from dranking.errors import DataError, UsageError
-from dranking.files.output_checks import check_output_directory
 from dranking.files.places import AnyPlace, as_place
+from dranking.files.writing.output_checks import check_output_directory
 from dranking.kernels.gram.dense import Moments
 from dranking.kernels.gram.per_query import add_up
 from dranking.kernels.gram.whole_blocks import add_weighted

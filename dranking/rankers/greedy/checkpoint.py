@@ -16,9 +16,9 @@ from pydantic import (
 )
 
 from dranking.errors import DataError
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import AnyPlace, as_place
 from dranking.files.reading import read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.rankers.greedy.path import SelectionPath, SelectionRules
 from dranking.rankers.linear.estimator import json_ready
 from dranking.rankers.training.checkpoint import check_same_settings

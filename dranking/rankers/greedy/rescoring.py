@@ -18,7 +18,7 @@ from dranking.engine.tiles import Tiles
 from dranking.errors import DataError
 from dranking.metrics.conventions import Convention, get_convention
 from dranking.metrics.evaluate import evaluate_queries
-from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.rankers.leave_query_out.held_out import FeatureSets
 from dranking.rankers.leave_query_out.predictions import measure_sets, with_exact_ties
 from dranking.rankers.linear.estimator import check_count

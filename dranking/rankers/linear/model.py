@@ -18,9 +18,9 @@ from dranking.data.transforms import (
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
-from dranking.files.atomic_files import atomic_write
 from dranking.files.json_files import read_json
 from dranking.files.places import AnyPlace, as_place, is_local
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.rankers.linear.scoring import locate_features, score_block, table_scores
 
 SCHEMA_VERSION = 1

@@ -23,7 +23,7 @@ from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
 from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures import get_measure, higher_is_better
+from dranking.metrics.measures.by_name import get_measure, higher_is_better
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.estimator import (
     LinearRanker,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from dranking.errors import DataError, UsageError
-from dranking.files.array_folder import read_arrays, write_arrays
-from dranking.files.output_checks import is_written
+from dranking.files.folders.array_folder import read_arrays, write_arrays
 from dranking.files.places import AnyPlace, Place, as_place
+from dranking.files.writing.output_checks import is_written
 
 Facts: TypeAlias = dict[str, Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]

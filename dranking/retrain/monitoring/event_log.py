@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.redaction import redacted
+from dranking.files.writing.atomic_files import atomic_write
 
 
 class EventLog:

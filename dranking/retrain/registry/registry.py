@@ -28,9 +28,9 @@ from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.json_files import parse_json, sealed_json, unsealed
-from dranking.files.local_output import is_temporary
-from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import AnyPlace
+from dranking.files.writing.local_output import is_temporary
+from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
 from dranking.retrain.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest

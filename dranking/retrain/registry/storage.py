@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dranking.errors import DataError
-from dranking.files import object_store
-from dranking.files.atomic_files import atomic_write
-from dranking.files.commit import new_directory
-from dranking.files.local_output import remove_leftovers
-from dranking.files.locks import locked
-from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import list_files, read_bytes
+from dranking.files.writing import object_store
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.commit import new_directory
+from dranking.files.writing.local_output import remove_leftovers
+from dranking.files.writing.locks import locked
+from dranking.files.writing.output_checks import MANIFEST_NAME
 
 
 class Storage:

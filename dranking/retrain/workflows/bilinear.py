@@ -21,9 +21,9 @@ from dranking.data.texts.collection import Collection, text_collection
 from dranking.data.texts.preferences import SameClass
 from dranking.data.texts.tfidf import TextVectorizer
 from dranking.errors import DataError, UsageError
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, read_bytes
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear

@@ -13,10 +13,10 @@ from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.store.dataset import StoredDataset
 from dranking.engine.executor import Executor
 from dranking.errors import DataError
-from dranking.files.manifests import OlderSchemaError
-from dranking.files.output_checks import MANIFEST_NAME
+from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
 from dranking.files.reading import exists
+from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.rankers.gram.relabel_statistics import relabel_statistics
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.retrain.config_tables import ClicksConfig

@@ -8,7 +8,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.statistics.write_append_expire import expire_statistics
 from dranking.engine.executor import Executor
-from dranking.files.manifests import OlderSchemaError
+from dranking.files.folders.manifests import OlderSchemaError
 from dranking.files.places import Place
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
 from dranking.retrain.workflows.parts import joined

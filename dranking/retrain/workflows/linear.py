@@ -11,8 +11,8 @@ from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError
 from dranking.export.formats import SUFFIXES, export_model
-from dranking.files.atomic_files import atomic_write
 from dranking.files.places import Place
+from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content

@@ -24,9 +24,9 @@ from dranking.data.tables.in_memory import from_arrays
 from dranking.engine.executor import Executor
 from dranking.engine.ingest.ingest import ingest
 from dranking.errors import DataError
-from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
+from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.retrain.config_tables import DataConfig
 from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
 from dranking.retrain.side_files import read_side_file, write_side_file

@@ -15,7 +15,7 @@ from dranking.data.statistics.write_append_expire import (
     write_statistics,
 )
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files.clean import clean
+from dranking.files.writing.clean import clean
 from tests.data.statistics.stores import (
     assert_same_statistics,
     blocks_of,

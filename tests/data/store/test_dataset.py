@@ -339,7 +339,7 @@ def test_reading_recovers_a_replacement_killed_between_its_renames(written):
             rename(source, destination)
 
         patch.setattr(os, "rename", die_after_first)
-        patch.setattr("dranking.files.local_output._remove", lambda path: None)
+        patch.setattr("dranking.files.writing.local_output._remove", lambda path: None)
         with pytest.raises(SystemExit):
             write_dataset([simple_block()], written, overwrite=True)
     assert not written.exists()

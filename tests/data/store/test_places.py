@@ -19,10 +19,10 @@ from dranking.data.store.write_dataset import commit_dataset, write_dataset
 from dranking.data.transforms import QueryMinMax
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files import commit
-from dranking.files.atomic_files import atomic_write
-from dranking.files.commit import begin_directory
 from dranking.files.places import as_place, is_local
+from dranking.files.writing import commit
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.commit import begin_directory
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.data.store.blocks import assert_same, simple_block
 

@@ -16,7 +16,7 @@ from dranking.data.ingest import scan
 from dranking.data.letor.reader import read_letor
 from dranking.data.regrouping import exchange, query_lines
 from dranking.errors import DataError
-from dranking.files.debris import token_of
+from dranking.files.writing.debris import token_of
 from tests.reference.regrouping import blocks, regrouped, scattered
 
 pytestmark = pytest.mark.usefixtures("small_tasks")

@@ -248,8 +248,8 @@ def test_a_version_that_is_being_written_is_not_there(tmp_path, source, monkeypa
         assert registry.versions == ["000001"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dranking.files.commit.synchronise_tree", killed)
-    monkeypatch.setattr("dranking.files.local_output._remove", lambda path: None)
+    monkeypatch.setattr("dranking.files.writing.commit.synchronise_tree", killed)
+    monkeypatch.setattr("dranking.files.writing.local_output._remove", lambda path: None)
     with pytest.raises(KeyboardInterrupt):
         registry.add(source)
     monkeypatch.undo()

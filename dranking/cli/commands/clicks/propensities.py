@@ -101,7 +101,7 @@ def propensities(
     from dranking.clicks.harvest import harvest_propensities
     from dranking.clicks.prior import fit_prior
     from dranking.clicks.store import ClickStore
-    from dranking.files.output_checks import check_output_file
+    from dranking.files.writing.output_checks import check_output_file
     from dranking.tuning.curves import check_figure, save_figure
 
     check_output_file(output, overwrite)

@@ -14,8 +14,8 @@ from dranking.cli.option_groups import given, grouped
 from dranking.cli.options import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
 from dranking.errors import UsageError
-from dranking.files.output_checks import check_output_directory
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import check_output_directory
 
 Docs = Annotated[
     Place,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dranking.files.atomic_files import atomic_write
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
+from dranking.files.writing.atomic_files import atomic_write
+from dranking.files.writing.output_checks import check_output_file
 
 TABLES = (".csv", ".json")
 

@@ -10,8 +10,8 @@ from dranking.cli.column_options import ColumnOptions
 from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
-from dranking.files.output_checks import check_output_file
 from dranking.files.places import Place
+from dranking.files.writing.output_checks import check_output_file
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,10 @@ from upath import UPath
 
 from dranking.errors import DataError, DrankingError, TryAgainError, UsageError
 from dranking.files.json_files import parse_json
-from dranking.files.object_store import put_if_unchanged, remove, version
 from dranking.files.places import Place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.requests import ChangedError
+from dranking.files.writing.object_store import put_if_unchanged, remove, version
 
 LEASE_SECONDS = 300.0
 """Time after which the lease of a process that has died may be taken over."""

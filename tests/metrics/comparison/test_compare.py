@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from dranking.errors import ComparisonWarning, DataError, UsageError
-from dranking.metrics.compare import compare, compare_rows, interval_text
+from dranking.metrics.comparison.compare import compare, compare_rows, interval_text
+from dranking.metrics.comparison.significance import mean_interval
 from dranking.metrics.per_query import PerQuery
-from dranking.metrics.significance import mean_interval
 
 NAN = float("nan")
 

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import UsageError
-from dranking.metrics.average_precision import average_precision
-from dranking.metrics.cascade import expected_reciprocal_rank, hit_rate
-from dranking.metrics.judged import binary_preference, judged_share
-from dranking.metrics.ndcg import mean_ndcg, ndcg
-from dranking.metrics.pairwise import area_under_curve, pairwise_error
-from dranking.metrics.precision import precision
-from dranking.metrics.rank_biased_precision import rank_biased_precision
+from dranking.metrics.measures.average_precision import average_precision
+from dranking.metrics.measures.cascade import expected_reciprocal_rank, hit_rate
+from dranking.metrics.measures.judged import binary_preference, judged_share
+from dranking.metrics.measures.ndcg import mean_ndcg, ndcg
+from dranking.metrics.measures.pairwise import area_under_curve, pairwise_error
+from dranking.metrics.measures.precision import precision
+from dranking.metrics.measures.rank_biased_precision import rank_biased_precision
+from dranking.metrics.measures.recall import recall
+from dranking.metrics.measures.reciprocal_rank import reciprocal_rank
 from dranking.metrics.ranking import Ranking
-from dranking.metrics.recall import recall
-from dranking.metrics.reciprocal_rank import reciprocal_rank
 
 MeasureFunction = Callable[..., NDArray[np.float64]]
 

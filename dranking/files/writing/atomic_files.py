@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dranking.errors import UsageError
-from dranking.files import object_store
-from dranking.files.debris import new_token, token_of
-from dranking.files.local_output import synchronise, temporary_path
-from dranking.files.output_checks import changed_meanwhile, check_output_file, output_place
 from dranking.files.places import AnyPlace, Place, is_local
+from dranking.files.writing import object_store
+from dranking.files.writing.debris import new_token, token_of
+from dranking.files.writing.local_output import synchronise, temporary_path
+from dranking.files.writing.output_checks import changed_meanwhile, check_output_file, output_place
 
 
 def atomic_write(path: AnyPlace, content: str | bytes, overwrite: bool = False) -> None:
@@ -92,7 +92,7 @@ def new_folder(root: Place, name: str) -> Iterator[Path]:
     Parameters
     ----------
     root
-        `dranking.files.commit.DirectoryCommit.root`.
+        `dranking.files.writing.commit.DirectoryCommit.root`.
     name
         Path of the new folder inside; its parent is made.
 
@@ -128,7 +128,7 @@ def put_part(root: Place, name: str, content: bytes) -> None:
     Parameters
     ----------
     root
-        `dranking.files.commit.DirectoryCommit.root`.
+        `dranking.files.writing.commit.DirectoryCommit.root`.
     name
         Path of the file inside; its parent is made.
     content

@@ -18,18 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dranking.errors import DataError
 from dranking.files.checksums import Checksum, checksum, file_checksum
-from dranking.files.commit import new_directory
-from dranking.files.debris import GRACE
+from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.json_files import sealed_json
-from dranking.files.manifests import DirectoryKind, read_manifest
-from dranking.files.output_checks import (
+from dranking.files.places import AnyPlace, Place, as_place, is_local
+from dranking.files.reading import read_bytes
+from dranking.files.writing.commit import new_directory
+from dranking.files.writing.debris import GRACE
+from dranking.files.writing.output_checks import (
     FORMAT_PREFIX,
     MANIFEST_NAME,
     manifest_format,
     restore_interrupted,
 )
-from dranking.files.places import AnyPlace, Place, as_place, is_local
-from dranking.files.reading import read_bytes
 
 SCHEMA_VERSION: Final = 1
 
@@ -68,7 +68,7 @@ def write_arrays(
     overwrite
         Replace a directory that exists.
     grace
-        As in `dranking.files.commit.new_directory`.
+        As in `dranking.files.writing.commit.new_directory`.
 
     Raises
     ------

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 
 from dranking.errors import DataError, problems_in
 from dranking.files.json_files import MAX_JSON_BYTES, parse_json, unsealed
-from dranking.files.output_checks import MANIFEST_NAME
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, file_size, read_bytes
+from dranking.files.writing.output_checks import MANIFEST_NAME
 
 Manifest = TypeVar("Manifest", bound=BaseModel)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dranking.errors import DataError, UsageError
-from dranking.metrics.confidence_sequences import (
+from dranking.metrics.comparison.confidence_sequences import (
     confidence_sequence,
     expected_half_width,
     lower_ends,

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.files import object_store
-from dranking.files.debris import token_of
 from dranking.files.json_files import read_json
-from dranking.files.local_output import explained, restore
 from dranking.files.places import AnyPlace, Place, as_place, is_local
 from dranking.files.reading import exists
 from dranking.files.requests import ChangedError, request
+from dranking.files.writing import object_store
+from dranking.files.writing.debris import token_of
+from dranking.files.writing.local_output import explained, restore
 
 MANIFEST_NAME = "manifest.json"
 """File that every directory of the project has; it is written last."""

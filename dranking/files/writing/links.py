@@ -6,10 +6,10 @@ import errno
 import os
 import shutil
 
-from dranking.files.object_store import put
 from dranking.files.places import Place, is_local
 from dranking.files.reading import read_bytes
 from dranking.files.requests import request
+from dranking.files.writing.object_store import put
 
 _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
 

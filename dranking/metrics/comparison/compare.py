@@ -12,9 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.errors import ComparisonWarning, DataError, UsageError
-from dranking.metrics.measures import higher_is_better
-from dranking.metrics.per_query import PerQuery, per_query_of
-from dranking.metrics.significance import (
+from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     ROUNDING,
     holm,
@@ -22,6 +20,8 @@ from dranking.metrics.significance import (
     mean_test,
     sign_flip_test,
 )
+from dranking.metrics.measures.by_name import higher_is_better
+from dranking.metrics.per_query import PerQuery, per_query_of
 
 DEFAULT_RESAMPLES = 10_000
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dranking.files.object_store import StoredObject, list_objects, remove
 from dranking.files.places import Place, is_local
+from dranking.files.writing.object_store import StoredObject, list_objects, remove
 
 GRACE = timedelta(days=7)
 """How long parts that no manifest names are left alone."""

@@ -27,7 +27,7 @@ class VerifiedFolder:
     checksums
         CRC-32C of each file by its name inside the folder.
     remedy
-        As in `dranking.files.manifests.DirectoryKind`.
+        As in `dranking.files.folders.manifests.DirectoryKind`.
     """
 
     def __init__(

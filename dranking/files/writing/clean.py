@@ -6,9 +6,11 @@ from contextlib import suppress
 from datetime import timedelta
 
 from dranking.errors import DataError, UsageError
-from dranking.files.debris import GRACE, remove_unnamed
 from dranking.files.json_files import SEAL, read_json, unsealed
-from dranking.files.output_checks import (
+from dranking.files.places import AnyPlace, Place
+from dranking.files.reading import read_bytes
+from dranking.files.writing.debris import GRACE, remove_unnamed
+from dranking.files.writing.output_checks import (
     MANIFEST_NAME,
     SUCCESS_NAME,
     is_debris,
@@ -16,8 +18,6 @@ from dranking.files.output_checks import (
     kind_of,
     output_place,
 )
-from dranking.files.places import AnyPlace, Place
-from dranking.files.reading import read_bytes
 
 
 def clean(path: AnyPlace, grace: float = GRACE.total_seconds()) -> int:

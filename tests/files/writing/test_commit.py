@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from dranking.errors import UsageError
-from dranking.files import local_output
-from dranking.files.atomic_files import atomic_path, atomic_write, new_folder, put_part
-from dranking.files.clean import clean
-from dranking.files.commit import begin_directory, new_directory
-from dranking.files.output_checks import check_output_directory, restore_interrupted
+from dranking.files.writing import local_output
+from dranking.files.writing.atomic_files import atomic_path, atomic_write, new_folder, put_part
+from dranking.files.writing.clean import clean
+from dranking.files.writing.commit import begin_directory, new_directory
+from dranking.files.writing.output_checks import check_output_directory, restore_interrupted
 
 OURS = json.dumps({"format": "dranking-test"})
 
@@ -41,7 +41,7 @@ def names_in(folder):
 def run_python(program, *arguments):
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
         capture_output=True,
         text=True,
         check=False,
@@ -149,7 +149,7 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
 def test_a_real_write_failure_leaves_nothing(tmp_path):
     program = """
         import resource, sys
-        from dranking.files.atomic_files import atomic_write
+        from dranking.files.writing.atomic_files import atomic_write
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         atomic_write(sys.argv[1], "x" * 20_000)
     """
@@ -416,7 +416,7 @@ def test_kill_at_any_moment_of_the_swap(tmp_path, moment):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from dranking.files.commit import new_directory
+        from dranking.files.writing.commit import new_directory
         path, moment = Path(sys.argv[1]), sys.argv[2]
         rename = os.rename
         done = []
@@ -502,7 +502,7 @@ def test_what_a_killed_worker_leaves_of_a_file_is_removed(tmp_path):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from dranking.files.atomic_files import put_part
+        from dranking.files.writing.atomic_files import put_part
         os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
         put_part(Path(sys.argv[1]), "part-000000.parquet", b"half")
     """

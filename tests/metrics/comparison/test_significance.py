@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dranking.metrics.significance import (
+from dranking.metrics.comparison.significance import (
     FEWEST_QUERIES,
     holm,
     mean_interval,
@@ -156,7 +156,7 @@ def test_mean_interval__seed_and_confidence():
 
 
 def test_mean_interval__more_queries_than_drawn_at_once(monkeypatch):
-    monkeypatch.setattr("dranking.metrics.significance.DRAWS_AT_ONCE", 64)
+    monkeypatch.setattr("dranking.metrics.comparison.significance.DRAWS_AT_ONCE", 64)
     differences = np.random.default_rng(2).normal(size=100)
     low, high = mean_interval(differences, np.ones(100), n_resamples=400)
     spread = 1.98 * differences.std() / 10

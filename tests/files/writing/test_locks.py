@@ -7,10 +7,11 @@ import time
 import pytest
 
 from dranking.errors import TryAgainError
-from dranking.files import locks, requests
-from dranking.files.locks import locked
+from dranking.files import requests
 from dranking.files.places import as_place
 from dranking.files.reading import exists, read_bytes
+from dranking.files.writing import locks
+from dranking.files.writing.locks import locked
 
 BUSY = "s3://b: another process is changing it"
 

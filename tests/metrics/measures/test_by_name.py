@@ -1,7 +1,7 @@
 import pytest
 
 from dranking.errors import UsageError
-from dranking.metrics.measures import get_measure, get_measures, higher_is_better
+from dranking.metrics.measures.by_name import get_measure, get_measures, higher_is_better
 
 
 @pytest.mark.parametrize(

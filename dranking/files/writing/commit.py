@@ -6,9 +6,9 @@ content stays. The next write to the same place removes the leftovers of a kille
 
 An object store has no rename. The parts of a directory are objects under names nobody has; the
 manifest names them and is put last, in one request: only if there is none, or, to overwrite or to
-append, only if it is the one that was there at the beginning (`dranking.files.object_store` says
-which stores keep such conditions). Readers follow the manifest alone, so that parts which it does
-not name are invisible; `dranking.files.debris` removes them after a week.
+append, only if it is the one that was there at the beginning (`dranking.files.writing.object_store`
+says which stores keep such conditions). Readers follow the manifest alone, so that parts which it
+does not name are invisible; `dranking.files.writing.debris` removes them after a week.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from typing import Any
 from upath import UPath
 
 from dranking.errors import DataError, DrankingError
-from dranking.files import object_store
-from dranking.files.atomic_files import atomic_write, not_shared
-from dranking.files.debris import (
+from dranking.files.json_files import parse_json, sealed_json
+from dranking.files.places import AnyPlace, Place, is_local
+from dranking.files.reading import at_once, read_bytes
+from dranking.files.writing import object_store
+from dranking.files.writing.atomic_files import atomic_write, not_shared
+from dranking.files.writing.debris import (
     GRACE,
     names_in,
     new_token,
@@ -33,8 +36,7 @@ from dranking.files.debris import (
     remove_unnamed,
     token_in,
 )
-from dranking.files.json_files import parse_json, sealed_json
-from dranking.files.local_output import (
+from dranking.files.writing.local_output import (
     explained,
     install,
     sibling,
@@ -43,8 +45,8 @@ from dranking.files.local_output import (
     temporary_path,
     walk_written,
 )
-from dranking.files.locks import alone_in, locked_file
-from dranking.files.output_checks import (
+from dranking.files.writing.locks import alone_in, locked_file
+from dranking.files.writing.output_checks import (
     FORMAT_PREFIX,
     MANIFEST_NAME,
     changed_meanwhile,
@@ -53,8 +55,6 @@ from dranking.files.output_checks import (
     output_place,
     was_changed,
 )
-from dranking.files.places import AnyPlace, Place, is_local
-from dranking.files.reading import at_once, read_bytes
 
 FOLDER_ENTRY = "folder"
 """Entry of a manifest: the folder beside it with the directory's files, in an object store."""
@@ -67,7 +67,7 @@ def new_directory(
     """Context manager that yields a local temporary directory to fill, which moves at the end.
 
     An exception in the block leaves `path` as it was. In an object store, the files lie in a folder
-    that the manifest names; `dranking.files.manifests` reads both forms.
+    that the manifest names; `dranking.files.folders.manifests` reads both forms.
 
     Parameters
     ----------

@@ -1,0 +1,1 @@
+"""Folders with a manifest, whose files are checked as they are read."""

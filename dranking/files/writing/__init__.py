@@ -1,0 +1,1 @@
+"""Writing: files and directories, whole or not at all, at any place."""

@@ -1,0 +1,1 @@
+"""Comparison of models over the same queries: intervals, tests, and repeated looks."""

@@ -1,0 +1,1 @@
+"""Ranking measures, a file for each family; `by_name` knows all of them."""
