@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 import dranking
-from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config.config import RetrainConfig
 
 MARK = re.compile(r"<!-- generated: (.+?) -->")
 KINDS = {

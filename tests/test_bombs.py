@@ -15,7 +15,7 @@ import os, resource, sys, time
 from pathlib import Path
 import dranking as dr
 from dranking.data.texts.tfidf import TextVectorizer
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 
 folder = Path(sys.argv[1])
 (folder / "good.txt").write_text("1 qid:1 1:1 2:0\\n0 qid:1 1:0 2:1\\n")

@@ -26,7 +26,7 @@ from dranking.export.formats import export_model, import_model
 from dranking.files.checksums import file_checksum
 from dranking.files.json_files import sealed_json
 from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain as run_retrain

@@ -43,8 +43,9 @@ When this is right, and what happens otherwise
   queries drawn anew, not for users who come back with other queries.
 - *Values of rankers* (`off_policy`) need clicks of other nights or queries than trained on, and are
   bounds where documents were hardly shown; below a covered share of one half there is none.
-- *P-values of nights* (`dranking.retrain.ledger`) hold given the champion, on queries or nights
-  that no champion was chosen on; on others a champion's luck makes later challengers look worse.
+- *P-values of nights* (`dranking.retrain.registry.ledger`) hold given the champion, on queries or
+  nights that no champion was chosen on; on others a champion's luck makes later challengers look
+  worse.
 - *Intervals of interleaving* (`preference_sequence`) hold at every look for independent users from
   one population; one person with several ids makes them too narrow.
 

@@ -1,7 +1,7 @@
 """Scheduled retraining: a run trains a challenger and promotes it if the gate accepts it.
 
-`runner.retrain` runs nine stages in order. Every stage is a function in `stages` from the results
-of earlier stages to its own result, a frozen dataclass in `results`:
+`runner.retrain` runs nine stages in order. Every stage is a function in `stages.stages` from the
+results of earlier stages to its own result, a frozen dataclass in `results`:
 
 | stage | reads | writes | result |
 |---|---|---|---|
@@ -20,13 +20,14 @@ of the working directory; RUN_ID is a digest of configuration, data and version 
 stage leaves a done-marker with its result there (`markers`), and `plan` skips the stages with
 markers: a run that was killed anywhere is finished by the next run.
 
-`workflows` holds the stages' work for linear and for bilinear rankers, `registry` the versions and
-aliases, `monitoring` the event log, Prometheus and MLflow. `sources` knows parts by their content;
-`quarantine` sets wrong parts aside, and `withdrawal` finds champions of withdrawn parts. `gate`
-holds the rules; `ledger` and `budget` bound how often the gate promotes by chance, or
-`false_discoveries` how large a share of the promotions is by chance; `judging` chooses the judged
-queries of a night (`fresh_queries`) and enters the test in the ledger. Without judged queries,
-`click_gate` compares on the clicks that `later_clicks` holds out.
+A folder for each subject: `config` has the configuration; `sources` knows parts by their content,
+and finds champions of withdrawn parts (`withdrawal`); `registry` has the versions, the aliases and
+the ledger of the gate. `gate` holds the rules: `gate.budget` and the ledger bound how often the
+gate promotes by chance, or `gate.false_discoveries` how large a share of the promotions is by
+chance. `workflows` holds the stages' work for linear and for bilinear rankers. In `stages`,
+`judging` chooses the judged queries of a night and enters the test in the ledger; without judged
+queries, `click_gate` compares on the clicks that `workflows.later_clicks` holds out. `monitoring`
+has the event log, Prometheus and MLflow. `quarantine` sets wrong parts aside.
 
 Exit codes of the command: 0 promoted, or unchanged since a promoted run; 2 the configuration is
 wrong; 3 the data is wrong or missing; 4 rejected by the gate; 75 another run is going on, a cluster

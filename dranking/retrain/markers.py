@@ -18,8 +18,8 @@ from dranking.files.json_files import parse_json, sealed_json, unsealed
 from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.retrain.config import RetrainConfig, config_digest
-from dranking.retrain.sources import Source
+from dranking.retrain.config.config import RetrainConfig, config_digest
+from dranking.retrain.sources.sources import Source
 from dranking.retrain.workflow import Run
 
 UNFINISHED_NAME = "unfinished.json"

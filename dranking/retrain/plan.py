@@ -12,15 +12,15 @@ from dranking.clicks.propensities import load_propensities
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
-from dranking.retrain.budget import forecast
-from dranking.retrain.config import RetrainConfig, config_text
-from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.config.config import RetrainConfig, config_text
+from dranking.retrain.gate.budget import forecast
 from dranking.retrain.markers import marker_file, read_marker, read_unfinished
 from dranking.retrain.quarantine import QUARANTINE_NAME, Quarantine, SetAside
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Evaluated
-from dranking.retrain.sources import Source, find_sources, unique
-from dranking.retrain.withdrawal import Withdrawal, find_withdrawal
+from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.sources.sources import Source, find_sources, unique
+from dranking.retrain.sources.withdrawal import Withdrawal, find_withdrawal
 from dranking.retrain.workflow import rival_of, run_folder
 
 

@@ -14,7 +14,7 @@ from dranking.files.places import Place
 from dranking.files.reading import exists, read_bytes
 from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.retrain.sources import Source
+from dranking.retrain.sources.sources import Source
 from dranking.retrain.work_folder import delete, names_in
 from dranking.retrain.workflow import Run
 

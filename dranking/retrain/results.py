@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from dranking.retrain.gate import PartDrift, Verdict
+from dranking.retrain.gate.gate import PartDrift, Verdict
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any
 from dranking.engine.cluster.open_executor import open_executor
 from dranking.files.writing.local_output import remove_leftovers
 from dranking.files.writing.locks import locked
-from dranking.retrain import stages
-from dranking.retrain.config import RetrainConfig, config_text
+from dranking.retrain.config.config import RetrainConfig, config_text
 from dranking.retrain.markers import UNFINISHED_NAME, Cost, marker_file, note_unfinished
 from dranking.retrain.monitoring.event_log import EventLog
 from dranking.retrain.monitoring.mlflow_tracking import check_tracking, track
@@ -21,8 +20,9 @@ from dranking.retrain.plan import Plan, digests_of, plan_run
 from dranking.retrain.quarantine import QUARANTINE_NAME, PartSetAsideError, Quarantine
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES, Results
+from dranking.retrain.sources.withdrawal import Withdrawal
 from dranking.retrain.stage_runner import StageRunner, only_warned
-from dranking.retrain.withdrawal import Withdrawal
+from dranking.retrain.stages import stages
 from dranking.retrain.work_folder import delete, newest_last
 from dranking.retrain.workflow import Run
 

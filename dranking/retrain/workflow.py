@@ -10,11 +10,11 @@ from dranking.engine.executor import Executor
 from dranking.files.places import Place
 from dranking.metrics.per_query import PerQuery
 from dranking.report.content import Content
-from dranking.retrain.config import RetrainConfig
-from dranking.retrain.gate import PartDrift
+from dranking.retrain.config.config import RetrainConfig
+from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, Tuned
-from dranking.retrain.sources import Source
+from dranking.retrain.sources.sources import Source
 
 PROFILE_NAME = "profile.npz"
 

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dranking.cli.output import note
-from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.outcome import Outcome
 from dranking.retrain.registry.registry import MODEL_NAME, Registry
 from dranking.retrain.runner import retrain
-from dranking.retrain.sources import find_sources
+from dranking.retrain.sources.sources import find_sources
 from pipelines.benchmarks.harness import REPEATS, Figure, Sample, figure, main, parser
 
 DATA_STAGES = ("validate", "ingest", "statistics")

@@ -14,10 +14,10 @@ night is drawn anew, and truly differs from the champion by
 - (b) .01 in one night of ten, else 0;
 - (c) a normal amount of mean -.005 and deviation .005.
 
-Gates: *naive* accepts a mean difference of at least 0 whose 95 % interval begins above -.01;
-*one test* accepts at a level of 2.5 % every night; *ledger* is the gate's default, with the levels
-of `dranking.retrain.ledger`; *Bonferroni* spends 1/365 of the budget each night, which the ledger
-does too if every night has a test; *weekly* is the ledger with one test every seven nights;
+Gates: *naive* accepts a mean difference of at least 0 whose 95 % interval begins above -.01; *one
+test* accepts at a level of 2.5 % every night; *ledger* is the gate's default, with the levels of
+`dranking.retrain.registry.ledger`; *Bonferroni* spends 1/365 of the budget each night, which the
+ledger does too if every night has a test; *weekly* is the ledger with one test every seven nights;
 *decaying* spends the same budget with levels proportional to 1 / night; *rotate* is the ledger with
 ``gate.rotate = 4``, each test on a quarter of the queries that no champion was chosen on, until
 none is left; *e-LOND* bounds the share of false promotions by .1 with bets on the differences. All
@@ -43,8 +43,8 @@ from dranking.data.open import open_dataset
 from dranking.engine.progress import report
 from dranking.metrics.comparison.confidence_sequences import BETS
 from dranking.rankers.rankrls.estimator import RankRLS
-from dranking.retrain.false_discoveries import lond_level
-from dranking.retrain.ledger import next_level
+from dranking.retrain.gate.false_discoveries import lond_level
+from dranking.retrain.registry.ledger import next_level
 from dranking.tuning.evaluation import evaluate
 from pipelines.reproduce.letor import fold_files
 from pipelines.script import run_script
@@ -148,7 +148,7 @@ class Rotation:
 
 
 class Lond:
-    """e-LOND of `dranking.retrain.false_discoveries`, on all years at once."""
+    """e-LOND of `dranking.retrain.gate.false_discoveries`, on all years at once."""
 
     def __init__(self, n_years: int) -> None:
         self._promoted = np.zeros(n_years, dtype=np.intp)

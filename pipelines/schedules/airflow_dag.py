@@ -25,7 +25,7 @@ def dranking_retrain():
     @task
     def retrain() -> dict:
         from dranking import DataError, UsageError
-        from dranking.retrain.config import load_config
+        from dranking.retrain.config.config import load_config
         from dranking.retrain.runner import retrain as run
 
         try:

@@ -506,7 +506,7 @@ def test_daskjob():
 @pytest.mark.slow
 def test_the_commands_of_daskjob(tmp_path, certificates, free_port):
     """Run here, with the variables that its pods have."""
-    from dranking.retrain.config import load_config
+    from dranking.retrain.config.config import load_config
     from tests.retrain.stream import Stream
 
     [job] = yaml.safe_load_all((FOLDER / "daskjob.yaml").read_text())
@@ -567,7 +567,7 @@ def test_cronjob():
 
 def test_the_variables_of_cronjob_make_its_cluster(tmp_path):
     pytest.importorskip("dask_kubernetes")
-    from dranking.retrain.config import load_config
+    from dranking.retrain.config.config import load_config
     from tests.retrain.stream import Stream
 
     *_, job = yaml.safe_load_all((FOLDER / "cronjob.yaml").read_text())

@@ -9,7 +9,7 @@ import pytest
 from upath import UPath
 
 from dranking.errors import DataError, TryAgainError
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from tests.retrain.stream import Stream

@@ -15,14 +15,14 @@ import pytest
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.linear.model import load_model
-from dranking.retrain import stages
-from dranking.retrain.config import load_config
-from dranking.retrain.content_digests import ContentDigests
+from dranking.retrain.config.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
-from dranking.retrain.sources import find_sources
+from dranking.retrain.sources.content_digests import ContentDigests
+from dranking.retrain.sources.sources import find_sources
+from dranking.retrain.stages import stages
 from dranking.tuning.families import ModelName
 from tests.retrain.stream import Stream
 

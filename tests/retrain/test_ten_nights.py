@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dranking.errors import DataError
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from tests.retrain.stream import Stream

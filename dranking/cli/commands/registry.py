@@ -31,7 +31,7 @@ VersionName: TypeAlias = Annotated[
 @grouped
 def list_versions(location: Location, as_json: Json = False) -> None:
     """List all versions with metrics and aliases."""
-    from dranking.retrain.budget import statement_of
+    from dranking.retrain.gate.budget import statement_of
 
     opened = open_registry(location)
     ledger = opened.ledger

@@ -98,7 +98,7 @@ def retrain(
     that the challenger is rejected: by this run, or by an earlier run if nothing has changed since
     then.
     """
-    from dranking.retrain.config import load_config
+    from dranking.retrain.config.config import load_config
     from dranking.retrain.plan import plan_run
     from dranking.retrain.runner import retrain as run
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from dranking.errors import TryAgainError, UsageError
 from dranking.files.redaction import redacted
-from dranking.retrain.config import RetrainConfig
-from dranking.retrain.config_tables import MlflowConfig
+from dranking.retrain.config.config import RetrainConfig
+from dranking.retrain.config.tables import MlflowConfig
 from dranking.retrain.outcome import Outcome
 from dranking.retrain.results import Results
 from dranking.retrain.work_folder import local_copy

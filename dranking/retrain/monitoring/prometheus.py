@@ -13,7 +13,7 @@ from dranking.errors import UsageError
 from dranking.files.redaction import redacted
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.files.writing.output_checks import check_output_file
-from dranking.retrain.config import RetrainConfig
+from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.markers import Cost
 from dranking.retrain.registry.storage import Storage
 from dranking.retrain.results import Results

@@ -32,7 +32,7 @@ from dranking.files.places import AnyPlace
 from dranking.files.writing.local_output import is_temporary
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.metrics.per_query import PerQuery, read_per_query
-from dranking.retrain.ledger import Entry, Ledger
+from dranking.retrain.registry.ledger import Entry, Ledger
 from dranking.retrain.registry.manifests import Aliases, RegistryManifest, VersionManifest
 from dranking.retrain.registry.storage import Storage
 

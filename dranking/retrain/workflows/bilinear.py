@@ -29,11 +29,11 @@ from dranking.rankers.bilinear.estimator import BilinearRanker
 from dranking.rankers.bilinear.evaluation import evaluate_bilinear
 from dranking.rankers.bilinear.model import BilinearModel, load_bilinear_model
 from dranking.report.content import Content, measures_of
-from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
-from dranking.retrain.gate import PartDrift
+from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.registry.registry import MODEL_FOLDER
 from dranking.retrain.results import Fitted, Ingested, StatisticsUpdate, TextFacts, Tuned
-from dranking.retrain.sources import Source, check_unchanged, delete_others
+from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.sources.sources import Source, check_unchanged, delete_others
 from dranking.retrain.workflow import Run
 
 NOT_PARAMETERS = {"regularization", "checkpoint", "support"}

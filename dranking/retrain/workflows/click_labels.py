@@ -19,10 +19,10 @@ from dranking.files.reading import exists
 from dranking.files.writing.output_checks import MANIFEST_NAME
 from dranking.rankers.gram.relabel_statistics import relabel_statistics
 from dranking.rankers.gram.statistics_store import build_statistics
-from dranking.retrain.config_tables import ClicksConfig
-from dranking.retrain.later_clicks import training_clicks
+from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.results import ClickLabels
 from dranking.retrain.workflow import Run
+from dranking.retrain.workflows.later_clicks import training_clicks
 
 FOLDER = "labelled"
 

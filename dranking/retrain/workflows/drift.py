@@ -31,7 +31,7 @@ from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError
-from dranking.retrain.gate import FeatureDrift
+from dranking.retrain.gate.gate import FeatureDrift
 from dranking.retrain.workflows.query_content import Words, query_ranks
 
 N_BINS: Final = 10

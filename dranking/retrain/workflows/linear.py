@@ -17,9 +17,9 @@ from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel, load_model
 from dranking.report.content import Content
 from dranking.report.describe import describe, describe_unjudged
-from dranking.retrain.config import RetrainConfig
-from dranking.retrain.config_tables import ClicksConfig
-from dranking.retrain.gate import PartDrift
+from dranking.retrain.config.config import RetrainConfig
+from dranking.retrain.config.tables import ClicksConfig
+from dranking.retrain.gate.gate import PartDrift
 from dranking.retrain.quarantine import set_aside_if_wrong
 from dranking.retrain.registry.registry import MODEL_NAME
 from dranking.retrain.results import (
@@ -30,7 +30,7 @@ from dranking.retrain.results import (
     StatisticsUpdate,
     Tuned,
 )
-from dranking.retrain.sources import delete_others
+from dranking.retrain.sources.sources import delete_others
 from dranking.retrain.work_folder import delete
 from dranking.retrain.workflow import PROFILE_NAME, Run
 from dranking.retrain.workflows.click_labels import (

@@ -27,10 +27,9 @@ from dranking.errors import DataError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists, file_size, read_bytes
 from dranking.files.writing.output_checks import MANIFEST_NAME
-from dranking.retrain.config_tables import DataConfig
-from dranking.retrain.content_digests import DIGESTS_NAME, ContentDigests
-from dranking.retrain.side_files import read_side_file, write_side_file
-from dranking.retrain.sources import (
+from dranking.retrain.config.tables import DataConfig
+from dranking.retrain.sources.content_digests import DIGESTS_NAME, ContentDigests
+from dranking.retrain.sources.sources import (
     DIGITS,
     TABLE_OPTIONS,
     TEXT_OPTIONS,
@@ -46,6 +45,7 @@ from dranking.retrain.workflows.drift import (
     profile_of,
 )
 from dranking.retrain.workflows.query_content import Words, query_digests
+from dranking.retrain.workflows.side_files import read_side_file, write_side_file
 
 COMPRESSED = (".gz", ".xz", ".zst")
 

@@ -10,10 +10,10 @@ from threading import Event
 import pytest
 
 from dranking.errors import TryAgainError
-from dranking.retrain import stages
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from dranking.retrain.stages import stages
 from pipelines.retrain import main
 from tests.retrain.stream import Stream
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dranking.retrain.false_discoveries import difference_e_value
+from dranking.retrain.gate.false_discoveries import difference_e_value
 from pipelines.reproduce import nightly_gate
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dranking.errors import RetrainWarning, UsageError
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.monitoring import mlflow_client, mlflow_tracking
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dranking.errors import DataError, RetrainWarning, TryAgainError, UsageError
-from dranking.retrain import stages
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.monitoring.prometheus import exposition
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.results import STAGES
 from dranking.retrain.runner import retrain
+from dranking.retrain.stages import stages
 from tests.retrain.stream import Stream
 
 LINE = re.compile(r'dranking_retrain_(\w+)\{((?:\w+="(?:[^"\\]|\\["\\n])*",?)*)\} (\S+)')

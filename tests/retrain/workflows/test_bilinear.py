@@ -12,7 +12,7 @@ from upath import UPath
 from dranking.data.texts.collection import text_collection
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.rankers.bilinear.model import load_bilinear_model
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import MODEL_FOLDER, Registry
 from dranking.retrain.runner import retrain
 from dranking.retrain.workflows import bilinear

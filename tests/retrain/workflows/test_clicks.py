@@ -12,7 +12,7 @@ from dranking.clicks.propensities import Prior, power_propensities
 from dranking.clicks.write_store import write_click_store
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import DataError, UsageError
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from dranking.retrain.workflows.linear import LinearWorkflow

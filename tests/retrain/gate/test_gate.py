@@ -10,10 +10,10 @@ from scipy import stats
 
 from dranking.errors import DataError
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.budget import Allowance
-from dranking.retrain.gate import FeatureDrift, PartDrift, judge
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.night_test import student_p_value
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import Allowance
+from dranking.retrain.gate.gate import FeatureDrift, PartDrift, judge
+from dranking.retrain.gate.night_test import student_p_value
 
 
 def scores(values, metric="map"):

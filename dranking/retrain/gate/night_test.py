@@ -12,10 +12,10 @@ from scipy import special
 from dranking.metrics.comparison.compare import compare_rows
 from dranking.metrics.comparison.significance import mean_and_error
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.budget import Allowance
-from dranking.retrain.false_discoveries import difference_e_value
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.ledger import Kind
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import Allowance
+from dranking.retrain.gate.false_discoveries import difference_e_value
+from dranking.retrain.registry.ledger import Kind
 
 Array = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Found:
     test
         The test.
     rule, value, limit, text
-        As in `dranking.retrain.gate.Reason`.
+        As in `dranking.retrain.gate.gate.Reason`.
     """
 
     test: NightTest

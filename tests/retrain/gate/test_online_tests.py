@@ -9,23 +9,23 @@ import pytest
 
 from dranking.errors import DataError, UsageError
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.budget import allowance_of, statement_of
-from dranking.retrain.config import load_config
-from dranking.retrain.false_discoveries import (
+from dranking.retrain.config.config import load_config
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import allowance_of, statement_of
+from dranking.retrain.gate.false_discoveries import (
     detectable_by_bets,
     difference_e_value,
 )
-from dranking.retrain.fresh_queries import fresh_part, fresh_rows, query_id_digests
-from dranking.retrain.gate import judge
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.ladder import climb, rounded
-from dranking.retrain.ledger import Ledger
+from dranking.retrain.gate.fresh_queries import fresh_part, fresh_rows, query_id_digests
+from dranking.retrain.gate.gate import judge
+from dranking.retrain.gate.ladder import climb, rounded
+from dranking.retrain.registry.ledger import Ledger
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
 from tests.reference import online_tests as reference
 from tests.reference.confidence_sequences import betting_capital
+from tests.retrain.registry.test_ledger import DAY, START, entry
 from tests.retrain.stream import Stream
-from tests.retrain.test_ledger import DAY, START, entry
 
 
 def measured(values, ids=None):

@@ -13,12 +13,12 @@ from dranking.files.places import Place
 from dranking.metrics.comparison.significance import FEWEST_QUERIES
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery, read_per_query
-from dranking.retrain.budget import Allowance, allowance_of, statement
-from dranking.retrain.fresh_queries import fresh_part, fresh_rows, query_id_digests
-from dranking.retrain.gate import Reason, Verdict, judge
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.ladder import climb, rounded
-from dranking.retrain.ledger import Entry, Ledger
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import Allowance, allowance_of, statement
+from dranking.retrain.gate.fresh_queries import fresh_part, fresh_rows, query_id_digests
+from dranking.retrain.gate.gate import Reason, Verdict, judge
+from dranking.retrain.gate.ladder import climb, rounded
+from dranking.retrain.registry.ledger import Entry, Ledger
 from dranking.retrain.registry.registry import PER_QUERY_NAME
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run

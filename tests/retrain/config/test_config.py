@@ -3,7 +3,7 @@
 import pytest
 
 from dranking.errors import UsageError
-from dranking.retrain.config import config_text, load_config
+from dranking.retrain.config.config import config_text, load_config
 from tests.retrain.stream import Stream
 
 LEAST = """

@@ -11,11 +11,11 @@ import dranking
 from dranking.data.open import open_dataset
 from dranking.errors import DataError, TryAgainError, UsageError
 from dranking.metrics.measures.by_name import get_measure
-from dranking.retrain import stages
-from dranking.retrain.config import load_config
+from dranking.retrain.config.config import load_config
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
+from dranking.retrain.stages import stages
 from dranking.tuning.folds import QueryKFold
 from dranking.tuning.search import tune
 from tests.retrain.stream import Stream

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from dranking.retrain.false_discoveries import detectable_by_bets, lond_level
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.ledger import POWER, Entry, Kind, Ledger, detectable
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.false_discoveries import detectable_by_bets, lond_level
+from dranking.retrain.registry.ledger import POWER, Entry, Kind, Ledger, detectable
 from dranking.retrain.registry.registry import PER_QUERY_NAME, Registry
 
 

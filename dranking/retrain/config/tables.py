@@ -13,7 +13,7 @@ from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
 from dranking.files.places import Place, as_place
-from dranking.retrain.config_types import (
+from dranking.retrain.config.value_types import (
     STRICT,
     ConventionName,
     Grid,

@@ -19,12 +19,9 @@ from dranking.errors import TryAgainError
 from dranking.files.writing.atomic_files import atomic_write
 from dranking.metrics.per_query import read_per_query, write_per_query
 from dranking.report.card import card_files
-from dranking.retrain.click_gate import evaluate_on_clicks, judge_on_clicks
-from dranking.retrain.config import config_digest
-from dranking.retrain.config_tables import BILINEAR
-from dranking.retrain.gate import Verdict
-from dranking.retrain.judging import judge_night, per_query_file, record_night
-from dranking.retrain.pages import model_card_of, report_of
+from dranking.retrain.config.config import config_digest
+from dranking.retrain.config.tables import BILINEAR
+from dranking.retrain.gate.gate import Verdict
 from dranking.retrain.results import (
     Evaluated,
     Exported,
@@ -35,7 +32,10 @@ from dranking.retrain.results import (
     Tuned,
     Validated,
 )
-from dranking.retrain.stage_inputs import segments_of, stored_model
+from dranking.retrain.stages.click_gate import evaluate_on_clicks, judge_on_clicks
+from dranking.retrain.stages.judging import judge_night, per_query_file, record_night
+from dranking.retrain.stages.pages import model_card_of, report_of
+from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.work_folder import local_copy
 from dranking.retrain.workflow import Run, Workflow
 from dranking.retrain.workflows.bilinear import BilinearWorkflow

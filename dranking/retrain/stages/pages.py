@@ -12,10 +12,10 @@ from dranking.files.writing.atomic_files import atomic_write
 from dranking.report.card import model_card
 from dranking.report.page import render
 from dranking.report.sections import page_of
-from dranking.retrain.gate import Verdict
-from dranking.retrain.night_test import resampling_of
+from dranking.retrain.gate.gate import Verdict
+from dranking.retrain.gate.night_test import resampling_of
 from dranking.retrain.results import Evaluated, Ingested, StatisticsUpdate
-from dranking.retrain.stage_inputs import segments_of, stored_model
+from dranking.retrain.stages.stage_inputs import segments_of, stored_model
 from dranking.retrain.workflow import Run, Workflow
 
 DATE_NAME = "date.txt"

@@ -14,9 +14,9 @@ from dranking.metrics.comparison.compare import compare_rows
 from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error
 from dranking.metrics.measures.by_name import higher_is_better
 from dranking.metrics.per_query import PerQuery
-from dranking.retrain.budget import Allowance, chance_of_equal
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.night_test import (
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import Allowance, chance_of_equal
+from dranking.retrain.gate.night_test import (
     NightTest,
     compare_at_level,
     differences_of,

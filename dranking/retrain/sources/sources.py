@@ -17,8 +17,8 @@ from dranking.errors import DataError, TryAgainError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists
 from dranking.files.requests import request
-from dranking.retrain.config_tables import DataConfig
-from dranking.retrain.content_digests import ContentDigests
+from dranking.retrain.config.tables import DataConfig
+from dranking.retrain.sources.content_digests import ContentDigests
 from dranking.retrain.work_folder import delete, names_in
 
 TEXT_OPTIONS = ("null", "n_features", "sparse", "regroup")

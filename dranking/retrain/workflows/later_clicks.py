@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 from dranking.clicks.store import ClickStore, open_click_store
 from dranking.errors import DataError
-from dranking.retrain.config import RetrainConfig
-from dranking.retrain.config_tables import ClicksConfig
+from dranking.retrain.config.config import RetrainConfig
+from dranking.retrain.config.tables import ClicksConfig
 from dranking.retrain.workflow import Run
 
 

@@ -17,7 +17,8 @@ from dranking.errors import DataError, UsageError, problems_in
 from dranking.files.key_values import put_setting, put_value
 from dranking.files.reading import check_regular
 from dranking.metrics.measures.by_name import SQUARED_ERROR
-from dranking.retrain.config_tables import (
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.config.tables import (
     BILINEAR,
     ClicksConfig,
     ClusterConfig,
@@ -29,8 +30,7 @@ from dranking.retrain.config_tables import (
     RunConfig,
     TuneConfig,
 )
-from dranking.retrain.config_types import STRICT
-from dranking.retrain.gate_config import GateConfig
+from dranking.retrain.config.value_types import STRICT
 from dranking.tuning.families import tunable_of
 
 MAX_DEPTH = 50

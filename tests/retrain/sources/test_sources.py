@@ -11,13 +11,13 @@ import pytest
 from dranking.data.roles import Roles
 from dranking.data.tables.in_memory import from_table
 from dranking.errors import DataError, TryAgainError, UsageError
-from dranking.retrain.config import load_config
-from dranking.retrain.config_tables import DataConfig
-from dranking.retrain.content_digests import ContentDigests
+from dranking.retrain.config.config import load_config
+from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.plan import plan_run
 from dranking.retrain.registry.registry import Registry
 from dranking.retrain.runner import retrain
-from dranking.retrain.sources import find_sources
+from dranking.retrain.sources.content_digests import ContentDigests
+from dranking.retrain.sources.sources import find_sources
 from dranking.retrain.workflows import parts as parts_module
 from tests.data.tables.flat_tables import frame_of, written
 from tests.retrain.stream import Stream
@@ -74,7 +74,7 @@ def test_a_file_in_a_folder_that_changes_makes_another_source(stream):
 
 
 def test_a_digest_is_of_the_content_whatever_size_and_times_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("dranking.retrain.content_digests.YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr("dranking.retrain.sources.content_digests.YOUNG_SECONDS", -1.0)
     file = tmp_path / "part.txt"
     file.write_text("first")
     os.utime(file, (1, 1))

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from dranking.retrain.config_types import STRICT, ConventionName, Fraction, Measure
+from dranking.retrain.config.value_types import STRICT, ConventionName, Fraction, Measure
 
 DEFAULT_BUDGET: Final = 0.5
 """False promotions a year of the default gate."""
@@ -24,7 +24,7 @@ class GateConfig(BaseModel):
     false_promotions_per_year
         Largest expected number of promotions, in any 365 days, of challengers that are no better
         than the champion: the lower end of the interval of the difference must be above 0 at the
-        level that `dranking.retrain.ledger` gives to the test. The default is 0.5, unless
+        level that `dranking.retrain.registry.ledger` gives to the test. The default is 0.5, unless
         `lower_bound` is set.
     lower_bound
         Smallest lower end of the paired bootstrap interval of the difference; below 0 for a gate
@@ -33,16 +33,17 @@ class GateConfig(BaseModel):
         about false promotions reject every challenger.
     false_discovery_rate
         Instead of `false_promotions_per_year`: largest expected share of the promotions over all
-        nights that are no improvement, held by e-LOND (`dranking.retrain.false_discoveries`) on
-        betting e-values of the differences of the queries, for measures in [0, 1]. A rate is not a
-        count: where few challengers are better, few promotions are allowed.
+        nights that are no improvement, held by e-LOND (`dranking.retrain.gate.false_discoveries`)
+        on betting e-values of the differences of the queries, for measures in [0, 1]. A rate is not
+        a count: where few challengers are better, few promotions are allowed.
     rotate
         Number of parts that the judged queries are dealt into by their ids. Every night all rules
-        judge on the first part that no champion was chosen on (`dranking.retrain.fresh_queries`),
-        so that the test holds whatever was promoted before. None judges on all queries every night.
+        judge on the first part that no champion was chosen on
+        (`dranking.retrain.gate.fresh_queries`), so that the test holds whatever was promoted
+        before. None judges on all queries every night.
     ladder_step
-        Also report the best measure so far in steps of this size (`dranking.retrain.ladder`). None
-        for no such report.
+        Also report the best measure so far in steps of this size (`dranking.retrain.gate.ladder`).
+        None for no such report.
     confidence, resamples, seed
         Parameters of the bootstrap interval.
     max_features

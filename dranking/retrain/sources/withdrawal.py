@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dranking.retrain.config_tables import DataConfig
+from dranking.retrain.config.tables import DataConfig
 from dranking.retrain.registry.registry import Registry
-from dranking.retrain.sources import Source
+from dranking.retrain.sources.sources import Source
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dranking.errors import DataError
-from dranking.retrain.budget import chance_of_equal, forecast
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.ledger import Entry, Ledger, detectable, next_level
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.gate.budget import chance_of_equal, forecast
+from dranking.retrain.registry.ledger import Entry, Ledger, detectable, next_level
 from dranking.retrain.registry.registry import Registry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

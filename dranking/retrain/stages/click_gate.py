@@ -29,14 +29,14 @@ from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes
 from dranking.files.writing.atomic_files import atomic_write
-from dranking.retrain.budget import Allowance, allowance_of, statement
-from dranking.retrain.config_tables import ClicksConfig
-from dranking.retrain.gate import PartDrift, Reason, Verdict, at_least, verdict_of
-from dranking.retrain.gate_config import GateConfig
-from dranking.retrain.later_clicks import fingerprint_of, judged_clicks
-from dranking.retrain.night_test import NightTest, student_p_value
+from dranking.retrain.config.gate_table import GateConfig
+from dranking.retrain.config.tables import ClicksConfig
+from dranking.retrain.gate.budget import Allowance, allowance_of, statement
+from dranking.retrain.gate.gate import PartDrift, Reason, Verdict, at_least, verdict_of
+from dranking.retrain.gate.night_test import NightTest, student_p_value
 from dranking.retrain.results import Evaluated, Fitted
 from dranking.retrain.workflow import Run
+from dranking.retrain.workflows.later_clicks import fingerprint_of, judged_clicks
 from dranking.retrain.workflows.parts import Parts, joined
 from dranking.tuning.click_evaluation import values_of_pages
 

@@ -1,0 +1,1 @@
+"""The configuration of a retraining run: its file, the tables in it, and the types of values."""

@@ -1,0 +1,1 @@
+"""Sources of a run: files known by their content, and those that are no longer there."""

@@ -1,0 +1,1 @@
+"""The stages of a run; `stages` has one function for each."""
