@@ -17,9 +17,9 @@ from pathlib import Path
 
 import typer
 
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.number_options import Grid, parse_grid
+from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.output import print_json, progress_shown
+from dranking.cli.parsing.numbers import Grid, parse_grid
 from dranking.data.dataset import Dataset
 from dranking.data.open import data_form, open_dataset
 from dranking.engine.cluster.open_executor import open_executor

@@ -75,6 +75,12 @@ ROOMS = {
         {"stage_runner"},
         {"runner"},
     ],
+    "cli": [
+        {"output", "parsing", "signals", "warm_jobs"},
+        {"feature_profiles", "options"},
+        {"commands"},
+        {"app"},
+    ],
     "rankers": [
         {"linear"},
         {"gram", "training"},

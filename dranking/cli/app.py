@@ -9,10 +9,10 @@ import typer
 
 from dranking import __version__
 from dranking.cli import commands
+from dranking.cli.options.tune import TuneCommand
 from dranking.cli.output import note
+from dranking.cli.parsing.topics import Commands
 from dranking.cli.signals import INTERRUPTED, TERMINATED, Terminated
-from dranking.cli.topics import Commands
-from dranking.cli.tune_options import TuneCommand
 from dranking.errors import DrankingError
 
 app = Commands(

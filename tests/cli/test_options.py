@@ -13,8 +13,8 @@ from dranking.cli.app import app
 from dranking.cli.commands.export import export
 from dranking.cli.commands.ingest import ingest
 from dranking.cli.commands.train.linear import ranksvm
-from dranking.cli.options import Forms
-from dranking.cli.tune_options import MODELS, TuneModel
+from dranking.cli.options.shared import Forms
+from dranking.cli.options.tune import MODELS, TuneModel
 from dranking.data.forms import FormName
 from dranking.data.scaling import Normalize
 from dranking.export.formats import FORMATS

@@ -25,7 +25,7 @@ FILES = (
     "tests/data/store/test_places.py",
     "tests/data/regrouping",
     "tests/engine/ingest/test_bad_places.py",
-    "tests/cli/test_places.py",
+    "tests/cli/parsing/test_places.py",
     "tests/clicks/test_build_places.py",
     "tests/retrain/registry/test_registry.py",
     "tests/retrain/test_object_store.py",

@@ -3,8 +3,8 @@
 from typing import Any
 
 import dranking as dr
-from dranking.cli.max_margin_options import with_solver
-from dranking.cli.pairwise_options import in_groups
+from dranking.cli.options.max_margin import with_solver
+from dranking.cli.options.pairwise import in_groups
 
 
 def spd(*args: Any, **options: Any) -> dr.SPD:

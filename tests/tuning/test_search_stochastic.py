@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.cli.max_margin_options import with_solver
+from dranking.cli.options.max_margin import with_solver
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.tuning import families
 from dranking.tuning.curves import plot_curves

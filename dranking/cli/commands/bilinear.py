@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from dranking.cli.options import names_in
+from dranking.cli.options.shared import names_in
 from dranking.cli.output import note, print_json, print_table, progress_shown
 from dranking.errors import UsageError
 from dranking.files.places import Place

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Convention, Data, Json, Model, names_in
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.scorers import open_judged
+from dranking.cli.options.shared import Convention, Data, Json, Model, names_in
 from dranking.cli.output import print_json, print_line, print_table
-from dranking.cli.scorers import open_judged
+from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 
 

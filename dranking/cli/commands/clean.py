@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json
+from dranking.cli.options.shared import Json
 from dranking.cli.output import note, print_json
+from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import DEFAULT_METRICS, Convention, Json, Metrics, names_in
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.scorers import ScoreColumn, data_or_first, open_judged, open_scorer
+from dranking.cli.options.shared import DEFAULT_METRICS, Convention, Json, Metrics, names_in
 from dranking.cli.output import format_value, print_json, print_table
-from dranking.cli.scorers import ScoreColumn, data_or_first, open_judged, open_scorer
+from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 

@@ -6,12 +6,19 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.click_options import ClickOptions, print_values
-from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import evaluate_collection, print_evaluation
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import (
+from dranking.cli.options.clicks import ClickOptions, print_values
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.scorers import (
+    JudgedData,
+    ScoreColumn,
+    Scores,
+    data_or_first,
+    open_judged,
+    open_scorer,
+)
+from dranking.cli.options.shared import (
     DEFAULT_METRICS,
     Convention,
     Json,
@@ -21,14 +28,7 @@ from dranking.cli.options import (
     names_in,
 )
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.scorers import (
-    JudgedData,
-    ScoreColumn,
-    Scores,
-    data_or_first,
-    open_judged,
-    open_scorer,
-)
+from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite
+from dranking.cli.options.shared import Json, Output, Overwrite
 from dranking.cli.output import note, print_json
-from dranking.cli.typed_command import typed_command
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.typed_command import typed_command
 from dranking.errors import DataError
 from dranking.files.json_files import read_json
 from dranking.files.places import Place

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
 from dranking.cli.feature_profiles import feature_facts, print_features
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.shared import Json
 from dranking.cli.output import print_facts, print_json, print_table
+from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 from dranking.files.requests import request
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
 from dranking.cli.feature_profiles import feature_facts, print_features
-from dranking.cli.ingest_options import RowOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite, Scratch
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.ingest import RowOptions
+from dranking.cli.options.shared import Json, Output, Overwrite, Scratch
 from dranking.cli.output import print_facts, print_json
+from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 
 

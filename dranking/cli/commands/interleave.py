@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Overwrite
+from dranking.cli.options.shared import Json, Overwrite
 from dranking.cli.output import note, print_facts, print_json, print_line
-from dranking.cli.topics import Commands
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

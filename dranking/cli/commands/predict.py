@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
 from dranking.cli.commands.bilinear import predict_collection
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite, Queries
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.registry_models import RegistryOptions
+from dranking.cli.options.shared import Json, Output, Overwrite, Queries
 from dranking.cli.output import note, print_json
-from dranking.cli.registry_models import RegistryOptions
+from dranking.cli.parsing.option_groups import grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_directory, check_output_file

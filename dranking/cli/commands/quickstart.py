@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json
+from dranking.cli.options.shared import Json
 from dranking.cli.output import note, print_json, print_table, progress_shown
+from dranking.cli.parsing.option_groups import grouped
 from dranking.data.digits_ranking import N_PIXELS, Judged, digits_ranking
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local

@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json
+from dranking.cli.options.registry_models import open_registry
+from dranking.cli.options.shared import Json
 from dranking.cli.output import format_value, note, print_json, print_table
-from dranking.cli.registry_models import open_registry
-from dranking.cli.topics import Commands
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 registry = Commands(help="List and promote the versions of a model.", no_args_is_help=True)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Convention, Data, Json, Output, Overwrite
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.scorers import open_judged, open_scorer
+from dranking.cli.options.shared import Convention, Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_json
-from dranking.cli.scorers import open_judged, open_scorer
-from dranking.cli.typed_command import typed_command
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.typed_command import typed_command
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.redaction import redacted

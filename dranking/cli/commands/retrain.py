@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json
+from dranking.cli.options.shared import Json
 from dranking.cli.output import format_value, note, print_json, print_table, progress_shown
-from dranking.cli.places import StorageOptions, storage_options
-from dranking.cli.topics import EXECUTION
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.places import StorageOptions, storage_options
+from dranking.cli.parsing.topics import EXECUTION
 from dranking.errors import RejectedError, UsageError
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.options import (
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.selection import Candidates, Passing, Scoring, Spending, features_in
+from dranking.cli.options.shared import (
     Data,
     Json,
     NormalizeFit,
@@ -18,7 +18,7 @@ from dranking.cli.options import (
     Regularization,
 )
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.selection_options import Candidates, Passing, Scoring, Spending, features_in
+from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
 from dranking.files.writing.output_checks import check_output_file
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.shared import Data, Forms, Json, MemoryLimit, Output, Overwrite, names_in
 from dranking.cli.output import note, print_facts, print_json
-from dranking.cli.topics import Commands
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.topics import Commands
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 from dranking.files.reading import arrow_input

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.max_margin_options import Margins, Solver, with_solver
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.options import (
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.max_margin import Margins, Solver, with_solver
+from dranking.cli.options.pairwise import (
+    Pairs,
+    Projection,
+    Views,
+    in_groups,
+    parse_views,
+)
+from dranking.cli.options.shared import (
     Data,
     Forms,
     Json,
@@ -21,15 +27,9 @@ from dranking.cli.options import (
     Regularizations,
     names_in,
 )
+from dranking.cli.options.tune import DEFAULT_MODEL, Comparison, OfModels, TuneModel
 from dranking.cli.output import note, print_json, print_table
-from dranking.cli.pairwise_options import (
-    Pairs,
-    Projection,
-    Views,
-    in_groups,
-    parse_views,
-)
-from dranking.cli.tune_options import DEFAULT_MODEL, Comparison, OfModels, TuneModel
+from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 
-from dranking.cli.options import Json
+from dranking.cli.options.shared import Json
 from dranking.cli.output import print_facts, print_json, progress_shown
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Json, Output, Overwrite, Scratch, names_in
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.shared import Json, Output, Overwrite, Scratch, names_in
 from dranking.cli.output import print_facts, print_json, print_table
-from dranking.cli.topics import Commands
+from dranking.cli.parsing.option_groups import grouped
+from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.option_groups import grouped
-from dranking.cli.options import Data, Json, Output, Overwrite
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.shared import Data, Json, Output, Overwrite
 from dranking.cli.output import note, print_facts, print_json
+from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

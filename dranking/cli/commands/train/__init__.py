@@ -4,7 +4,7 @@ from dranking.cli.commands.train.bilinear import bilinear
 from dranking.cli.commands.train.linear import ranklogistic, rankrls, ranksvm
 from dranking.cli.commands.train.max_margin import max_margin
 from dranking.cli.commands.train.pairwise import lcra, spd
-from dranking.cli.topics import Commands
+from dranking.cli.parsing.topics import Commands
 
 train = Commands(help="Train a ranker on all features.", no_args_is_help=True)
 train.command()(rankrls)

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.number_options import parse_number
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.options import Json, Output, Overwrite
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.shared import Json, Output, Overwrite
 from dranking.cli.output import note, print_json, print_table
+from dranking.cli.parsing.numbers import parse_number
+from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_directory

@@ -9,8 +9,8 @@ import typer
 
 from dranking.cli.commands.train.learning_curve import check_learning_curve, save_learning_curve
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
-from dranking.cli.number_options import parse_step
-from dranking.cli.options import Convention, NormalizeFit, RegularizationIfGiven
+from dranking.cli.options.shared import Convention, NormalizeFit, RegularizationIfGiven
+from dranking.cli.parsing.numbers import parse_step
 from dranking.files.places import Place
 
 

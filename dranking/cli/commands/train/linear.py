@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.options import NormalizeFit, RegularizationIfGiven, RegularizationOrGrid
+from dranking.cli.options.shared import NormalizeFit, RegularizationIfGiven, RegularizationOrGrid
+from dranking.cli.parsing.option_groups import given, grouped
 
 
 @dataclass(frozen=True)

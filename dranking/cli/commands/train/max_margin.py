@@ -9,9 +9,9 @@ import typer
 
 from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
 from dranking.cli.commands.train.training_job import TrainingJob
-from dranking.cli.max_margin_options import Margins, StoppingSolver, with_solver
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.pairwise_options import Steps
+from dranking.cli.options.max_margin import Margins, StoppingSolver, with_solver
+from dranking.cli.options.pairwise import Steps
+from dranking.cli.parsing.option_groups import given, grouped
 from dranking.errors import UsageError
 
 

@@ -9,9 +9,7 @@ import typer
 
 from dranking.cli.commands.train.epochs import Estimator, Monitoring, train_epochs
 from dranking.cli.commands.train.training_job import TrainingJob
-from dranking.cli.number_options import parse_number
-from dranking.cli.option_groups import given, grouped
-from dranking.cli.pairwise_options import (
+from dranking.cli.options.pairwise import (
     Projection,
     Stochastic,
     Unlabelled,
@@ -19,6 +17,8 @@ from dranking.cli.pairwise_options import (
     in_groups,
     parse_views,
 )
+from dranking.cli.parsing.numbers import parse_number
+from dranking.cli.parsing.option_groups import given, grouped
 
 
 @dataclass(frozen=True)

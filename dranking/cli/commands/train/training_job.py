@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.execution_options import ExecutionOptions
-from dranking.cli.options import Data, Json, MemoryLimit, Output, Overwrite
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.execution import ExecutionOptions
+from dranking.cli.options.shared import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file

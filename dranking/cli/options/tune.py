@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.number_options import Grid, Steps, parse_grid, parse_steps
-from dranking.cli.options import Convention
-from dranking.cli.pairwise_options import Unlabelled
-from dranking.cli.topics import TopicCommand
+from dranking.cli.options.pairwise import Unlabelled
+from dranking.cli.options.shared import Convention
+from dranking.cli.parsing.numbers import Grid, Steps, parse_grid, parse_steps
+from dranking.cli.parsing.topics import TopicCommand
 from dranking.files.places import Place
 
 TuneModel: TypeAlias = Literal[

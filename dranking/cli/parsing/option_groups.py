@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from upath import UPath
 
-from dranking.cli.places import StorageOptions, place_of, storage_options
+from dranking.cli.parsing.places import StorageOptions, place_of, storage_options
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.topics import EXECUTION
+from dranking.cli.parsing.topics import EXECUTION
 from dranking.files.key_values import put_setting
 from dranking.files.places import Place, as_place, default_storage_options
 
@@ -24,7 +24,7 @@ StorageOptions: TypeAlias = Annotated[
         rich_help_panel=EXECUTION,
     ),
 ]
-"""Added by `dranking.cli.option_groups.grouped` to every command that takes places."""
+"""Added by `dranking.cli.parsing.option_groups.grouped` to every command that takes places."""
 
 
 def place_of(text: str) -> Place:

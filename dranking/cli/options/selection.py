@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
-from dranking.cli.cost_files import read_costs
-from dranking.cli.options import Forms, MemoryLimit, names_in
-from dranking.cli.places import place_of
+from dranking.cli.options.cost_files import read_costs
+from dranking.cli.options.shared import Forms, MemoryLimit, names_in
+from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
-from dranking.cli.pairwise_options import SGD_OPTIONS
+from dranking.cli.options.pairwise import SGD_OPTIONS
 from dranking.errors import UsageError
 
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import typer
 
-from dranking.cli.number_options import parse_grid, parse_number, parse_step, parse_steps
+from dranking.cli.parsing.numbers import parse_grid, parse_number, parse_step, parse_steps
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.number_options import Grid, parse_grid, parse_number
+from dranking.cli.parsing.numbers import Grid, parse_grid, parse_number
 from dranking.files.places import Place
 
 Data: TypeAlias = Annotated[

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
-from dranking.cli.options import DEFAULT_METRICS, names_in
+from dranking.cli.options.columns import ColumnOptions
+from dranking.cli.options.scorers import open_documents, open_scorer
+from dranking.cli.options.shared import DEFAULT_METRICS, names_in
 from dranking.cli.output import print_json, print_table
-from dranking.cli.scorers import open_documents, open_scorer
 from dranking.errors import UsageError
 from dranking.files.places import Place
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from dranking.cli.options import names_in
-from dranking.cli.places import place_of
+from dranking.cli.options.shared import names_in
+from dranking.cli.parsing.places import place_of
 from dranking.errors import UsageError
 from dranking.files.json_files import parse_json
 from dranking.files.places import Place

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from dranking.cli.output import note, progress_shown
-from dranking.cli.topics import EXECUTION
+from dranking.cli.parsing.topics import EXECUTION
 from dranking.files.key_values import put_setting
 from dranking.files.places import Place
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from dranking.cli.options import names_in
-from dranking.cli.topics import COLUMNS
+from dranking.cli.options.shared import names_in
+from dranking.cli.parsing.topics import COLUMNS
 from dranking.files.places import Place
 
 if TYPE_CHECKING:

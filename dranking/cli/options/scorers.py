@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from dranking.cli.column_options import ColumnOptions
+from dranking.cli.options.columns import ColumnOptions
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
 from dranking.files.reading import exists, open_input

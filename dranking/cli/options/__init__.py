@@ -1,0 +1,1 @@
+"""Options of the commands: those that several share, then a file for each group."""
