@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from dranking.rankers.pairwise.lcra import LCRA as LCRA
     from dranking.rankers.pairwise.options import SGD as SGD
     from dranking.rankers.pairwise.options import Pairs as Pairs
+    from dranking.rankers.pairwise.options import Validation as Validation
     from dranking.rankers.pairwise.ranksvm import RankLogistic as RankLogistic
     from dranking.rankers.pairwise.ranksvm import RankSVM as RankSVM
     from dranking.rankers.pairwise.spd import SPD as SPD
@@ -134,6 +135,7 @@ _HOME = {
     "Search": "dranking.rankers.greedy.options",
     "TryAgainError": "dranking.errors",
     "UsageError": "dranking.errors",
+    "Validation": "dranking.rankers.pairwise.options",
     "as_place": "dranking.files.places",
     "build_clicks": "dranking.clicks.build",
     "collection": "dranking.data.texts.collection",

@@ -73,7 +73,7 @@ def test_the_first_parameter_alone_or_a_mapping_stands_for_the_object(short, who
 
 
 def test_what_is_no_parameter_of_an_object_is_said():
-    with pytest.raises(dr.UsageError, match="SGD has no epochs; choose from average, convention"):
+    with pytest.raises(dr.UsageError, match="SGD has no epochs; choose from average, eta0"):
         dr.SPD(sgd={"epochs": 3}).fit(**CALL)
     with pytest.raises(dr.UsageError, match=r"solver is 'bfgs'; choose auto, .* or an SGD"):
         dr.MaxMarginRanker(solver="bfgs").fit(**CALL)

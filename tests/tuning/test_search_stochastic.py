@@ -253,7 +253,7 @@ def test_queries_without_relevant_documents_are_no_divergence():
         ),
         ({"parameters": {"eta0": 0.1}}, "spd takes no eta0 while it is tuned"),
         ({"parameters": {"sgd": {"eta0": 0.1}}, "eta0": [0.1]}, "eta0 is a parameter of sgd, and"),
-        ({"parameters": {"sgd": {"epochs": 1}}}, "SGD has no epochs; choose from average, conv"),
+        ({"parameters": {"sgd": {"epochs": 1}}}, "SGD has no epochs; choose from average, eta0"),
         ({"model": "max-margin", "eta0": [0.1]}, "max-margin has no eta0 to choose"),
         ({"model": "max-margin", "parameters": {"loss": "auc"}}, "loss is 'auc'; choose pairwise"),
         ({"parameters": {"checkpoint": "c"}}, "spd takes no checkpoint while it is tuned"),

@@ -24,11 +24,11 @@ def with_solver(options: Mapping[str, Any]) -> dict[str, Any]:
     UsageError
         If options of steps are given for a solver that takes no steps.
     """
-    flat = {k: v for k, v in options.items() if k not in SGD_OPTIONS or k == "convention"}
+    flat = {k: v for k, v in options.items() if k not in SGD_OPTIONS}
     steps = {name: options[name] for name in SGD_OPTIONS if name in options}
     if options.get("solver") == "sgd":
         return flat | {"solver": steps}
-    if extra := sorted(steps.keys() - {"convention"}):
+    if extra := sorted(steps):
         raise UsageError(f"{', '.join(extra)}: only --solver sgd takes steps.")
     return flat
 

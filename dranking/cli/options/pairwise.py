@@ -124,10 +124,7 @@ class Views:
     ] = None
 
 
-SGD_OPTIONS = (
-    "n_epochs", "steps_per_epoch", "eta0", "average",
-    "n_shards", "patience", "metric", "convention",
-)  # fmt: skip
+SGD_OPTIONS = ("n_epochs", "steps_per_epoch", "eta0", "average", "n_shards")
 """Options that are parameters of `SGD`."""
 
 PAIR_OPTIONS = ("sampling", "position_weights", "label")

@@ -37,7 +37,7 @@ from dranking.rankers.bilinear.training import (
 from dranking.rankers.linear.estimator import check_positive, check_whole
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
-from dranking.rankers.training.validation import Validation
+from dranking.rankers.training.validation import EpochValidation
 
 Start: TypeAlias = Literal["identity", "zero"]
 Schedule: TypeAlias = Literal["decaying", "constant"]
@@ -301,7 +301,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         measure = (
             None if held_out is None else partial(tuple_error, held_out, seed=self.random_state)
         )
-        return run_epochs(state, plan, Validation(measure), store, stage=state.stage)
+        return run_epochs(state, plan, EpochValidation(measure), store, stage=state.stage)
 
     def _finish(self, state: BilinearState, sides: Sides, preferences: Preferences) -> Self:
         self._state, self._sides, self._n_excluded = state, sides, preferences.n_excluded

@@ -190,7 +190,8 @@ class MaxMarginRanker(LinearRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`.
         validation
-            Judged data, as X alone, on which solver `SGD` evaluates the model after each epoch.
+            Judged data, as X alone, or `Validation`, on which solver `SGD` evaluates the model
+            after each epoch.
 
         Raises
         ------
@@ -222,7 +223,7 @@ class MaxMarginRanker(LinearRanker):
         self._set_weights(dataset, coef)
         return self
 
-    def _fit_pairs(self, dataset: Dataset, validation: Dataset | None, executor: Executor) -> Array:
+    def _fit_pairs(self, dataset: Dataset, validation: Any, executor: Executor) -> Array:
         if self.margins == "levels":
             self.n_levels_ = self.n_levels or levels_of(dataset, executor)
         rule = MarginRule(self.margins, self.n_levels_)
@@ -244,7 +245,7 @@ class MaxMarginRanker(LinearRanker):
         self.gap_ = found.gap_of_hinge(self.objective_)
         return weights
 
-    def _fit_lists(self, dataset: Dataset, validation: Dataset | None, executor: Executor) -> Array:
+    def _fit_lists(self, dataset: Dataset, validation: Any, executor: Executor) -> Array:
         rule = ListRule(self.loss, self.convention)  # type: ignore[arg-type]
         loss = list_loss(rule.measure, self.form)
         objective = ListwiseObjective(dataset, rule, loss, executor)
@@ -264,7 +265,7 @@ class MaxMarginRanker(LinearRanker):
         return found.weights
 
     def _fit_by_sgd(
-        self, learner: SPD, dataset: Dataset, validation: Dataset | None, executor: Executor
+        self, learner: SPD, dataset: Dataset, validation: Any, executor: Executor
     ) -> Array:
         """Fit `learner`, and take over its results."""
         learner.fit(dataset, validation=validation, executor=executor)
@@ -289,7 +290,7 @@ class MaxMarginRanker(LinearRanker):
         names = ("regularization", "random_state", "checkpoint")
         return {"sgd": steps, **{name: getattr(self, name) for name in names}}
 
-    def _check(self, validation: Dataset | None) -> None:
+    def _check(self, validation: Any) -> None:
         check_positive("regularization", self.regularization)
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)

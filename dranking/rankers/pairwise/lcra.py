@@ -253,9 +253,14 @@ class LCRA(StochasticRanker):
         )
 
     def _finish(
-        self, problem: PairProblem, state: AveragedState, shards: Shards, n_draws: int
+        self,
+        problem: PairProblem,
+        state: AveragedState,
+        weights: Array,
+        shards: Shards,
+        n_draws: int,
     ) -> Self:
-        super()._finish(problem, state, shards, n_draws)
+        super()._finish(problem, state, weights, shards, n_draws)
         self.views_ = problem.views
         return self
 

@@ -1,9 +1,9 @@
-"""Options of the rankers that learn from sampled pairs: the steps, and the pairs."""
+"""Options of the rankers that learn from sampled pairs: steps, pairs, and validation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -38,11 +38,6 @@ class SGD(Options):
         Parts of the data that are trained on their own in each epoch. After the epoch their weights
         are averaged by the shards' shares of the pairs (iterative parameter mixing). At most
         `n_shards` workers are busy. The result depends on `n_shards`, not on the workers.
-    patience
-        The training ends after so many epochs without a better `metric` on the validation data, and
-        keeps the best model. None means all epochs and the last model.
-    metric, convention
-        Metric and convention of the validation, as in `dranking.evaluate`.
     """
 
     n_epochs: int = 10
@@ -50,19 +45,14 @@ class SGD(Options):
     eta0: float | None = None
     average: Average = "second-half"
     n_shards: int = 1
-    patience: int | None = None
-    metric: str = "ndcg@10"
-    convention: str = DEFAULT_CONVENTION
 
     def check(self) -> None:
         """Raise UsageError if a value is out of range."""
         if self.eta0 is not None and self.eta0 != np.inf:
             check_positive("eta0", self.eta0)
         _check_choice("average", self.average, get_args(Average))
-        for name in ("n_epochs", "steps_per_epoch", "n_shards", "patience"):
-            check_count(name, getattr(self, name), optional=name in ("steps_per_epoch", "patience"))
-        get_measure(self.metric)
-        get_convention(self.convention)
+        for name in ("n_epochs", "steps_per_epoch", "n_shards"):
+            check_count(name, getattr(self, name), optional=name == "steps_per_epoch")
 
 
 @dataclass(repr=False)
@@ -96,6 +86,50 @@ class Pairs(Options):
         """Raise UsageError if a value is out of range."""
         _check_choice("label", self.label, get_args(Label))
         self.rule.check()
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Judged data on which `fit` evaluates a model after each epoch, and when the training ends.
+
+    Parameters
+    ----------
+    data
+        Judged queries: anything that `fit` takes as X alone.
+    metric, convention
+        Metric and convention, as in `dranking.evaluate`. The convention of a loss is a parameter of
+        the ranker, and not this one.
+    patience
+        The training ends after so many epochs without a better `metric`, and keeps the best model.
+        None means all epochs and the last model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dranking as dr
+    >>> X = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32)
+    >>> data = dr.from_arrays(X, [0, 1, 0, 1], qid=[7, 7, 8, 8])
+    >>> judged = dr.Validation(data, "map", patience=2)
+    >>> ranker = dr.SPD(sgd={"n_epochs": 9, "steps_per_epoch": 10}).fit(data, validation=judged)
+    >>> [point.validation for point in ranker.learning_curve_]
+    [1.0, 1.0, 1.0]
+    """
+
+    data: Any
+    metric: str = "ndcg@10"
+    convention: str = DEFAULT_CONVENTION
+    patience: int | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> Validation | None:
+        """The validation that a user gives: itself, the data alone, or None."""
+        return given if given is None or isinstance(given, cls) else cls(given)
+
+    def check(self) -> None:
+        """Raise UsageError if a value is out of range."""
+        check_count("patience", self.patience, optional=True)
+        get_measure(self.metric)
+        get_convention(self.convention)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

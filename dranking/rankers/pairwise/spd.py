@@ -42,7 +42,7 @@ class SPD(StochasticRanker):
     pairs
         The pairs that steps draw, and their labels: `Pairs`, or a mapping of its parameters.
     sgd
-        Number and length of the steps, shards, and validation: `SGD`, or a mapping of its
+        Number and length of the steps, and shards: `SGD`, or a mapping of its
         parameters. By default the first step has the length ``1 / max |p|^2`` over 1,000 drawn
         pairs (half of it for the squared hinge).
     warm_start
@@ -117,7 +117,8 @@ class SPD(StochasticRanker):
         X, y, qid, query_weights, executor
             As in `GreedyRankRLS.fit`. A query's weight multiplies the probability of its pairs.
         validation
-            Judged data, as X alone, on which the model is evaluated after each epoch.
+            Judged data, as X alone, on which the model is evaluated after each epoch; or
+            `Validation`, which says by which metric, and when the training ends early.
 
         Raises
         ------

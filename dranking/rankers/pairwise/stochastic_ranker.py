@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -37,7 +38,7 @@ from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import Options
 from dranking.rankers.linear.scoring import locate_features
 from dranking.rankers.pairwise.epochs import AveragedState, PairPlan, ShardEpoch, diverged
-from dranking.rankers.pairwise.options import SGD, Pairs
+from dranking.rankers.pairwise.options import SGD, Pairs, Validation
 from dranking.rankers.pairwise.pair_blocks import (
     PairBlock,
     PairProblem,
@@ -49,7 +50,7 @@ from dranking.rankers.pairwise.pair_blocks import (
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
-from dranking.rankers.training.validation import Validation
+from dranking.rankers.training.validation import EpochValidation
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -148,14 +149,14 @@ class StochasticRanker(LinearRanker):
         dataset = as_dataset(X, y, qid=qid, query_weights=query_weights, executor=executor)
         return dataset.transformed(missing_transforms(self._transforms, dataset.transforms))
 
-    def _fit(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
+    def _fit(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train for all epochs: a new model, or with `warm_start` the present model."""
         start = self._previous(problem) if self.warm_start else None
         return self._train(
             problem, executor, self._steps.n_epochs, start, validation, checkpoint=self.checkpoint
         )
 
-    def _fit_on(self, problem: PairProblem, executor: Executor, validation: Dataset | None) -> Self:
+    def _fit_on(self, problem: PairProblem, executor: Executor, validation: Any) -> Self:
         """Train the present model, or a new model, for one epoch."""
         return self._train(problem, executor, 1, self._previous(problem), validation)
 
@@ -165,43 +166,41 @@ class StochasticRanker(LinearRanker):
         executor: Executor,
         n_epochs: int,
         start: AveragedState | None,
-        validation: Dataset | None,
+        validation: Any,
         *,
         checkpoint: AnyPlace | None = None,
     ) -> Self:
         """Train for some epochs, from the state of an earlier training if there is one."""
-        if validation is not None:
-            validation = as_dataset(validation, executor=executor)
+        judged = Validation.of(validation)
+        if judged is not None:
+            judged.check()
+            judged = replace(judged, data=as_dataset(judged.data, executor=executor))
         start = self._untrained(problem) if start is None else start.with_new_average()
-        validated = self._validation(problem, executor, n_epochs, start, validation)
+        validated = self._validation(problem, executor, start, judged)
         plan = self._plan(problem, executor, n_epochs, start)
-        settings = self._settings(problem, start, validation) if checkpoint is not None else {}
+        settings = self._settings(problem, start, judged) if checkpoint is not None else {}
         stored = TrainingCheckpoint(checkpoint, settings)
         n, eta0 = len(start.weights), start.eta0
         restore = partial(AveragedState.from_checkpoint, n_weights=n, eta0=eta0)
         state = run_epochs(stored.load(restore) or start, plan, validated, stored)
         n_draws = min(n_epochs * plan.n_steps, ESTIMATE_DRAWS)
-        return self._finish(problem, state, plan.shards, n_draws)
+        best = state.best if validated.patience is not None else None
+        weights = state.model if best is None else best
+        return self._finish(problem, state, weights, plan.shards, n_draws)
 
     def _validation(
         self,
         problem: PairProblem,
         executor: Executor,
-        n_epochs: int,
         start: AveragedState,
-        validation: Dataset | None,
-    ) -> Validation:
+        judged: Validation | None,
+    ) -> EpochValidation:
         """How the model is measured after each epoch; checks the data before any epoch."""
-        steps = self._steps
-        if validation is None:
-            if steps.patience is not None and n_epochs > 1:
-                raise UsageError(
-                    "patience needs validation data; pass validation=, or patience=None."
-                )
-            return Validation(None)
-        train = problem.dataset
-        validation.check_documents()
-        locate_features(train.feature_names, train.transforms, validation)
+        if judged is None:
+            return EpochValidation(None)
+        train, data = problem.dataset, judged.data
+        data.check_documents()
+        locate_features(train.feature_names, train.transforms, data)
 
         def measure(state: AveragedState) -> float:
             model = LinearModel(
@@ -209,9 +208,10 @@ class StochasticRanker(LinearRanker):
                 weights=tuple(problem.coef(state.model).tolist()),
                 transforms=train.transforms,
             )
-            return mean_metric(model, validation, steps.metric, steps.convention, executor)
+            return mean_metric(model, data, judged.metric, judged.convention, executor)
 
-        return Validation(measure, higher_is_better(steps.metric), steps.patience, start.epoch)
+        better = higher_is_better(judged.metric)
+        return EpochValidation(measure, better, judged.patience, start.epoch)
 
     def _plan(
         self, problem: PairProblem, executor: Executor, n_epochs: int, start: AveragedState
@@ -325,7 +325,7 @@ class StochasticRanker(LinearRanker):
         return 2 * sum(source.n_bytes for source in stored) <= available
 
     def _settings(
-        self, problem: PairProblem, start: AveragedState, validation: Dataset | None
+        self, problem: PairProblem, start: AveragedState, judged: Validation | None
     ) -> dict[str, Any]:
         elsewhere = {"checkpoint", "warm_start"}
         grouped = {"sgd": self._steps, "pairs": self._pairs}
@@ -334,17 +334,19 @@ class StochasticRanker(LinearRanker):
             **{name: json_ready(v) for name, v in parameters.items() if name not in elsewhere},
             "ranker": type(self).__name__,
             "data": [source.dataset.fingerprint for source in problem.sources],
-            "validation": None if validation is None else validation.fingerprint,
+            "validation": None if judged is None else _facts_of(judged),
             "first epoch": start.epoch,
         }
 
     def _finish(
-        self, problem: PairProblem, state: AveragedState, shards: Shards, n_draws: int
+        self,
+        problem: PairProblem,
+        state: AveragedState,
+        weights: Array,
+        shards: Shards,
+        n_draws: int,
     ) -> Self:
-        """Keep the model: with `patience` the model that validated best, else the last model."""
-        weights = state.model
-        if self._steps.patience is not None and state.best is not None:
-            weights = state.best
+        """Keep the model with some weights: the last, or those that validated best."""
         coef = problem.coef(weights)
         loss, without = self._mean_losses(problem, state, coef, shards, n_draws)
         objective = loss + self.regularization / 2 * float(coef @ coef)
@@ -388,6 +390,16 @@ class StochasticRanker(LinearRanker):
             "n_steps": self.n_steps_,
             "learning_curve": curve_facts(self.learning_curve_),
         }
+
+
+def _facts_of(judged: Validation) -> dict[str, Any]:
+    """What a resumed training must share of its validation."""
+    return {
+        "data": judged.data.fingerprint,
+        "metric": judged.metric,
+        "convention": judged.convention,
+        "patience": judged.patience,
+    }
 
 
 def mean_metric(

@@ -11,7 +11,7 @@ from dranking.engine.progress import report
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.learning_curve import CurvePoint
 from dranking.rankers.training.state import TrainingState
-from dranking.rankers.training.validation import Validation
+from dranking.rankers.training.validation import EpochValidation
 
 State = TypeVar("State", bound=TrainingState)
 
@@ -51,7 +51,7 @@ class TrainingPlan(ABC, Generic[State]):
 def run_epochs(
     state: State,
     plan: TrainingPlan[State],
-    validation: Validation,
+    validation: EpochValidation,
     checkpoint: TrainingCheckpoint,
     *,
     stage: str = "training",

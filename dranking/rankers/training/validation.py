@@ -12,7 +12,7 @@ from dranking.rankers.training.learning_curve import CurvePoint
 
 
 @dataclass(frozen=True)
-class Validation:
+class EpochValidation:
     """How a model is measured after each epoch, and when the values end the training.
 
     Attributes

@@ -181,8 +181,9 @@ def interrupt(stage, done, total, facts):
 
 @pytest.mark.parametrize("loss", ["pairwise", "ap", "ndcg"])
 def test_an_interrupted_descent_resumes_to_the_same_bits(loss, problem, tmp_path):
-    dataset, validation = problem.dataset(max_documents=20), random_problem(9).dataset()
-    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "n_shards": 2, "patience": 4}
+    dataset = problem.dataset(max_documents=20)
+    validation = dr.Validation(random_problem(9).dataset(), patience=4)
+    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "n_shards": 2}
     expected = max_margin(LAMBDA, loss, **options).fit(dataset, validation=validation)
     ranker = max_margin(LAMBDA, loss, **options, checkpoint=tmp_path / "c")
     with reporting(interrupt), pytest.raises(InterruptedFitError):
@@ -215,10 +216,10 @@ def test_a_checkpoint_of_other_margins_is_refused(change, problem, tmp_path):
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_patience_ends_early_and_keeps_the_best(loss, problem):
     validation = random_problem(9).dataset()
-    options = {"solver": "sgd", "average": "none", "eta0": np.inf, "steps_per_epoch": 20,
-               "metric": "pairwise_error"}  # fmt: skip
-    ranker = max_margin(1e-3, loss, n_epochs=100, patience=4, **options)
-    ranker.fit(problem.dataset(), validation=validation)
+    options = {"solver": "sgd", "average": "none", "eta0": np.inf, "steps_per_epoch": 20}
+    ranker = max_margin(1e-3, loss, n_epochs=100, **options)
+    judged = dr.Validation(validation, "pairwise_error", patience=4)
+    ranker.fit(problem.dataset(), validation=judged)
     scores = [point.validation for point in ranker.learning_curve_]
     assert 5 <= len(scores) < 100
     assert int(np.argmin(scores)) == len(scores) - 5
@@ -265,8 +266,8 @@ def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
 
 def test_options_of_epochs_are_refused_for_other_solvers(problem):
     for solver in ("auto", "cutting-planes"):
-        with pytest.raises(dr.UsageError, match="patience: only --solver sgd takes steps"):
-            max_margin(solver=solver, patience=3)
+        with pytest.raises(dr.UsageError, match="n_shards: only --solver sgd takes steps"):
+            max_margin(solver=solver, n_shards=3)
         with pytest.raises(dr.UsageError, match="validation is for solver sgd"):
             max_margin(solver=solver).fit(problem.dataset(), validation=problem.dataset())
     with pytest.raises(dr.UsageError, match="checkpoint is for solvers sgd and cutting-planes"):

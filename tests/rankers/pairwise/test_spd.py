@@ -175,8 +175,8 @@ def interrupt_after(n_epochs):
 
 @pytest.mark.parametrize(("n_epochs", "eta0"), [(1, None), (4, np.inf), (6, 0.1)])
 def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, eta0, dataset, tmp_path):
-    options = {"n_epochs": 6, "steps_per_epoch": 500, "n_shards": 2, "patience": 5, "eta0": eta0}
-    validation = random_problem(3, n_features=6).dataset()
+    options = {"n_epochs": 6, "steps_per_epoch": 500, "n_shards": 2, "eta0": eta0}
+    validation = dr.Validation(random_problem(3, n_features=6).dataset(), patience=5)
     expected = spd(0.01, **options).fit(dataset, validation=validation)
     ranker = spd(0.01, **options, checkpoint=tmp_path / "c")
     with interrupt_after(n_epochs), pytest.raises(InterruptedFitError):
@@ -208,8 +208,9 @@ def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
 
 def test_patience_ends_early_and_keeps_the_best(dataset):
     validation = random_problem(3, n_features=6).dataset()
-    options = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20, "metric": "pairwise_error"}
-    ranker = spd(1e-3, n_epochs=200, patience=4, **options).fit(dataset, validation=validation)
+    options = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20}
+    judged = dr.Validation(validation, "pairwise_error", patience=4)
+    ranker = spd(1e-3, n_epochs=200, **options).fit(dataset, validation=judged)
     scores = [point.validation for point in ranker.learning_curve_]
     assert 5 <= len(scores) < 200
     assert int(np.argmin(scores)) == len(scores) - 5
@@ -225,9 +226,7 @@ def test_patience_counts_the_epochs_of_a_call(dataset):
     ranker = spd(0.01, n_epochs=5, **options).fit(dataset)
     # Steps this short change no order: the first epoch of each call stays the best.
     for n_points in (5 + 3, 5 + 3 + 3):
-        ranker.set_params(sgd=dr.SGD.of(ranker.sgd)).set_params(sgd__patience=2).fit(
-            dataset, validation=validation
-        )
+        ranker.fit(dataset, validation=dr.Validation(validation, patience=2))
         assert len(ranker.learning_curve_) == n_points
 
 
@@ -269,7 +268,8 @@ def test_partial_fit_averages_anew(dataset):
 def test_the_best_of_an_earlier_call_is_not_kept(dataset):
     validation = random_problem(3, n_features=6).dataset()
     plain = spd(0.01, **SHORT).fit(dataset).partial_fit(dataset)
-    patient = spd(0.01, patience=9, **SHORT).fit(dataset, validation=validation)
+    judged = dr.Validation(validation, patience=9)
+    patient = spd(0.01, **SHORT).fit(dataset, validation=judged)
     np.testing.assert_array_equal(patient.partial_fit(dataset).coef_, plain.coef_)
 
 
@@ -344,12 +344,9 @@ def test_equal_documents_leave_nothing_to_learn():
         ({"n_epochs": 0}, "n_epochs is 0; it must be at least 1"),
         ({"steps_per_epoch": 1.5}, "steps_per_epoch is 1.5; it must be a whole"),
         ({"n_shards": None}, "n_shards is None; it must be a whole"),
-        ({"patience": 0}, "patience is 0; it must be at least 1"),
         ({"random_state": -1}, "random_state is -1; it must be at least 0"),
         ({"sampling": "rows"}, "sampling is 'rows'"),
         ({"position_weights": "rows"}, "position_weights is 'rows'"),
-        ({"metric": "accuracy"}, "no measure 'accuracy'"),
-        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
     ],
 )
@@ -358,9 +355,27 @@ def test_wrong_parameters_are_refused(parameters, message, dataset):
         spd(**parameters).fit(dataset)
 
 
-def test_patience_needs_validation_data(dataset):
-    with pytest.raises(dr.UsageError, match="patience needs validation data"):
-        spd(patience=2, **SHORT).fit(dataset)
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"patience": 0}, "patience is 0; it must be at least 1"),
+        ({"metric": "accuracy"}, "no measure 'accuracy'"),
+        ({"convention": "letor5"}, "no evaluation convention 'letor5'"),
+    ],
+)
+def test_a_wrong_validation_is_refused(parameters, message, dataset):
+    with pytest.raises(dr.UsageError, match=message):
+        spd(**SHORT).fit(dataset, validation=dr.Validation(dataset, **parameters))
+
+
+@pytest.mark.parametrize("convention", ["letor4", "mslr"])
+def test_the_model_is_measured_by_the_convention_of_the_validation(convention, dataset):
+    validation = random_problem(3, n_features=6).dataset()
+    ranker = spd(0.01, **SHORT).fit(
+        dataset, validation=dr.Validation(validation, "ndcg@3", convention)
+    )
+    found = dr.evaluate(ranker.to_model(), validation, ["ndcg@3"], convention).metrics["ndcg@3"]
+    assert ranker.learning_curve_[-1].validation == pytest.approx(found, rel=1e-12)
 
 
 def test_validation_data_that_lacks_features_is_refused_before_training(dataset):

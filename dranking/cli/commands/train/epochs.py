@@ -11,6 +11,7 @@ from dranking.cli.commands.train.learning_curve import check_learning_curve, sav
 from dranking.cli.commands.train.training_job import TrainingJob, train_linear
 from dranking.cli.options.shared import Convention, NormalizeFit, RegularizationIfGiven
 from dranking.cli.parsing.numbers import parse_step
+from dranking.errors import UsageError
 from dranking.files.places import Place
 
 
@@ -28,17 +29,6 @@ class Estimator:
             "follows from the data.",
         ),
     ] = None
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after this many epochs without a better metric on --validation, and keep "
-            "the best model."
-        ),
-    ] = None
-    metric: Annotated[
-        str | None, typer.Option(help="Metric of --validation. Default: ndcg@10.")
-    ] = None
-    convention: Convention = "standard"
     random_state: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0
     normalize: NormalizeFit = "none"
     checkpoint: Annotated[
@@ -52,12 +42,21 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Monitoring:
-    """Monitoring of the training."""
+    """Validation after every epoch, and the learning curve."""
 
     TOPIC: ClassVar[str] = "Validation"
 
     validation: Annotated[
         Place | None, typer.Option(help="Data to evaluate the model on after every epoch.")
+    ] = None
+    metric: Annotated[str, typer.Option(help="Metric of --validation.")] = "ndcg@10"
+    convention: Convention = "standard"
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after this many epochs without a better metric on --validation, and keep "
+            "the best model."
+        ),
     ] = None
     learning_curve: Annotated[
         Place | None,
@@ -72,23 +71,45 @@ def train_epochs(
     ranker: Any,
     job: TrainingJob,
     monitoring: Monitoring,
-    metric: str | None,
-    **others: Place | None,
+    unlabelled: Place | None = None,
 ) -> None:
     """Call `train_linear`, and write the learning curve if `monitoring` names a file.
 
     Parameters
     ----------
-    name, ranker, job, others
+    name, ranker, job
         As in `train_linear`.
     monitoring
-        Validation data, and the file of the learning curve.
-    metric
-        The metric of the validation; None means the estimator's default.
+        How the training is validated, and the file of the learning curve.
+    unlabelled
+        Further data of `LCRA`.
+
+    Raises
+    ------
+    UsageError
+        If the training shall end early without data that says when.
     """
+    import dranking as dr
+
     curve = monitoring.learning_curve
     if curve is not None:
         check_learning_curve(curve, job.overwrite)
-    train_linear(name, ranker, job, validation=monitoring.validation, **others)
+    if monitoring.patience is not None and monitoring.validation is None:
+        raise UsageError("--patience needs data to measure on; give --validation.")
+
+    def others() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if monitoring.validation is not None:
+            found["validation"] = dr.Validation(
+                job.open(monitoring.validation),
+                monitoring.metric,
+                monitoring.convention,
+                monitoring.patience,
+            )
+        if unlabelled is not None:
+            found["unlabelled"] = job.open(unlabelled)
+        return found
+
+    train_linear(name, ranker, job, others)
     if curve is not None:
-        save_learning_curve(ranker.learning_curve_, metric, curve, job.overwrite)
+        save_learning_curve(ranker.learning_curve_, monitoring.metric, curve, job.overwrite)

@@ -24,11 +24,8 @@ def check_learning_curve(path: Place, overwrite: bool) -> None:
         check_figure(path, overwrite)
 
 
-def save_learning_curve(
-    curve: Sequence[Any], metric: str | None, path: Place, overwrite: bool
-) -> None:
-    """Write or draw a learning curve; its metric is None for the estimator's default."""
-    from dranking.rankers.pairwise.options import SGD
+def save_learning_curve(curve: Sequence[Any], metric: str, path: Place, overwrite: bool) -> None:
+    """Write or draw a learning curve and its metric."""
     from dranking.rankers.training.learning_curve import plot_learning_curve
     from dranking.tuning.curves import measure_label, save_figure
 
@@ -39,7 +36,7 @@ def save_learning_curve(
         rows = [["" if v is None else repr(v) for v in point.values()] for point in points]
         text = "".join(",".join(row) + "\n" for row in (points[0], *rows))
     else:
-        figure = plot_learning_curve(curve, metric=measure_label(metric or SGD().metric))
+        figure = plot_learning_curve(curve, metric=measure_label(metric))
         save_figure(figure, path, overwrite=overwrite)
         return
     atomic_write(path, text.encode(), overwrite=overwrite)

@@ -46,7 +46,7 @@ def spd(
     import dranking as dr
 
     options = given(stochastic) | given(own) | given(estimator)
-    train_epochs("spd", dr.SPD(**in_groups(options)), job, monitoring, estimator.metric)
+    train_epochs("spd", dr.SPD(**in_groups(options)), job, monitoring)
 
 
 @grouped
@@ -77,4 +77,4 @@ def lcra(
     views = parse_views(own.views) if own.views else None
     options = given(stochastic) | given(own) | given(estimator) | given(mu=mu, views=views)
     ranker = dr.LCRA(**in_groups(options))
-    train_epochs("lcra", ranker, job, monitoring, estimator.metric, unlabelled=unlabelled)
+    train_epochs("lcra", ranker, job, monitoring, unlabelled=unlabelled)

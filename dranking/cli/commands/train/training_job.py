@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,6 @@ from dranking.cli.options.columns import ColumnOptions
 from dranking.cli.options.execution import ExecutionOptions
 from dranking.cli.options.shared import Data, Json, MemoryLimit, Output, Overwrite
 from dranking.cli.output import print_json, print_table
-from dranking.files.places import Place
 from dranking.files.writing.output_checks import check_output_file
 
 
@@ -25,7 +25,9 @@ class TrainingJob(ColumnOptions, ExecutionOptions):
     as_json: Json = False
 
 
-def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Place | None) -> None:
+def train_linear(
+    name: str, ranker: Any, job: TrainingJob, others: Callable[[], dict[str, Any]] = dict
+) -> None:
     """Fit a ranker, write its `LinearModel`, and print the result.
 
     Parameters
@@ -37,13 +39,12 @@ def train_linear(name: str, ranker: Any, job: TrainingJob, **others: Place | Non
     job
         Options of the subcommand.
     others
-        Further data for `fit`, by keyword; None is not passed on.
+        Opens further arguments of `fit`, by keyword.
     """
     check_output_file(job.output, job.overwrite)
     started = time.perf_counter()
     with job.running(job.overwrite, memory_limit=job.memory_limit) as executor:
-        opened = {key: job.open(path) for key, path in others.items() if path is not None}
-        ranker.fit(job.open(job.data), **opened, executor=executor)
+        ranker.fit(job.open(job.data), **others(), executor=executor)
     ranker.to_model().save(job.output, overwrite=job.overwrite)
     facts: dict[str, Any] = {
         "model": name,

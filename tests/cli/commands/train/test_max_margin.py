@@ -79,8 +79,9 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
     files = ("-o", model, "--learning-curve", curve, "--checkpoint", checkpoint)
     code, _, err = dranking("train", "max-margin", data, *options, *files)
     assert code == 0, err
-    expected = max_margin(solver="sgd", **STEPS, metric="map", patience=2)
-    expected.fit(dr.open_dataset(data), validation=dr.open_dataset(other))
+    expected = max_margin(solver="sgd", **STEPS)
+    judged = dr.Validation(dr.open_dataset(other), "map", patience=2)
+    expected.fit(dr.open_dataset(data), validation=judged)
     np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.coef_)
     points = json.loads(curve.read_text())
     assert [p["validation"] for p in points] == [p.validation for p in expected.learning_curve_]
