@@ -1,4 +1,7 @@
-"""LETOR text read in ranges, side by side: parts of plain files, whole compressed files."""
+"""LETOR text in ranges that tasks read in parallel.
+
+A range is a part of a plain file, or a whole compressed file.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +52,18 @@ class TextRange:
 
 @dataclass(frozen=True)
 class ReadRange:
-    """What was read of a range.
+    """Facts of the rows of a range that were read.
 
     Attributes
     ----------
     n_rows, n_lines
-        Documents and lines.
+        Number of documents, and number of lines.
     widest
-        The widest row; its line counts from the beginning of the range.
+        The row with the most features; its line is counted from the beginning of the range.
     has_doc_ids, has_comments
         Whether any document has a document id, or a comment.
     invalid
-        The first invalid line, counted from the beginning of the range, or None.
+        The first invalid line, counted from the beginning of the range; None if all are valid.
     """
 
     n_rows: int
@@ -72,7 +75,7 @@ class ReadRange:
 
 
 def text_ranges(places: Sequence[Place], sizes: Sequence[int], range_bytes: int) -> list[TextRange]:
-    """Cut files of some sizes (bytes) into ranges of about `range_bytes`, in order."""
+    """Ranges of about `range_bytes` bytes of files, in order; `sizes` are those of the files."""
     ranges = []
     for file, (place, size) in enumerate(zip(places, sizes, strict=True)):
         if is_compressed(place) or size <= range_bytes:
@@ -104,7 +107,7 @@ def read_range(
     null
         Meaning of the value ``NULL``; under "minimum" it is NaN in the tables.
     chunk_bytes
-        Bytes of text read at a time, without influence on the result.
+        Bytes of text read at a time; the result does not depend on this number.
 
     Raises
     ------
@@ -143,13 +146,13 @@ def read_range(
 def check_ranges(
     parts: Sequence[TextRange], found: Sequence[ReadRange], n_features: int | None
 ) -> None:
-    """Raise the error that reading all files in order would raise first, if there is one.
+    """Raise the error at which one task that reads all files in order would stop, if there is one.
 
     Raises
     ------
     DataError
-        At an invalid line, or if a file is empty, or of another width than the first; the message
-        names the file and the line.
+        If a line is invalid, a file is empty, or a file has another number of features than the
+        first file; the message names the file and the line.
     """
     by_file = groupby(zip(parts, found, strict=True), key=lambda pair: pair[0].file)
     names: list[str] = []

@@ -35,10 +35,10 @@ MAX_SPARSE_FEATURES = 2**31 - 1
 
 
 def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> WrittenSegment:
-    """Write one segment of a data set, in any process that sees the place.
+    """Write one segment of a data set, from any process that has access to the place.
 
-    A segment may be written twice, also side by side, because the worker that wrote it seemed to be
-    lost. A local segment that is there stays.
+    Two workers may write the same segment, even at the same time: the task of a worker that seems
+    lost runs again on another one. If a local segment is complete already, it is kept.
 
     Parameters
     ----------
@@ -47,12 +47,13 @@ def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> Writt
     name
         Name of the segment inside: `DirectoryCommit.name("segments/000017")`.
     blocks
-        At least one block, each of at least one query; all dense or all sparse. Integer ids may
-        have any width. Blocks that are narrower than the widest end in zeros.
+        At least one block, each of at least one query; all dense or all sparse. Integer ids may be
+        of any integer type. Blocks with fewer features than the widest block get zeros for the
+        features that they lack.
 
     Returns
     -------
-    What `commit_dataset` needs of the segment; it is small.
+    A small description of the segment, from which `commit_dataset` makes the index.
 
     Raises
     ------
@@ -152,7 +153,7 @@ def _plain_ids(ids: pa.Array) -> pa.Array:
 
 
 def _with_common_ids(blocks: list[QueryBlock]) -> list[QueryBlock]:
-    """Blocks whose ids are all integers or all strings, as the columns of a file are."""
+    """The blocks with ids of one type, integers or strings: a column of a file has one type."""
     given = [block.doc_ids for block in blocks if block.doc_ids is not None]
     as_text = {
         "query_ids": any(pa.types.is_string(block.query_ids.type) for block in blocks),
@@ -173,7 +174,7 @@ def _with_common_ids(blocks: list[QueryBlock]) -> list[QueryBlock]:
 
 
 def id_type(ids: pa.Array) -> IdType:
-    """The name of the type of some ids."""
+    """Name of the type of ids, as the manifest has it."""
     return "int64" if pa.types.is_int64(ids.type) else "string"
 
 
@@ -211,7 +212,7 @@ def _check_values(block: QueryBlock) -> None:
 
 
 def _columns(blocks: Sequence[QueryBlock]) -> dict[str, Callable[[int, int], NDArray[Any]]]:
-    """For each array of a segment, a function that returns some of its columns."""
+    """The arrays of a segment by name; each is a function that returns a range of its columns."""
     if not blocks[0].is_sparse:
         return {"features": _Joined([block.features.T for block in blocks])}
     parts = [block.features for block in blocks]
@@ -226,7 +227,7 @@ def _columns(blocks: Sequence[QueryBlock]) -> dict[str, Callable[[int, int], NDA
 
 
 class _Joined:
-    """Columns of matrices side by side."""
+    """Matrices of equally many rows, joined side by side; a call copies a range of columns."""
 
     def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
         self._parts = parts
@@ -245,12 +246,12 @@ class _Joined:
 
 
 def document_columns(block: QueryBlock) -> dict[str, Any]:
-    """Columns of the table of documents of a block; None for one that it lacks."""
+    """Columns of a block's table of documents by name; None for a column that it lacks."""
     return {"relevance": block.relevance, "doc_id": block.doc_ids, "comment": block.comments}
 
 
 def query_columns(block: QueryBlock) -> dict[str, Any]:
-    """Columns of the table of queries of a block; None for one that it lacks."""
+    """Columns of a block's table of queries by name; None for a column that it lacks."""
     return {
         "query_id": block.query_ids,
         "n_documents": np.diff(block.query_ptr),
@@ -259,7 +260,7 @@ def query_columns(block: QueryBlock) -> dict[str, Any]:
 
 
 def parquet_of(parts: Sequence[Mapping[str, Any]]) -> bytes:
-    """A file with one row group for each part; a column that a part lacks is null there."""
+    """A parquet file with a row group for each part; a column that a part lacks is null there."""
     tables = [
         pa.table({name: values for name, values in part.items() if values is not None})
         for part in parts
@@ -282,5 +283,5 @@ def parquet_of(parts: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def whole_file(content: bytes) -> StoredChunk:
-    """A file as a single chunk."""
+    """Place and checksum of a file that is read whole, as if the file were one chunk."""
     return StoredChunk(0, len(content), google_crc32c.value(content))

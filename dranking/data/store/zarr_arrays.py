@@ -36,9 +36,9 @@ _BLOSC_SIZE = slice(4, 8)  # bytes of a Blosc header that hold the uncompressed 
 
 
 class Grid(NamedTuple):
-    """An array of (n_rows, n_columns) values, cut into chunks; the last ones are padded.
+    """An array of (n_rows, n_columns) values, cut into chunks of one shape.
 
-    A one-dimensional array counts as one row.
+    Chunks that reach beyond the array are padded. A one-dimensional array counts as one row.
     """
 
     n_rows: int
@@ -48,12 +48,12 @@ class Grid(NamedTuple):
 
     @property
     def n_row_groups(self) -> int:
-        """Chunks above each other."""
+        """Number of rows of chunks."""
         return -(-self.n_rows // self.rows_per_chunk)
 
     @property
     def n_column_groups(self) -> int:
-        """Chunks beside each other."""
+        """Number of columns of chunks."""
         return -(-self.n_columns // self.columns_per_chunk)
 
     @property
@@ -63,11 +63,11 @@ class Grid(NamedTuple):
 
     @property
     def chunk_shape(self) -> tuple[int, int]:
-        """Shape of a chunk."""
+        """Numbers of rows and of columns of a chunk, padding included."""
         return self.rows_per_chunk, self.columns_per_chunk
 
     def column_groups(self, start: int, end: int) -> range:
-        """The groups of columns that hold the columns from `start` to before `end`."""
+        """Numbers of the columns of chunks that hold the columns `start` to `end` (exclusive)."""
         if start == end:
             return range(0)
         return range(start // self.columns_per_chunk, -(-end // self.columns_per_chunk))
@@ -80,10 +80,10 @@ def grid_of(n_rows: int, n_columns: int, rows_per_chunk: int, columns_per_chunk:
 
 
 class StoredChunk(NamedTuple):
-    """Where a chunk lies in its object, and the CRC-32C of its content before the final checksum.
+    """Offset and length in bytes of a chunk in its object, and a CRC-32C of its content.
 
-    The checksum of a content that ends in its own checksum is the same for every content, and would
-    not tell chunks apart.
+    The CRC-32C is that of the content without the checksum at its end: the CRC-32C of bytes that
+    end in their own CRC-32C is the same number for all bytes, and would not tell chunks apart.
     """
 
     offset: int
@@ -94,22 +94,23 @@ class StoredChunk(NamedTuple):
 def write_shard(
     file: Path, grid: Grid, dtype: DTypeLike, columns: Callable[[int, int], Array]
 ) -> list[StoredChunk]:
-    """Write the object of an array.
+    """Write an array as one object: its chunks, and the index of the shard.
 
     Parameters
     ----------
     file
-        File to write; not written if the array is empty.
+        File to write; no file is written for an empty array.
     grid
         Shape and chunks of the array.
     dtype
         float32, float64, int32 or int64.
     columns
-        Returns the columns from a first to before a last as (n_rows, last - first) values.
+        `columns(start, end)` returns the columns `start` to `end` (exclusive) as an array
+        (n_rows, end - start).
 
     Returns
     -------
-    The chunks, column after column of the grid.
+    The chunks in the order in which they are written: one column of chunks after the other.
     """
     chunks: list[StoredChunk] = []
     if not grid.n_chunks:
@@ -130,7 +131,7 @@ def write_shard(
 
 
 def _encoded(values: Array, grid: Grid, dtype: DTypeLike) -> tuple[bytes, int]:
-    """A chunk with its checksum at the end, padded to the shape of chunks, and the checksum."""
+    """Bytes of a chunk, padded and compressed, with the checksum at their end; and the checksum."""
     chunk = np.ascontiguousarray(values, dtype)
     if chunk.shape != grid.chunk_shape:
         chunk = np.full(grid.chunk_shape, fill_value(dtype), dtype)
@@ -141,7 +142,7 @@ def _encoded(values: Array, grid: Grid, dtype: DTypeLike) -> tuple[bytes, int]:
 
 
 def _shard_index(grid: Grid, chunks: Sequence[StoredChunk]) -> bytes:
-    """The index that Zarr's sharding codec reads: offset and length of chunks, row after row."""
+    """The index that Zarr's sharding codec reads: offset and length of each chunk, by rows."""
     places = np.array([chunk[:2] for chunk in chunks], "<u8")
     rows_first = places.reshape(grid.n_column_groups, grid.n_row_groups, 2).transpose(1, 0, 2)
     index: bytes = rows_first.tobytes()
@@ -150,7 +151,7 @@ def _shard_index(grid: Grid, chunks: Sequence[StoredChunk]) -> bytes:
 
 
 class ArraySpec(NamedTuple):
-    """What the metadata of an array says; `dimensions` has one or two names."""
+    """Facts of an array that its metadata states; `dimensions` names its one or two axes."""
 
     grid: Grid
     dtype: DTypeLike
@@ -200,20 +201,20 @@ def fill_value(dtype: DTypeLike) -> float:
 
 
 class ColumnReader:
-    """Reads ranges of columns of an array in rising order, and decodes every chunk once.
+    """Reads ranges of columns of an array, the ranges in ascending order; decodes each chunk once.
 
     Parameters
     ----------
     grid
         Shape and chunks of the array.
     dtype
-        Its dtype.
+        The dtype of the array.
     rows
-        Rows to read, in their order; None for all. Rows beyond the array are zeros.
+        Rows to read, in this order; None for all. Rows beyond the end of the array are zeros.
     end
-        End of the last range that will be read.
+        Column at which the last range that will be read ends.
     contents
-        The contents of chunks, without their checksums: for each group of columns from the first
+        The contents of chunks, without their checksums: for each column of chunks, from the first
         to the last that is needed, one content for each of `row_groups(grid, rows)`.
 
     Raises
@@ -239,7 +240,7 @@ class ColumnReader:
         self._kept: tuple[int, Array] = (-1, self._scratch[:0])
 
     def read(self, start: int, end: int) -> Array:
-        """(n_rows, end - start) values of the columns from `start` to before `end`, C-ordered."""
+        """(n_rows, end - start) values of the columns `start` to `end` (exclusive), C-ordered."""
         values = np.empty((self._n_rows, end - start), self._dtype)
         if self._beyond is not None and len(self._beyond):
             values[self._beyond] = 0
@@ -260,14 +261,14 @@ class ColumnReader:
         return values
 
     def _decode(self, values: Array, into: slice, source: slice) -> None:
-        """Decode the next group of columns into columns of `values`."""
+        """Decode the next column of chunks into columns of `values`."""
         for (inside, places), content in zip(self._parts, next(self._contents), strict=True):
             decode_chunk(content, self._scratch)
             values[places, into] = self._scratch[inside, source]
 
 
 def row_groups(grid: Grid, rows: NDArray[np.intp] | None) -> list[int]:
-    """The groups of rows that hold some rows of an array; None stands for all rows."""
+    """Numbers of the rows of chunks that hold rows of an array; None stands for all rows."""
     if rows is None:
         return list(range(grid.n_row_groups))
     found: list[int] = np.unique(rows[rows < grid.n_rows] // grid.rows_per_chunk).tolist()
@@ -275,7 +276,7 @@ def row_groups(grid: Grid, rows: NDArray[np.intp] | None) -> list[int]:
 
 
 def _row_parts(grid: Grid, rows: NDArray[np.intp] | None) -> list[tuple[Any, Any]]:
-    """For each group of rows: rows of its chunks, and their places among the rows to read."""
+    """For each row of chunks: which rows of the chunks to read, and where these rows belong."""
     if rows is None:
         rows = np.arange(grid.n_rows)
     parts: list[tuple[Any, Any]] = []
