@@ -54,6 +54,7 @@ ROOMS = {
     "data": [
         {"blocks", "roles"},
         {"transforms", "quantile_sketch", "prediction_files", "digits_ranking"},
+        {"column_forms"},
         {"dataset"},
         {"concatenated", "directory_dataset", "scaling", "tables"},
         {"letor", "forms", "column_profiles"},

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
-from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 
 

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 from dranking.files.folders.manifests import DirectoryKind, read_manifest
 from dranking.files.places import AnyPlace, Place, as_place, is_local

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_forms import ColumnForms
 from dranking.data.dataset import Dataset, View
 from dranking.data.scaling import MapBlocks, Normalize, blocks_here, fit_scaling
-from dranking.data.transforms import ColumnForms, Form
+from dranking.data.transforms import Form
 from dranking.errors import DataError, UsageError
 
 FormName: TypeAlias = Literal["raw", "query-minmax", "standard", "log", "rank", "quantile"]

@@ -1,4 +1,4 @@
-"""Scalings of features, which data sets and models record.
+"""Scalings of single features; `column_forms` has what data sets and models record of them.
 
 A scaling computes in float64 and stores float32, so that values scaled on the way equal stored
 scaled values in every bit. `Log`, `Standard` and `Quantile` look at a document alone.
@@ -10,14 +10,12 @@ the training lists, changes their values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveFloat, model_validator
-from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
 from dranking.errors import DataError
@@ -25,7 +23,7 @@ from dranking.errors import DataError
 Array = NDArray[np.float64]
 
 
-class _Scaling(BaseModel):
+class BlockScaling(BaseModel):
     """A scaling of the features of a block.
 
     Attributes
@@ -57,7 +55,7 @@ class _Scaling(BaseModel):
             )
 
 
-class _WithinQuery(_Scaling):
+class _WithinQuery(BlockScaling):
     """Base of the scalings of a value by the other values of the query; sparse data is refused."""
 
     @property
@@ -115,7 +113,7 @@ class QueryRank(_WithinQuery):
         return _shares_below(values)
 
 
-class Log(_Scaling):
+class Log(BlockScaling):
     """Replace each value x by ``sign(x) log(1 + abs(x))``; sparse features stay sparse."""
 
     keeps_zeros: ClassVar[bool] = True
@@ -134,7 +132,7 @@ class Log(_Scaling):
         return block.with_features(features)
 
 
-class Standard(_Scaling):
+class Standard(BlockScaling):
     """Subtract each feature's mean, and divide by its standard deviation, over all documents.
 
     The mean of sparse data is not subtracted (`mean` is None). This does not change rankings within
@@ -173,7 +171,7 @@ class Standard(_Scaling):
         """The scaled block; `columns` are the data set's features that the block holds."""
         take = slice(None) if columns is None else columns
         scale = np.asarray(self.scale)[take]
-        _check_width(self.kind, len(scale), block)
+        check_width(self.kind, len(scale), block)
         if block.is_sparse:
             if self.mean is not None:
                 raise DataError(
@@ -189,7 +187,7 @@ class Standard(_Scaling):
         return block.with_features(scaled)
 
 
-class Quantile(_Scaling):
+class Quantile(BlockScaling):
     """Replace each value by its place in the distribution of the feature, scaled to [0, 1].
 
     The value is the share of the documents with smaller values plus half the share of those with
@@ -240,7 +238,7 @@ class Quantile(_Scaling):
         if block.is_sparse:
             self.check_sparse()
         features = range(len(self.values)) if columns is None else columns.tolist()
-        _check_width(self.kind, len(features), block)
+        check_width(self.kind, len(features), block)
         scaled = np.empty_like(block.features)
         for column, feature in enumerate(features):
             x = block.features[:, column].astype(np.float64)
@@ -252,7 +250,8 @@ class Quantile(_Scaling):
         return block.with_features(scaled)
 
 
-def _check_width(kind: str, n_features: int, block: QueryBlock) -> None:
+def check_width(kind: str, n_features: int, block: QueryBlock) -> None:
+    """Raise DataError unless a block has as many features as a scaling is for."""
     if n_features != block.n_features:
         raise DataError(
             f"the {kind} scaling was made for {n_features} features, "
@@ -280,124 +279,3 @@ def _shares_below(values: NDArray[np.float32]) -> Array:
 
 Form: TypeAlias = QueryMinMax | QueryRank | Log | Standard | Quantile
 """A scaling of single features."""
-
-
-class ColumnForms(_Scaling):
-    """Features in several forms: each column is a raw feature, or one scaling of this feature.
-
-    Attributes
-    ----------
-    sources
-        The name of the raw feature of each column.
-    forms
-        The scaling of each column, fitted to this feature alone; None for the raw feature.
-    """
-
-    kind: Literal["forms"] = "forms"
-    sources: tuple[str, ...]
-    forms: tuple[Annotated[Form, Field(discriminator="kind")] | None, ...]
-
-    @model_validator(mode="after")
-    def _check(self) -> ColumnForms:
-        if len(self.sources) != len(self.forms):
-            raise ValueError(f"{len(self.forms)} forms of {len(self.sources)} features")
-        if any(form is not None and form.n_features not in (None, 1) for form in self.forms):
-            raise ValueError("a form must be fitted to one feature")
-        return self
-
-    @property
-    def of_query(self) -> bool:
-        """Whether one of the forms looks at all documents of a query."""
-        return any(form is not None and form.of_query for form in self.forms)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.forms)
-
-    def check_sparse(self) -> None:
-        """Raise DataError unless all forms keep the zeros of sparse features."""
-        for form in self.forms:
-            if form is not None:
-                form.check_sparse()
-
-    def restricted(self, columns: NDArray[np.intp]) -> ColumnForms:
-        """The forms of the columns at `columns`, in that order."""
-        return ColumnForms(
-            sources=tuple(self.sources[i] for i in columns),
-            forms=tuple(self.forms[i] for i in columns),
-        )
-
-    def apply(self, block: QueryBlock, columns: NDArray[np.intp] | None = None) -> QueryBlock:
-        """The forms of a block that holds the raw feature of each column in its place."""
-        forms = [self.forms[i] for i in (range(len(self.forms)) if columns is None else columns)]
-        _check_width(self.kind, len(forms), block)
-        together: dict[str | int, list[int]] = {}
-        for place, form in enumerate(forms):
-            # Forms that are not fitted are applied to all their columns at once.
-            kind = "raw" if form is None else form.kind
-            fitted = form is not None and form.n_features is not None
-            together.setdefault(place if fitted else kind, []).append(place)
-        parts = {}
-        for places in together.values():
-            part = block.with_features(block.features[:, places])
-            form = forms[places[0]]
-            parts[tuple(places)] = (part if form is None else form.apply(part)).features
-        if block.is_sparse:
-            joined = sparse.hstack(list(parts.values()), format="csc")
-            back = np.argsort(np.concatenate([np.array(places) for places in parts]))
-            return block.with_features(joined[:, back].tocsr())
-        scaled = np.empty_like(block.features)
-        for at, values in parts.items():
-            scaled[:, at] = values
-        return block.with_features(scaled)
-
-
-Scaling: TypeAlias = Form | ColumnForms
-
-Transform: TypeAlias = Annotated[Scaling, Field(discriminator="kind")]
-"""A scaling as a field of a pydantic model; in JSON, "kind" says which scaling it is."""
-
-
-def forms_of(transforms: Sequence[Scaling]) -> ColumnForms | None:
-    """The forms of features that data or a model has; None if columns are features."""
-    return next((t for t in transforms if isinstance(t, ColumnForms)), None)
-
-
-def source_names(names: Sequence[str], transforms: Sequence[Scaling]) -> Sequence[str]:
-    """The raw features of the columns of a model: `names`, or the sources of its forms."""
-    forms = forms_of(transforms)
-    return names if forms is None else forms.sources
-
-
-def missing_transforms(
-    needed: Sequence[Scaling], present: Sequence[Scaling]
-) -> tuple[Scaling, ...]:
-    """The scalings of a model that were not yet applied to the data.
-
-    Parameters
-    ----------
-    needed
-        Scalings of the data that the model was trained on, in order.
-    present
-        Scalings that were already applied to the data, in order.
-
-    Returns
-    -------
-    The scalings of `needed` that follow those of `present`.
-
-    Raises
-    ------
-    DataError
-        If `present` is not the beginning of `needed`.
-    """
-    if tuple(needed[: len(present)]) != tuple(present):
-        raise DataError(
-            f"the data was scaled by {_kinds(present)}, but the model needs {_kinds(needed)}; "
-            "give it data that is raw or scaled in the same way."
-        )
-    return tuple(needed[len(present) :])
-
-
-def _kinds(transforms: Sequence[Scaling]) -> str:
-    return " then ".join(t.kind for t in transforms) or "nothing"

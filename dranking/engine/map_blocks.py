@@ -118,3 +118,14 @@ def _run(
     else:
         results = [function(block, each, *args) for block, each in zip(blocks, own, strict=True)]
     return results if combine is None else [combine(results)]
+
+
+def map_labels(
+    function: Callable[..., Any], dataset: Dataset, executor: Executor, *args: Any
+) -> list[Any]:
+    """Run `function(block, *args)` on all blocks without reading their features."""
+    columns = np.empty(0, dtype=np.intp)
+    parts = map_blocks(
+        function, dataset, executor, *args, columns=columns, combine=list, name="labels"
+    )
+    return list(chain.from_iterable(parts))

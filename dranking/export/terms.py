@@ -12,16 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dranking.data.transforms import (
-    ColumnForms,
-    Form,
-    Log,
-    Quantile,
-    QueryMinMax,
-    QueryRank,
-    Scaling,
-    source_names,
-)
+from dranking.data.column_forms import ColumnForms, Scaling, source_names
+from dranking.data.transforms import Form, Log, Quantile, QueryMinMax, QueryRank
 from dranking.errors import UsageError
 from dranking.rankers.linear.model import LinearModel
 

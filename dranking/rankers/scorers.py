@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
 from dranking.data.scores.score_table import ScoreTable
 from dranking.data.tables.any_table import as_table, is_table
-from dranking.data.transforms import source_names
 from dranking.engine.collections.one_expression import is_dask_frame
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import source_names
 from dranking.engine.collections.one_expression import is_dask_frame
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor

@@ -5,11 +5,12 @@ import pytest
 from scipy import sparse
 
 import dranking as dr
+from dranking.data.column_forms import ColumnForms, forms_of
 from dranking.data.forms import FormsDataset, with_forms
 from dranking.data.scaling import scaled
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.write_dataset import write_dataset
-from dranking.data.transforms import ColumnForms, Log, Standard, forms_of
+from dranking.data.transforms import Log, Standard
 from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.export.formats import export_model
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics

@@ -10,15 +10,8 @@ from hypothesis.extra import numpy as npst
 from pydantic import TypeAdapter, ValidationError
 from scipy import sparse, stats
 
-from dranking.data.transforms import (
-    Log,
-    Quantile,
-    QueryMinMax,
-    QueryRank,
-    Standard,
-    Transform,
-    missing_transforms,
-)
+from dranking.data.column_forms import Transform, missing_transforms
+from dranking.data.transforms import Log, Quantile, QueryMinMax, QueryRank, Standard
 from dranking.errors import DataError
 from tests.data.store.blocks import simple_block
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Scaling
 from dranking.data.letor.feature_minima import fill_missing
 from dranking.data.scaling import FeatureMoments, merged_moments
-from dranking.data.transforms import Scaling
 
 NullPolicy: TypeAlias = Literal["error", "zero", "minimum", "mean"]
 """What a missing feature value stands for: an error, zero, or the minimum or mean of the feature

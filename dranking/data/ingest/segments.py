@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.exchange_files import join_bucket
 from dranking.data.ingest.finish_blocks import finish_block, queries_without_pairs
@@ -21,7 +22,6 @@ from dranking.data.ingest.scratch import Scratch
 from dranking.data.regrouping.layout import Segment, check_queries
 from dranking.data.store.manifest import WrittenSegment
 from dranking.data.store.segment_writer import write_segment
-from dranking.data.transforms import Scaling
 from dranking.files.places import Place
 
 

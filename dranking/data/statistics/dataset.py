@@ -10,12 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, TransformedDataset, documents_needed
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.statistics.block_folder import read_block
 from dranking.data.statistics.manifest import KIND, StatisticsManifest
 from dranking.data.statistics.per_query import QueryStatistics
-from dranking.data.transforms import Scaling, Standard
+from dranking.data.transforms import Standard
 from dranking.files.places import Place
 from dranking.files.writing.output_checks import manifest_format
 

@@ -7,10 +7,10 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from dranking.data.blocks import BlockInfo
+from dranking.data.column_forms import Transform
 from dranking.data.statistics.per_query import WORDS_PER_NUMBER
 from dranking.data.statistics.query_times import TimeType
 from dranking.data.tables.feature_names import check_feature_names
-from dranking.data.transforms import Transform
 from dranking.files.checksums import Checksum
 from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json

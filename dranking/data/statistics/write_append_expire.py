@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import Scaling
 from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
 from dranking.data.statistics.dataset import StatisticsDataset
 from dranking.data.statistics.manifest import (
@@ -28,7 +29,6 @@ from dranking.data.statistics.manifest import (
 )
 from dranking.data.statistics.per_query import QueryStatistics
 from dranking.data.statistics.query_times import TIME_TYPES, parse_time, time_in_words
-from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.writing.commit import DirectoryCommit, begin_directory

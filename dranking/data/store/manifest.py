@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
+from dranking.data.column_forms import Transform
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.tables.feature_names import check_feature_names
-from dranking.data.transforms import Transform
 from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
 

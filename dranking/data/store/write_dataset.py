@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dranking.data.blocks import QueryBlock, segment_borders
+from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import (
@@ -35,7 +36,6 @@ from dranking.data.store.segment_reader import (
 from dranking.data.store.segment_writer import check_alike, write_segment
 from dranking.data.store.zarr_arrays import zarr_metadata
 from dranking.data.tables.feature_names import check_feature_names, default_feature_names
-from dranking.data.transforms import Scaling
 from dranking.errors import DataError
 from dranking.files.places import AnyPlace, as_place, is_local
 from dranking.files.writing.commit import DirectoryCommit, begin_directory

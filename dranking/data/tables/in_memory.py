@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import MAX_BLOCK_DOCUMENTS, FeatureMatrix, QueryBlock, block_boundaries
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_COLUMNS, DEFAULT_ROLES, QID, RELEVANCE, Columns, Roles
 from dranking.data.tables.any_table import as_table, is_table
@@ -30,7 +31,6 @@ from dranking.data.tables.numeric_values import (
 from dranking.data.tables.query_rows import check_adjacent, run_starts
 from dranking.data.tables.recorded_scalings import recorded_transforms
 from dranking.data.tables.rows_to_block import concat_ids, fill_from_columns, rows_to_block
-from dranking.data.transforms import Scaling
 from dranking.errors import DataError, UsageError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from dranking.data.transforms import Scaling, Transform
+from dranking.data.column_forms import Scaling, Transform
 from dranking.errors import DataError
 
 TRANSFORMS_KEY = b"dranking.transforms"

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.roles import DEFAULT_ROLES, Roles
-from dranking.data.transforms import Scaling
 from dranking.engine.executor import Executor, Task
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Scaling, missing_transforms
 from dranking.data.ingest.finish_blocks import NullPolicy, fill_values, filled_moments
 from dranking.data.ingest.segments import measure_segments
 from dranking.data.quantile_sketch import QuantileSketch, sketch_capacity
@@ -24,7 +25,6 @@ from dranking.data.scaling import (
 )
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.store.manifest import NullFill
-from dranking.data.transforms import Scaling, missing_transforms
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.plan import Plan, Request

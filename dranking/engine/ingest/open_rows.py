@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dranking.data.column_forms import Scaling
 from dranking.data.ingest.finish_blocks import NullPolicy
 from dranking.data.ingest.parquet_rows import ParquetRows
 from dranking.data.ingest.plan_parquet import (
@@ -32,7 +33,6 @@ from dranking.data.tables.any_table import as_table
 from dranking.data.tables.columns import Layout
 from dranking.data.tables.feature_names import default_feature_names
 from dranking.data.tables.recorded_scalings import recorded_transforms
-from dranking.data.transforms import Scaling
 from dranking.engine.collections.compute import as_current, computed
 from dranking.engine.collections.one_expression import is_dask, is_dask_frame, partitions_of
 from dranking.engine.collections.parts import Part

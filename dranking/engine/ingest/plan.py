@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dranking.data.blocks import segment_borders
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.repeated_query import repeated_query
 from dranking.data.ingest.row_rules import RowRules
@@ -24,7 +25,6 @@ from dranking.data.roles import Columns, Roles
 from dranking.data.scaling import Normalize
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import Scaling
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.open_rows import (

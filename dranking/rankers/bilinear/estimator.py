@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +12,20 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-import dranking
 from dranking.data.texts.collection import Collection, check_same_words
-from dranking.data.texts.preferences import Preferences, check_rows, same_class
+from dranking.data.texts.preferences import Preferences
 from dranking.engine.executor import Executor, get_executor
-from dranking.errors import DataError, UsageError
-from dranking.files.checksums import checksum
+from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
-from dranking.kernels.bilinear.shrinkage import Groups, entrywise, normwise
 from dranking.kernels.bilinear.steps import Steps
+from dranking.rankers.bilinear.first_weights import Penalty, Start, first_weights, groups_of
+from dranking.rankers.bilinear.inputs import (
+    Sides,
+    digest,
+    fingerprint,
+    held_out_data,
+    training_data,
+)
 from dranking.rankers.bilinear.model import BilinearModel
 from dranking.rankers.bilinear.training import (
     BilinearPlan,
@@ -35,20 +38,12 @@ from dranking.rankers.bilinear.training import (
     tuple_error,
 )
 from dranking.rankers.linear.estimator import check_positive, check_whole
+from dranking.rankers.linear.model import versions
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.epochs import run_epochs
 from dranking.rankers.training.validation import EpochValidation
 
-Start: TypeAlias = Literal["identity", "zero"]
 Schedule: TypeAlias = Literal["decaying", "constant"]
-Penalty: TypeAlias = Literal["entries", "rows"] | tuple[Sequence[int], Sequence[int]]
-
-
-class Sides(NamedTuple):
-    """The collections of queries and of documents of a training."""
-
-    queries: Collection
-    documents: Collection
 
 
 class BilinearRanker(BaseEstimator):  # type: ignore[misc]
@@ -179,13 +174,12 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
-        data = self._data(sides, preferences)
-        held_out = self._held_out(sides, validation)
+        data = training_data(sides, preferences)
+        held_out = held_out_data(sides, validation)
         store = TrainingCheckpoint(self.checkpoint, self._job(data, held_out))
-        shape = (sides.queries.n_words, sides.documents.n_words)
-        state = store.load(partial(BilinearState.from_checkpoint, shape=shape))
+        state = store.load(partial(BilinearState.from_checkpoint, shape=sides.shape))
         if state is None:
-            state = BilinearState(weights=self._first_weights(sides))
+            state = BilinearState(weights=first_weights(self.start, self.support, sides.shape))
         runner = get_executor(executor)
         if state.stage == "refit" and not self.refit:
             raise UsageError(
@@ -217,9 +211,9 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         sides = self._checked_sides(documents, queries)
-        data = self._data(sides, preferences)
+        data = training_data(sides, preferences)
         if not hasattr(self, "_state"):
-            state = BilinearState(weights=self._first_weights(sides))
+            state = BilinearState(weights=first_weights(self.start, self.support, sides.shape))
         else:
             check_same_words(sides.documents, self._sides.documents)
             check_same_words(sides.queries, self._sides.queries)
@@ -262,11 +256,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
                     "n_documents": documents.n_documents,
                     "n_excluded": self._n_excluded,
                 },
-                "versions": {
-                    "dranking": dranking.__version__,
-                    "numpy": np.__version__,
-                    "python": platform.python_version(),
-                },
+                "versions": versions(),
             },
         )
 
@@ -291,7 +281,7 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             steps=Steps(
                 float(self.learning_rate), self.schedule == "constant", lam, self.period, grows
             ),
-            groups=self._groups(*state.weights.shape),
+            groups=groups_of(self.penalty, *state.weights.shape),
             n_shards=self.n_shards,
             shares=query_shares(data.preferences, self.n_shards),
             seed=self.random_state,
@@ -312,75 +302,11 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = weights.shape[1]
         return self
 
-    def _first_weights(self, sides: Sides) -> Any:
-        shape = (sides.queries.n_words, sides.documents.n_words)
-        diagonal = sparse.eye_array(shape[0], shape[1], dtype=np.float32, format="csr")
-        support = self._support(shape)
-        if support is None:
-            if self.start == "zero":
-                return sparse.csr_array(shape, dtype=np.float32)
-            return diagonal
-        # Stored zeros mark the support; ones on the diagonal are the identity.
-        support.data[:] = 0.0
-        if self.start == "identity":
-            rows = np.repeat(np.arange(shape[0]), np.diff(support.indptr))
-            support.data[rows == support.indices] = 1.0
-        return support
-
-    def _support(self, shape: tuple[int, int]) -> Any:
-        if self.support is None:
-            return None
-        if isinstance(self.support, str):
-            return sparse.eye_array(*shape, dtype=np.float32, format="csr")
-        support = sparse.csr_array(self.support, dtype=np.float32, copy=True)
-        support.sort_indices()
-        if support.shape != shape:
-            raise UsageError(
-                f"support is of shape {support.shape}, but W is {shape}: words of queries by words "
-                "of documents."
-            )
-        return support
-
-    def _groups(self, n_rows: int, n_columns: int) -> Groups:
-        if isinstance(self.penalty, str):
-            if self.penalty == "entries":
-                return entrywise(n_rows)
-            return normwise(np.arange(n_rows), np.zeros(n_columns, dtype=np.int64))
-        rows, columns = (np.asarray(groups, dtype=np.int64) for groups in self.penalty)
-        if len(rows) != n_rows or len(columns) != n_columns or min(rows.min(), columns.min()) < 0:
-            raise UsageError(
-                f"penalty groups {len(rows)} rows and {len(columns)} columns, but W has {n_rows} "
-                f"rows and {n_columns} columns; groups are counted from 0."
-            )
-        return normwise(rows, columns)
-
     def _checked_sides(self, documents: Collection, queries: Collection | None) -> Sides:
         sides = Sides(documents if queries is None else queries, documents)
         if self.start == "identity":
             check_same_words(*sides)
         return sides
-
-    def _data(self, sides: Sides, preferences: Preferences | None) -> TrainingData:
-        if preferences is None:
-            if sides.queries is not sides.documents:
-                raise DataError("queries need judgments (qrels) or a table of tuples.")
-            preferences = same_class(sides.documents)
-        check_rows(preferences, *sides)
-        return TrainingData(*sides, preferences)
-
-    def _held_out(
-        self, sides: Sides, validation: tuple[Collection, Preferences] | None
-    ) -> TrainingData | None:
-        if validation is None:
-            return None
-        documents, preferences = validation
-        if any(not documents.has_words_of(side) for side in sides):
-            raise DataError(
-                "the words of the validation documents are not those of the training documents: "
-                "vectorise both with one vectorizer."
-            )
-        check_rows(preferences, documents, documents)
-        return TrainingData(documents, documents, preferences)
 
     def _job(self, data: TrainingData, held_out: TrainingData | None) -> dict[str, Any]:
         # A refit continues a training without refit, so `refit` may differ.
@@ -388,15 +314,15 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
         parameters = {k: v for k, v in self._plain_parameters().items() if k not in elsewhere}
         return {
             **parameters,
-            "data": _fingerprint(data),
-            "validation": None if held_out is None else _fingerprint(held_out),
+            "data": fingerprint(data),
+            "validation": None if held_out is None else fingerprint(held_out),
         }
 
     def _plain_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}
         for name, value in self.get_params().items():
             if sparse.issparse(value):
-                value = f"{value.nnz} entries, {_digest(value.tocsr().indices)}"
+                value = f"{value.nnz} entries, {digest(value.tocsr().indices)}"
             elif name == "penalty" and not isinstance(value, str):
                 value = [np.asarray(groups).tolist() for groups in value]
             elif isinstance(value, np.generic):
@@ -422,16 +348,3 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if isinstance(value, str) and value not in allowed:
                 raise UsageError(f"{name} is {value!r}; choose {' or '.join(allowed)}.")
-
-
-def _fingerprint(data: TrainingData) -> str:
-    """Return a digest of vectors and preferences."""
-    queries, documents, preferences = data
-    matrices = queries.vectors, documents.vectors
-    arrays = [getattr(m, n) for m in matrices for n in ("indptr", "indices", "data")]
-    arrays += [v for v in vars(preferences).values() if isinstance(v, np.ndarray)]
-    return "".join(_digest(array) for array in arrays)
-
-
-def _digest(array: NDArray[Any]) -> str:
-    return checksum(np.ascontiguousarray(array).view(np.uint8))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
 from dranking.data.forms import FormsDataset
 from dranking.data.statistics.block_folder import BlockFolders, WrittenBlock
@@ -29,7 +30,6 @@ from dranking.data.statistics.write_append_expire import (
     append_statistics,
     write_statistics,
 )
-from dranking.data.transforms import forms_of
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.engine.memory import format_bytes

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import source_names
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import source_names
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import check_positive
 

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import forms_of
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import forms_of
 from dranking.engine.traffic import Traffic
 from dranking.errors import UsageError
 from dranking.rankers.gram.rows import TotalRows

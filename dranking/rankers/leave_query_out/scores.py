@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
-from dranking.data.transforms import Scaling
 from dranking.engine.blas_threads import with_one_blas_thread
 from dranking.engine.collections.one_expression import is_dask
 from dranking.engine.collections.query_tables import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -14,11 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from upath import UPath
 
-import dranking
+from dranking.data.column_forms import Scaling, source_names
 from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize, scaled
 from dranking.data.tables.any_table import is_table
-from dranking.data.transforms import Scaling, source_names
 from dranking.engine.collections.one_expression import is_dask
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
@@ -28,7 +26,7 @@ from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.metrics.per_query import PerQuery
 from dranking.metrics.scorers import measured_rows
 from dranking.rankers.linear.evaluation import measure_blocks
-from dranking.rankers.linear.model import LinearModel
+from dranking.rankers.linear.model import LinearModel, versions
 from dranking.rankers.linear.options import Options
 from dranking.rankers.linear.scoring import table_scores
 
@@ -160,11 +158,7 @@ class LinearRanker(BaseEstimator):  # type: ignore[misc]
                 "parameters": json_ready(self.get_params(deep=False)),
                 **self._fit_facts(),
                 "data": self._data_facts,
-                "versions": {
-                    "dranking": dranking.__version__,
-                    "numpy": np.__version__,
-                    "python": platform.python_version(),
-                },
+                "versions": versions(),
             },
         )
 

@@ -13,7 +13,9 @@ from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
 from dranking.engine.map_blocks import map_blocks
-from dranking.metrics.conventions import Convention
+from dranking.errors import DataError
+from dranking.metrics.conventions import Convention, get_convention
+from dranking.metrics.measures.by_name import get_measure
 from dranking.metrics.per_query import PerQuery
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.scoring import Transforms, locate_features, score_block
@@ -105,3 +107,21 @@ def _of_scored(
 ) -> Any:
     """Score a block of the model's columns, and call the function."""
     return function(*score_block(block, weights, transforms))
+
+
+def mean_metric(
+    model: LinearModel, dataset: Dataset, metric: str, convention: str, executor: Executor
+) -> float:
+    """Mean of a metric over the judged queries of a data set.
+
+    Raises
+    ------
+    DataError
+        If no query counts for the metric.
+    """
+    measures = [get_measure(metric).name]
+    values = measure_blocks(model, dataset, measures, get_convention(convention), executor)
+    [value] = PerQuery.concatenate(values).summary().metrics.values()
+    if np.isnan(value):
+        raise DataError(f"no query of the validation data counts for {metric}.")
+    return float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -10,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+import dranking
 from dranking.data.blocks import QueryBlock
+from dranking.data.column_forms import Transform
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import (
-    Transform,
-)
 from dranking.engine.executor import get_executor
 from dranking.engine.map_blocks import map_blocks
 from dranking.errors import DataError, problems_in
@@ -144,6 +144,15 @@ class LinearModel(BaseModel):
             If a store refuses access, or is out of reach.
         """
         atomic_write(as_place(path, storage_options), self.to_json(), overwrite=overwrite)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what trained a model, for the model's provenance."""
+    return {
+        "dranking": dranking.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def load_model(path: AnyPlace) -> LinearModel:

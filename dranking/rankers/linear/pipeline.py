@@ -11,8 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from dranking.data.column_forms import forms_of
 from dranking.data.tables.feature_names import default_feature_names
-from dranking.data.transforms import Standard, forms_of
+from dranking.data.transforms import Standard
 from dranking.errors import UsageError
 from dranking.rankers.linear.estimator import LinearRanker
 from dranking.rankers.linear.model import LinearModel

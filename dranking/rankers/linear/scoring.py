@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dranking.data.blocks import FeatureMatrix, QueryBlock
+from dranking.data.column_forms import Scaling, forms_of, missing_transforms, source_names
 from dranking.data.dataset import Dataset, check_features_there
 from dranking.data.tables.any_table import as_table, is_table
 from dranking.data.tables.recorded_scalings import recorded_transforms
-from dranking.data.transforms import Scaling, forms_of, missing_transforms, source_names
 from dranking.engine.collections.one_expression import is_dask, is_dask_frame
 from dranking.engine.collections.scores import lazy_scores
 from dranking.engine.dask_collections import as_dataset

@@ -34,7 +34,8 @@ from dranking.rankers.max_margin.listwise_objective import (
     list_loss,
 )
 from dranking.rankers.max_margin.sgd import ListwiseSGD, MarginSPD
-from dranking.rankers.pairwise.objective import PairwiseObjective, minimise, share_above_minimum
+from dranking.rankers.pairwise.minimise import minimise, share_above_minimum
+from dranking.rankers.pairwise.objective import PairwiseObjective
 from dranking.rankers.pairwise.options import SGD
 from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD

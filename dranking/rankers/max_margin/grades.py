@@ -9,8 +9,8 @@ import numpy as np
 from dranking.data.blocks import QueryBlock
 from dranking.data.dataset import Dataset
 from dranking.engine.executor import Executor
+from dranking.engine.map_blocks import map_labels
 from dranking.errors import DataError
-from dranking.rankers.pairwise.stochastic_ranker import map_labels
 
 
 def check_grades(dataset: Dataset, executor: Executor) -> None:

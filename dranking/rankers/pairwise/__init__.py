@@ -6,7 +6,7 @@
   `views` the groups of features;
 - `stochastic_ranker`, `epochs`, `pair_blocks`: what SPD and LCRA share, from the parameters to the
   epochs on shards of the data and the blocks to draw pairs from;
-- `ranksvm`, `objective`: RankSVM and RankLogistic, the minimum of the objective over all pairs.
+- `ranksvm`: RankSVM and RankLogistic, the minimum (`minimise`) of the `objective` over all pairs.
 
 ``THEORY.md`` beside this file holds objectives, updates, deviations from the papers and figures.
 """

@@ -17,6 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.scaling import Normalize
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor, get_executor
+from dranking.engine.map_blocks import map_labels
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
@@ -32,7 +33,7 @@ from dranking.rankers.pairwise.pair_blocks import (
     unlabelled_block,
     unlabelled_mass,
 )
-from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker, map_labels
+from dranking.rankers.pairwise.stochastic_ranker import Loss, StochasticRanker
 from dranking.rankers.pairwise.views import ViewGroups, same_features, split_views
 
 Array = NDArray[np.float64]

@@ -17,7 +17,8 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     check_whole,
 )
-from dranking.rankers.pairwise.objective import PairwiseObjective, minimise, share_above_minimum
+from dranking.rankers.pairwise.minimise import minimise, share_above_minimum
+from dranking.rankers.pairwise.objective import PairwiseObjective
 
 Array = NDArray[np.float64]
 

@@ -6,26 +6,23 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.data.column_forms import missing_transforms
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import missing_transforms
 from dranking.engine.dask_collections import as_dataset
 from dranking.engine.executor import Executor
-from dranking.engine.map_blocks import map_blocks
+from dranking.engine.map_blocks import map_labels
 from dranking.engine.memory import parse_memory
 from dranking.engine.mixing import Shards, Source
 from dranking.errors import DataError, UsageError
 from dranking.files.places import AnyPlace
 from dranking.kernels.pairwise import sgd
 from dranking.kernels.pairwise.sgd import Steps
-from dranking.metrics.conventions import get_convention
-from dranking.metrics.measures.by_name import get_measure, higher_is_better
-from dranking.metrics.per_query import PerQuery
+from dranking.metrics.measures.by_name import higher_is_better
 from dranking.rankers.linear.estimator import (
     LinearRanker,
     check_count,
@@ -33,7 +30,7 @@ from dranking.rankers.linear.estimator import (
     check_training_data,
     json_ready,
 )
-from dranking.rankers.linear.evaluation import measure_blocks
+from dranking.rankers.linear.evaluation import mean_metric
 from dranking.rankers.linear.model import LinearModel
 from dranking.rankers.linear.options import Options
 from dranking.rankers.linear.scoring import locate_features
@@ -400,35 +397,6 @@ def _facts_of(judged: Validation) -> dict[str, Any]:
         "convention": judged.convention,
         "patience": judged.patience,
     }
-
-
-def mean_metric(
-    model: LinearModel, dataset: Dataset, metric: str, convention: str, executor: Executor
-) -> float:
-    """Mean of a metric over the judged queries of a data set.
-
-    Raises
-    ------
-    DataError
-        If no query counts for the metric.
-    """
-    measures = [get_measure(metric).name]
-    values = measure_blocks(model, dataset, measures, get_convention(convention), executor)
-    [value] = PerQuery.concatenate(values).summary().metrics.values()
-    if np.isnan(value):
-        raise DataError(f"no query of the validation data counts for {metric}.")
-    return float(value)
-
-
-def map_labels(
-    function: Callable[..., Any], dataset: Dataset, executor: Executor, *args: Any
-) -> list[Any]:
-    """Run `function(block, *args)` on all blocks without reading their features."""
-    columns = np.empty(0, dtype=np.intp)
-    parts = map_blocks(
-        function, dataset, executor, *args, columns=columns, combine=list, name="pairs"
-    )
-    return list(chain.from_iterable(parts))
 
 
 def without_facts(losses: tuple[Any, ...], share: float) -> tuple[tuple[Any, ...], None]:

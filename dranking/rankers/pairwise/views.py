@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dranking.data.column_forms import missing_transforms
 from dranking.data.dataset import Dataset
-from dranking.data.transforms import missing_transforms
 from dranking.errors import DataError, UsageError
 from dranking.rankers.linear.estimator import check_count, feature_indices
 
