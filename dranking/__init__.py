@@ -28,20 +28,20 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in typing, whose import would take most of the time of this one
 
 if TYPE_CHECKING:
-    from dranking.clicks.build import build_clicks as build_clicks
-    from dranking.clicks.click_log import ClickLog as ClickLog
-    from dranking.clicks.harvest import HarvestRules as HarvestRules
-    from dranking.clicks.harvest import harvest_propensities as harvest_propensities
-    from dranking.clicks.label_dataset import label_dataset as label_dataset
-    from dranking.clicks.labels import LabelRules as LabelRules
-    from dranking.clicks.labels import labels_of as labels_of
+    from dranking.clicks.build.build import build_clicks as build_clicks
+    from dranking.clicks.build.click_log import ClickLog as ClickLog
+    from dranking.clicks.labels.label_dataset import label_dataset as label_dataset
+    from dranking.clicks.labels.labels import LabelRules as LabelRules
+    from dranking.clicks.labels.labels import labels_of as labels_of
+    from dranking.clicks.labels.prior import fit_prior as fit_prior
     from dranking.clicks.logs.columns import LogColumns as LogColumns
-    from dranking.clicks.prior import fit_prior as fit_prior
-    from dranking.clicks.propensities import given_propensities as given_propensities
-    from dranking.clicks.propensities import load_propensities as load_propensities
-    from dranking.clicks.propensities import power_propensities as power_propensities
-    from dranking.clicks.store import open_click_store as open_click_store
-    from dranking.clicks.write_store import write_click_store as write_click_store
+    from dranking.clicks.propensities.harvest import HarvestRules as HarvestRules
+    from dranking.clicks.propensities.harvest import harvest_propensities as harvest_propensities
+    from dranking.clicks.propensities.propensities import given_propensities as given_propensities
+    from dranking.clicks.propensities.propensities import load_propensities as load_propensities
+    from dranking.clicks.propensities.propensities import power_propensities as power_propensities
+    from dranking.clicks.store.click_store import open_click_store as open_click_store
+    from dranking.clicks.store.write_store import write_click_store as write_click_store
     from dranking.data.forms import with_forms as with_forms
     from dranking.data.ingest.row_rules import RowRules as RowRules
     from dranking.data.open import open_dataset as open_dataset
@@ -107,7 +107,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BilinearModel": "dranking.rankers.bilinear.model",
     "BilinearRanker": "dranking.rankers.bilinear.estimator",
-    "ClickLog": "dranking.clicks.click_log",
+    "ClickLog": "dranking.clicks.build.click_log",
     "Columns": "dranking.data.roles",
     "Costs": "dranking.rankers.greedy.options",
     "DataError": "dranking.errors",
@@ -115,9 +115,9 @@ _HOME = {
     "Forms": "dranking.rankers.greedy.options",
     "GreedyRankRLS": "dranking.rankers.greedy.estimator",
     "GreedyRankRLSCV": "dranking.rankers.greedy.cross_validation",
-    "HarvestRules": "dranking.clicks.harvest",
+    "HarvestRules": "dranking.clicks.propensities.harvest",
     "LCRA": "dranking.rankers.pairwise.lcra",
-    "LabelRules": "dranking.clicks.labels",
+    "LabelRules": "dranking.clicks.labels.labels",
     "LinearModel": "dranking.rankers.linear.model",
     "LogColumns": "dranking.clicks.logs.columns",
     "MaxMarginRanker": "dranking.rankers.max_margin.estimator",
@@ -137,30 +137,30 @@ _HOME = {
     "UsageError": "dranking.errors",
     "Validation": "dranking.rankers.pairwise.options",
     "as_place": "dranking.files.places",
-    "build_clicks": "dranking.clicks.build",
+    "build_clicks": "dranking.clicks.build.build",
     "collection": "dranking.data.texts.collection",
     "compare": "dranking.metrics.comparison.compare",
     "evaluate": "dranking.tuning.evaluation",
     "evaluate_bilinear": "dranking.rankers.bilinear.evaluation",
     "export_model": "dranking.export.formats",
-    "fit_prior": "dranking.clicks.prior",
+    "fit_prior": "dranking.clicks.labels.prior",
     "from_arrays": "dranking.data.tables.in_memory",
     "from_table": "dranking.data.tables.in_memory",
-    "given_propensities": "dranking.clicks.propensities",
-    "harvest_propensities": "dranking.clicks.harvest",
+    "given_propensities": "dranking.clicks.propensities.propensities",
+    "harvest_propensities": "dranking.clicks.propensities.harvest",
     "import_model": "dranking.export.formats",
     "ingest": "dranking.engine.ingest.ingest",
-    "label_dataset": "dranking.clicks.label_dataset",
-    "labels_of": "dranking.clicks.labels",
+    "label_dataset": "dranking.clicks.labels.label_dataset",
+    "labels_of": "dranking.clicks.labels.labels",
     "leave_query_out_scores": "dranking.rankers.leave_query_out.scores",
     "load_collection": "dranking.data.texts.collection",
     "load_model": "dranking.rankers.models",
-    "load_propensities": "dranking.clicks.propensities",
-    "open_click_store": "dranking.clicks.store",
+    "load_propensities": "dranking.clicks.propensities.propensities",
+    "open_click_store": "dranking.clicks.store.click_store",
     "open_collection": "dranking.data.texts.open_collection",
     "open_dataset": "dranking.data.open",
     "plot_learning_curve": "dranking.rankers.training.learning_curve",
-    "power_propensities": "dranking.clicks.propensities",
+    "power_propensities": "dranking.clicks.propensities.propensities",
     "preferences_from_judgments": "dranking.data.texts.preferences",
     "preferences_from_table": "dranking.data.texts.preferences",
     "read_scores": "dranking.data.scores.read_scores",
@@ -171,7 +171,7 @@ _HOME = {
     "to_model": "dranking.rankers.linear.pipeline",
     "tune": "dranking.tuning.search",
     "with_forms": "dranking.data.forms",
-    "write_click_store": "dranking.clicks.write_store",
+    "write_click_store": "dranking.clicks.store.write_store",
     "write_dataset": "dranking.data.store.write_dataset",
     "write_parquet": "dranking.data.parquet.dataset",
     "write_scores": "dranking.rankers.write_scores",

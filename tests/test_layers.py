@@ -63,6 +63,13 @@ ROOMS = {
         {"open"},
         {"ingest"},
     ],
+    "clicks": [
+        {"counts", "hashes", "interleaving", "rows"},
+        {"logs", "store"},
+        {"propensities", "sessions"},
+        {"labels"},
+        {"build", "off_policy"},
+    ],
     "retrain": [
         {"config", "work_folder"},
         {"registry"},

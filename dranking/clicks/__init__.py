@@ -4,6 +4,10 @@ The model of clicks is position-based: the probability of a click on document d 
 position k is `p_k r_qd`, with the propensity `p_k` that a user examines position k (`p_1 = 1`) and
 the relevance `r_qd`; with trust bias `a_k r_qd + b_k`.
 
+A folder for each step: `logs` reads events, `sessions` counts what a user saw together, `build` and
+`store` make and hold counts by night; `propensities`, `labels` and `off_policy` estimate from them;
+`interleaving` compares two rankers on pages of both. `rows` has what tasks send each other.
+
 What counts contain
 -------------------
 A log of clicks is collapsed to impressions n and clicks c for each query, document, position,
@@ -37,7 +41,8 @@ When this is right, and what happens otherwise
   clipping, propensities that do not come from the same clicks, clicks of different queries that are
   independent, query weights that do not depend on clicks, and features not made of these clicks.
   Otherwise the noise of the labels favours some features. The error is one on shown documents.
-- *Propensities* (`harvest`) need arms to which sessions were assigned independently of users and
+- *Propensities* (`propensities.harvest`) need arms to which sessions were assigned independently of
+users and
   clicks. Rankers that learned from these clicks promote lucky documents; across nights the curve is
   then wrong by a factor, with narrow intervals around the wrong numbers. Their intervals hold for
   queries drawn anew, not for users who come back with other queries.
@@ -46,7 +51,8 @@ When this is right, and what happens otherwise
 - *P-values of nights* (`dranking.retrain.registry.ledger`) hold given the champion, on queries or
   nights that no champion was chosen on; on others a champion's luck makes later challengers look
   worse.
-- *Intervals of interleaving* (`preference_sequence`) hold at every look for independent users from
+- *Intervals of interleaving* (`interleaving.preference_sequence`) hold at every look for
+independent users from
   one population; one person with several ids makes them too narrow.
 
 Proofs and derivations stand in ``THEORY.md`` beside this file.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dranking
-from dranking.clicks.propensities import load_propensities
+from dranking.clicks.propensities.propensities import load_propensities
 from dranking.errors import DataError, UsageError
 from dranking.files.places import Place, as_place
 from dranking.files.reading import exists

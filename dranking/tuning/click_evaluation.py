@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.off_policy import QueryValues, query_values
-from dranking.clicks.off_policy_value import (
+from dranking.clicks.off_policy.off_policy import QueryValues, query_values
+from dranking.clicks.off_policy.off_policy_value import (
     LEAST_COVERED,
     OffPolicyValue,
     off_policy_value,
 )
-from dranking.clicks.pages import Pages
-from dranking.clicks.propensities import Propensities
-from dranking.clicks.rewards import parse_reward
-from dranking.clicks.source import ClickSource, as_source, sum_of_buckets
-from dranking.clicks.unseen import as_logged, check_unseen
+from dranking.clicks.off_policy.pages import Pages
+from dranking.clicks.off_policy.rewards import parse_reward
+from dranking.clicks.off_policy.unseen import as_logged, check_unseen
+from dranking.clicks.propensities.propensities import Propensities
+from dranking.clicks.store.source import ClickSource, as_source, sum_of_buckets
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.data.roles import Columns
@@ -43,7 +43,7 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
 ) -> list[OffPolicyValue]:
     """Estimate the expected clicks and DCG of a model's pages from clicks on other pages.
 
-    Method and conditions stand in `dranking.clicks.off_policy`.
+    Method and conditions stand in `dranking.clicks.off_policy.off_policy`.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def evaluate_on_clicks(  # noqa: PLR0913 - one call with keywords, as commands h
         The documents of the queries, with ids as in the clicks; labels are not read. A data set, a
         table or a path.
     clicks
-        Counts, or a click store (`dranking.clicks.store.open_click_store`), of other nights or
-        other queries than the model was trained on.
+        Counts, or a click store (`dranking.clicks.store.click_store.open_click_store`), of other
+        nights or other queries than the model was trained on.
     propensities
         Propensities of examination.
     rewards

@@ -33,7 +33,7 @@ from scipy import stats
 
 from dranking.cli.app import run
 from dranking.cli.output import print_json, print_table, progress_shown
-from dranking.clicks.write_store import write_click_store
+from dranking.clicks.store.write_store import write_click_store
 from dranking.data.dataset import Dataset
 from dranking.data.open import open_dataset
 from dranking.engine.progress import report

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from dranking.cli.output import print_json, print_line, print_table, progress_shown
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.harvest import HarvestRules, harvest_propensities
-from dranking.clicks.labels import LabelRules, labels_of
-from dranking.clicks.prior import fit_prior
-from dranking.clicks.propensities import power_propensities
+from dranking.clicks.labels.labels import LabelRules, labels_of
+from dranking.clicks.labels.prior import fit_prior
+from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
+from dranking.clicks.propensities.propensities import power_propensities
 from dranking.engine.progress import report
 from dranking.errors import ClickWarning, DataError
 from pipelines.reproduce.click_users import DEPTH, RATES, PositionUsers, Query, served

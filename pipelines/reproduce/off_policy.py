@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 import dranking as dr
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.off_policy import query_values
-from dranking.clicks.off_policy_value import NORMAL_975, off_policy_value
-from dranking.clicks.pages import Pages
-from dranking.clicks.propensities import Curve, Propensities, power_propensities
-from dranking.clicks.rewards import Reward
+from dranking.clicks.off_policy.off_policy import query_values
+from dranking.clicks.off_policy.off_policy_value import NORMAL_975, off_policy_value
+from dranking.clicks.off_policy.pages import Pages
+from dranking.clicks.off_policy.rewards import Reward
+from dranking.clicks.propensities.propensities import Curve, Propensities, power_propensities
 from dranking.engine.progress import report
 from dranking.errors import DataError
 from pipelines.reproduce.letor import find_data_sets, fold_files

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.clicks.interleaving import preference, team_draft
+from dranking.clicks.interleaving.lists import preference, team_draft
 from dranking.kernels.machine.compile import frozen, kernel
 from dranking.kernels.pairwise.coregularised import Views, coregularised_steps
 from dranking.kernels.pairwise.differences import as_rows

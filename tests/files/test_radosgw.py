@@ -26,7 +26,7 @@ FILES = (
     "tests/data/regrouping",
     "tests/engine/ingest/test_bad_places.py",
     "tests/cli/parsing/test_places.py",
-    "tests/clicks/test_build_places.py",
+    "tests/clicks/build/test_build_places.py",
     "tests/retrain/registry/test_registry.py",
     "tests/retrain/test_object_store.py",
 )

@@ -14,11 +14,11 @@ from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.preference_sequence import PreferenceSequence
+    from dranking.clicks.interleaving.preference_sequence import PreferenceSequence
 
 interleave = Commands(
     help="Compare two rankers by clicks on interleaved pages.\n\nPages are made by "
-    "dranking.clicks.interleaving on the serving side.",
+    "dranking.clicks.interleaving.lists on the serving side.",
     no_args_is_help=True,
 )
 
@@ -72,8 +72,8 @@ def analyse(
 
     Every user is one unit: the mean credit of the pages of the user's first day.
     """
-    from dranking.clicks.credit_files import CreditColumns, read_credits
-    from dranking.clicks.preference_sequence import (
+    from dranking.clicks.interleaving.credit_files import CreditColumns, read_credits
+    from dranking.clicks.interleaving.preference_sequence import (
         first_days,
         plot_preference,
         preference_sequence,

@@ -15,7 +15,7 @@ from dranking.errors import UsageError
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.off_policy_value import OffPolicyValue
+    from dranking.clicks.off_policy.off_policy_value import OffPolicyValue
     from dranking.engine.executor import Executor
 
 
@@ -80,8 +80,8 @@ class ClickOptions:
         self, scorer: Any, data: Place, metrics: str, columns: ColumnOptions, executor: Executor
     ) -> list[OffPolicyValue]:
         """The values of a scorer's pages, or their differences to those of another."""
-        from dranking.clicks.propensities import load_propensities
-        from dranking.clicks.store import open_click_store
+        from dranking.clicks.propensities.propensities import load_propensities
+        from dranking.clicks.store.click_store import open_click_store
         from dranking.tuning.click_evaluation import REWARDS, evaluate_on_clicks
 
         if self.clicks is None or self.propensities is None:

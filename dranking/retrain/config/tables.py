@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from dranking.clicks.labels import Estimator, QueryWeights
-from dranking.clicks.off_policy_value import LEAST_COVERED
+from dranking.clicks.labels.labels import Estimator, QueryWeights
+from dranking.clicks.off_policy.off_policy_value import LEAST_COVERED
 from dranking.data.letor.text_source import TextNullPolicy
 from dranking.data.roles import DOC_ID, QID, RELEVANCE, WEIGHT
 from dranking.export.formats import Format
@@ -130,7 +130,7 @@ class ClicksConfig(BaseModel):
     were never shown have no label. The gate compares on the judged queries of ``data.holdout``.
     Without them, the clicks of the newest `judged_nights` are held out of the training, and the
     gate compares the off-policy values of challenger and champion on these clicks. Conditions stand
-    in `dranking.clicks.labels` and `dranking.clicks.off_policy`.
+    in `dranking.clicks.labels.labels` and `dranking.clicks.off_policy.off_policy`.
 
     Attributes
     ----------

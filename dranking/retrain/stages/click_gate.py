@@ -2,9 +2,10 @@
 
 The clicks of the newest nights are held out of the training. Challenger and champion rank all
 documents of the training parts, and the gate compares the values of their pages, document by
-document (`dranking.clicks.off_policy`): the lower end of the interval of the difference must be
-above 0 at the level that the ledger gives to the test. Documents that the clicks do not cover count
-as the worst for the challenger, and a difference that is mostly not covered rejects the challenger.
+document (`dranking.clicks.off_policy.off_policy`): the lower end of the interval of the difference
+must be above 0 at the level that the ledger gives to the test. Documents that the clicks do not
+cover count as the worst for the challenger, and a difference that is mostly not covered rejects the
+challenger.
 
 Conditions. Users click by the position-based model with the frozen propensities, whose errors the
 interval carries along. The clicks are not those of any training: nights that the champion was
@@ -22,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from dranking.clicks.off_policy import QueryValues
-from dranking.clicks.off_policy_value import OffPolicyValue, off_policy_value
-from dranking.clicks.propensities import load_propensities
+from dranking.clicks.off_policy.off_policy import QueryValues
+from dranking.clicks.off_policy.off_policy_value import OffPolicyValue, off_policy_value
+from dranking.clicks.propensities.propensities import load_propensities
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.reading import read_bytes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dranking.clicks.label_dataset import label_datasets
-from dranking.clicks.labels import LabelRules
-from dranking.clicks.propensities import load_propensities
-from dranking.clicks.store import ClickStore, open_click_store
+from dranking.clicks.labels.label_dataset import label_datasets
+from dranking.clicks.labels.labels import LabelRules
+from dranking.clicks.propensities.propensities import load_propensities
+from dranking.clicks.store.click_store import ClickStore, open_click_store
 from dranking.data.dataset import Dataset
 from dranking.data.statistics.dataset import StatisticsDataset, is_statistics
 from dranking.data.store.dataset import StoredDataset

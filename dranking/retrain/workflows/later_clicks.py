@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from dranking.clicks.store import ClickStore, open_click_store
+from dranking.clicks.store.click_store import ClickStore, open_click_store
 from dranking.errors import DataError
 from dranking.retrain.config.config import RetrainConfig
 from dranking.retrain.config.tables import ClicksConfig

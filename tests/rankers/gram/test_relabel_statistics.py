@@ -13,7 +13,7 @@ from dranking.data.store.zarr_arrays import ColumnReader
 from dranking.errors import DataError
 from dranking.rankers.gram.relabel_statistics import relabel_statistics
 from dranking.rankers.gram.statistics_store import build_statistics
-from tests.clicks.test_label_dataset import made_blocks
+from tests.clicks.labels.test_label_dataset import made_blocks
 
 
 def with_labels(blocks, change):

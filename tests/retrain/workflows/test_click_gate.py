@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dranking.clicks.write_store import write_click_store
+from dranking.clicks.store.write_store import write_click_store
 from dranking.errors import DataError, UsageError
 from dranking.retrain.registry.registry import Registry
 from tests.clicks.made import counts_of, simulated_rows

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dranking.clicks.propensities import Prior, power_propensities
-from dranking.clicks.write_store import write_click_store
+from dranking.clicks.propensities.propensities import Prior, power_propensities
+from dranking.clicks.store.write_store import write_click_store
 from dranking.data.store.dataset import StoredDataset
 from dranking.errors import DataError, UsageError
 from dranking.retrain.config.config import load_config

@@ -15,9 +15,9 @@ from dranking.cli.parsing.topics import Commands
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.click_log import ClickFacts, ClickLog
+    from dranking.clicks.build.click_log import ClickFacts, ClickLog
     from dranking.clicks.logs.columns import LogColumns
-    from dranking.clicks.store import ClickStore
+    from dranking.clicks.store.click_store import ClickStore
 
 clicks = Commands(
     help="Learn from clicks: counts from logs, propensities, labels.\n\nbuild makes a click "
@@ -147,7 +147,7 @@ class LogOptions:
 
     def log(self, columns: LogColumns) -> ClickLog:
         """The log as `build_clicks` takes it."""
-        from dranking.clicks.click_log import ClickLog
+        from dranking.clicks.build.click_log import ClickLog
 
         return ClickLog(
             form=self.form,
@@ -204,7 +204,7 @@ def build(
     A session belongs to the night (in UTC) in which it began. A result that is clicked twice in a
     session counts once. Ids of sessions are not kept, those of users as salted hashes.
     """
-    from dranking.clicks.build import build_clicks
+    from dranking.clicks.build.build import build_clicks
     from dranking.data.open import open_dataset
 
     with execution.running(overwrite) as executor:
@@ -239,7 +239,7 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Describe a click store, or some of its nights."""
-    from dranking.clicks.store import open_click_store
+    from dranking.clicks.store.click_store import open_click_store
 
     opened = open_click_store(store, since, until)
     manifest = opened.manifest

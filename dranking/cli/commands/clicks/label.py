@@ -15,7 +15,7 @@ from dranking.cli.parsing.option_groups import grouped
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.labels import LabelRules
+    from dranking.clicks.labels.labels import LabelRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class LabelOptions:
     @property
     def rules(self) -> LabelRules:
         """The rules as `label_dataset` takes them."""
-        from dranking.clicks.labels import LabelRules
+        from dranking.clicks.labels.labels import LabelRules
 
         return LabelRules(self.estimator, self.clip, self.query_weights, self.weighted)
 
@@ -71,9 +71,9 @@ def label(
     Documents that were never shown have no label. Labels are real numbers: select, tune and train
     rankrls take them as they are. The features of a dataset directory are shared, not copied.
     """
-    from dranking.clicks.label_dataset import label_dataset
-    from dranking.clicks.propensities import load_propensities
-    from dranking.clicks.store import ClickStore
+    from dranking.clicks.labels.label_dataset import label_dataset
+    from dranking.clicks.propensities.propensities import load_propensities
+    from dranking.clicks.store.click_store import ClickStore
 
     if clip := labels.clip:
         note(f"warning: divisors are clipped at {clip:g}; labels of deep documents are too low.")

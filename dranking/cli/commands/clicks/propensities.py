@@ -16,8 +16,8 @@ from dranking.errors import DataError, UsageError
 from dranking.files.places import Place
 
 if TYPE_CHECKING:
-    from dranking.clicks.harvest import HarvestRules
-    from dranking.clicks.propensities import Curve, Propensities
+    from dranking.clicks.propensities.harvest import HarvestRules
+    from dranking.clicks.propensities.propensities import Curve, Propensities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class HarvestOptions:
     @property
     def rules(self) -> HarvestRules:
         """The rules as `harvest_propensities` takes them."""
-        from dranking.clicks.harvest import HarvestRules
+        from dranking.clicks.propensities.harvest import HarvestRules
 
         return HarvestRules(
             nights_are_arms=self.nights_are_arms,
@@ -97,10 +97,10 @@ def propensities(
     between arms to which sessions were assigned at random. Labels are made with the file that
     results; freeze it, since another file means other labels everywhere.
     """
-    from dranking.clicks.figure import plot_propensities
-    from dranking.clicks.harvest import harvest_propensities
-    from dranking.clicks.prior import fit_prior
-    from dranking.clicks.store import ClickStore
+    from dranking.clicks.labels.prior import fit_prior
+    from dranking.clicks.propensities.figure import plot_propensities
+    from dranking.clicks.propensities.harvest import harvest_propensities
+    from dranking.clicks.store.click_store import ClickStore
     from dranking.files.writing.output_checks import check_output_file
     from dranking.tuning.curves import check_figure, save_figure
 
@@ -123,8 +123,8 @@ def propensities(
 
 def _given(table: Place | None, eta: float | None, depth: int | None) -> Propensities | None:
     """Propensities of a table or power; None if they are to be estimated."""
-    from dranking.clicks.propensities import power_propensities
-    from dranking.clicks.propensity_table import read_propensity_table
+    from dranking.clicks.propensities.propensities import power_propensities
+    from dranking.clicks.propensities.propensity_table import read_propensity_table
 
     if eta is not None:
         if depth is None:

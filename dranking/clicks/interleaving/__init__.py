@@ -1,0 +1,1 @@
+"""Interleaving: pages of two rankers, and which of the two the clicks prefer."""

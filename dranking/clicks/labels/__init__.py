@@ -1,0 +1,1 @@
+"""Labels of documents from clicks, with the bias of positions taken out."""

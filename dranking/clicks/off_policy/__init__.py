@@ -1,0 +1,1 @@
+"""Values of rankers from the clicks on pages of other rankers."""

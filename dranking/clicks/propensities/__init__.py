@@ -1,0 +1,1 @@
+"""Propensities of examination: given, stored, and harvested from interventions."""

@@ -1,0 +1,213 @@
+"""Propensities of examination from contrasts, by conditional Poisson likelihood.
+
+Given the clicks `c_g` of a contrast g, how they spread over positions knows the propensities alone:
+position k gets the share `pi_gk = n_gk p_k / sum_l n_gl p_l`. With `theta_k = log p_k` the
+log-likelihood `sum_gk c_gk log pi_gk` is concave, its score is `sum_g c_gk - c_g pi_gk`, and no
+logarithm of a count is taken. A pass over the contrasts of some queries gives K scores and a K x K
+information matrix; these add up over queries.
+
+The likelihood has a single maximum if clicks lead from each position to each other one: there is a
+contrast with impressions at the former and a click at the latter (Ford 1957, for comparisons of
+pairs). Otherwise some positions are not joined, and no propensities are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from dranking.clicks.propensities.contrasts import Contrasts
+from dranking.engine.executor import Executor
+from dranking.engine.tree_sum import tree_sum
+from dranking.errors import DataError
+
+Array = NDArray[np.float64]
+
+MAX_STEPS = 50
+TOLERANCE = 1e-10
+"""Newton's method ends when no logarithm of a propensity moves by more than this."""
+
+LONGEST_STEP = 2.0
+"""Largest change of a logarithm in one step, so that the first steps do not overshoot."""
+
+
+def clicks_between(contrasts: Contrasts, context: str | None) -> Array:
+    """Clicks at a position in contrasts with impressions at another one.
+
+    Returns
+    -------
+    (K, K) float64: entry [k, l] counts clicks at position l + 1 in contrasts that have impressions
+    at position k + 1.
+    """
+    found = contrasts.of(context, clicked=True)
+    between: Array = (found.impressions > 0).astype(np.float64).T @ found.clicks
+    return between
+
+
+def check_joined(clicks: Array, name: str) -> None:
+    """Raise DataError unless clicks lead from each position to each other one.
+
+    Parameters
+    ----------
+    clicks
+        What `clicks_between` returned, summed over all queries.
+    name
+        Of the context, for the message.
+    """
+    directed = (clicks > 0).astype(np.int8)
+    shown = np.diag(clicks) if clicks.size else np.empty(0)
+    _, weak = connected_components(directed | directed.T, directed=False)
+    of = f"{name}: " if name else ""
+    if len(np.unique(weak)) > 1:
+        first = int(np.argmax(weak != weak[0]))
+        raise DataError(
+            f"{of}no document with clicks was shown both at {_positions(weak == weak[0])} and at "
+            f"{_positions(weak == weak[first])}, so nothing compares these positions. Give more "
+            "arms or nights, leave out the deeper positions with --depth, or give the propensities."
+        )
+    n_parts, strong = connected_components(directed, directed=True, connection="strong")
+    if n_parts > 1:
+        part = min(range(n_parts), key=lambda each: float(shown[strong == each].sum()))
+        raise DataError(
+            f"{of}too few clicks at {_positions(strong == part)} to compare it with the other "
+            "positions. Give more nights, leave out the deeper positions with --depth, or give the "
+            "propensities."
+        )
+
+
+def maximum(parts: Sequence[Any], context: str | None, n_positions: int, run: Executor) -> Array:
+    """Logarithms of the propensities that maximise the likelihood, the first of them 0.
+
+    Parameters
+    ----------
+    parts
+        `Contrasts`, or futures of them.
+    context
+        Name of the context whose contrasts count; None means all.
+    n_positions
+        Number of positions; all of them are joined (`check_joined`).
+    run
+        Runs the sums over the parts.
+
+    Returns
+    -------
+    (n_positions,) float64.
+    """
+    theta = np.zeros(n_positions)
+    for _ in range(MAX_STEPS):
+        tasks = [
+            run.submit(score_and_information, part, theta, context, name="propensities")
+            for part in parts
+        ]
+        score, information = tree_sum(run.gather(tasks))
+        step = _solved(information, score)
+        step *= min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), 1e-300))
+        theta = theta + step
+        if np.abs(step).max(initial=0.0) < TOLERANCE:
+            break
+    return theta
+
+
+def bootstrap_replicates(
+    parts: Sequence[Any],
+    theta: Array,
+    context: str | None,
+    bootstrap: tuple[int, int],
+    run: Executor,
+) -> Array:
+    """Logarithms of propensities of bootstrap replicates: one Newton step from the maximum each.
+
+    Each query counts as often as a Poisson variable of mean 1 says, drawn for this query and
+    replicate: over many queries that is the bootstrap of queries, and parts need not know of each
+    other.
+
+    Parameters
+    ----------
+    parts, context, run
+        As in `maximum`.
+    theta
+        What `maximum` returned.
+    bootstrap
+        Number of replicates, and seed.
+
+    Returns
+    -------
+    (n_replicates, K) float64.
+    """
+    tasks = [
+        run.submit(replicate_sums, part, number, theta, context, bootstrap, name="bootstrap")
+        for number, part in enumerate(parts)
+    ]
+    scores, informations = tree_sum(run.gather(tasks))
+    steps = [_solved(*each) for each in zip(informations, scores, strict=True)]
+    drawn: Array = theta + np.array(steps)
+    return drawn
+
+
+def replicate_sums(
+    contrasts: Contrasts,
+    number: int,
+    theta: Array,
+    context: str | None,
+    bootstrap: tuple[int, int],
+) -> tuple[Array, Array]:
+    """Scores (n_replicates, K) and information (n_replicates, K, K) of part `number`."""
+    n_replicates, seed = bootstrap
+    found = contrasts.of(context, clicked=True)
+    clicks, shares = _clicks_and_shares(found, theta)
+    residuals = found.clicks - clicks[:, None] * shares
+    draw = np.random.default_rng([seed, number])
+    scores, informations = [], []
+    for _ in range(n_replicates):
+        times = draw.poisson(1.0, contrasts.n_queries)[found.query].astype(np.float64)
+        scores.append(times @ residuals)
+        informations.append(_information(times * clicks, shares))
+    return np.array(scores), np.array(informations)
+
+
+def score_and_information(
+    contrasts: Contrasts, theta: Array, context: str | None
+) -> tuple[Array, Array]:
+    """The score (K,) of the logarithms of propensities, and the information matrix (K, K)."""
+    found = contrasts.of(context, clicked=True)
+    clicks, shares = _clicks_and_shares(found, theta)
+    score = found.clicks.sum(axis=0) - clicks @ shares
+    return score, _information(clicks, shares)
+
+
+def _clicks_and_shares(contrasts: Contrasts, theta: Array) -> tuple[Array, Array]:
+    """Clicks c_g of each contrast, (n,), and the expected shares pi of its positions, (n, K)."""
+    weights = contrasts.impressions * np.exp(theta)
+    return contrasts.clicks.sum(axis=1), weights / weights.sum(axis=1, keepdims=True)
+
+
+def _information(clicks: Array, shares: Array) -> Array:
+    """sum_g c_g (diag pi_g - pi_g pi_g')."""
+    weighted = shares * clicks[:, None]
+    information: Array = np.diag(weighted.sum(axis=0)) - weighted.T @ shares
+    return information
+
+
+def _solved(information: Array, score: Array) -> Array:
+    """The Newton step, in which the first position stays."""
+    step = np.zeros(len(score))
+    if len(score) > 1:
+        step[1:] = np.linalg.lstsq(information[1:, 1:], score[1:])[0]
+    return step
+
+
+def _positions(chosen: NDArray[np.bool_]) -> str:
+    """Some positions in words, neighbours as ranges."""
+    numbers = (np.flatnonzero(chosen) + 1).tolist()
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ("positions " if len(numbers) > 1 else "position ") + ", ".join(words)

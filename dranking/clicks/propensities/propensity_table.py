@@ -1,0 +1,65 @@
+"""Given propensities in tables: CSV or parquet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dranking.clicks.propensities.propensities import Propensities, given_propensities
+from dranking.errors import DataError, UsageError
+from dranking.files.places import AnyPlace, as_place
+from dranking.files.reading import arrow_input
+
+
+def read_propensity_table(path: AnyPlace, depth: int | None = None) -> Propensities:
+    """Propensities from a table.
+
+    Parameters
+    ----------
+    path
+        CSV or parquet, by the ending of its name, with a row for each position: `position` from 1
+        on without gaps; `propensity`, or `a` and optionally `b`; optionally `context`, empty for
+        the curve of all other contexts.
+    depth
+        Deepest position to use; None means all.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or columns or positions are missing.
+    """
+    file = as_place(path)
+    try:
+        with arrow_input(file) as opened:
+            is_parquet = file.suffix == ".parquet"
+            table = pq.read_table(opened) if is_parquet else pyarrow.csv.read_csv(opened)
+        rows = table.to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file}: cannot be read as CSV or parquet ({error}).") from error
+    slope = "propensity" if "propensity" in table.column_names else "a"
+    missing = {"position", slope} - set(table.column_names)
+    if missing:
+        raise DataError(f"{file}: needs the columns position and propensity, or position, a and b.")
+    curves: dict[str | None, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        context = row.get("context") or None
+        curves.setdefault(context, {})[row["position"]] = row
+    slopes, intercepts = {}, {}
+    for context, by_position in curves.items():
+        ordered = _in_order(file, by_position)[:depth]
+        slopes[context] = [row[slope] for row in ordered]
+        intercepts[context] = [row.get("b") or 0.0 for row in ordered]
+    try:
+        return given_propensities(slopes, intercepts)
+    except (UsageError, TypeError) as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _in_order(file: object, by_position: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    expected = list(range(1, len(by_position) + 1))
+    if sorted(by_position, key=str) != sorted(expected, key=str):
+        raise DataError(f"{file}: positions must be 1, 2, 3, ... without gaps or repetitions.")
+    return [by_position[position] for position in expected]

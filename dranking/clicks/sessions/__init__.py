@@ -1,0 +1,1 @@
+"""From events to counts: events of one session together, and what counts once in a session."""

@@ -1,0 +1,190 @@
+"""Data sets with labels from clicks: the labels, and features that are shared and never read."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dranking.cli.app import run
+from dranking.clicks.labels.label_dataset import label_dataset
+from dranking.clicks.labels.labels import LabelRules
+from dranking.clicks.propensities.propensities import Prior, load_propensities, power_propensities
+from dranking.clicks.store.write_store import write_click_store
+from dranking.data.blocks import QueryBlock
+from dranking.data.open import open_dataset
+from dranking.data.store.write_dataset import write_dataset
+from dranking.data.store.zarr_arrays import ColumnReader
+from dranking.errors import DataError
+from dranking.files.writing import links
+from tests.clicks.made import counts_of, simulated_rows
+from tests.reference.clicks import label
+
+DEPTH, N_QUERIES, N_DOCUMENTS = 3, 30, 8
+GIVEN = power_propensities(1.0, DEPTH).model_copy(
+    update={"prior": Prior(mean=0.3, pseudo_count=4.0)}
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return simulated_rows(1, [1.0, 0.5, 0.3], n_queries=N_QUERIES, sessions=30)[0]
+
+
+@pytest.fixture
+def counts(rows):
+    return counts_of(rows, arms=("a", "b", "c"))
+
+
+def made_blocks(is_sparse=False):
+    """Blocks of ten queries in the order of their ids backwards, with one query never shown."""
+    draw = np.random.default_rng(3)
+    for start in (20, 10, 0):
+        ids = [f"q{i:05d}" for i in range(start + 9, start - 1, -1)] + [f"unseen {start}"]
+        features = draw.normal(size=(11 * N_DOCUMENTS, 5)).astype(np.float32)
+        if is_sparse:
+            import scipy.sparse
+
+            features[draw.random(features.shape) < 0.5] = 0
+            features = scipy.sparse.csr_array(features)
+        yield QueryBlock(
+            features=features,
+            relevance=draw.integers(0, 3, 11 * N_DOCUMENTS).astype(np.float64),
+            query_ptr=np.arange(12) * N_DOCUMENTS,
+            query_ids=pa.array(ids),
+            doc_ids=pa.array([f"d{i:05d}" for _ in ids for i in range(N_DOCUMENTS)]),
+        )
+
+
+def expected_labels(rows):
+    """{(query id, document id): ratio label} by plain sums."""
+    cells = {}
+    for query, document, *_, position, n, c in rows:
+        key = (f"q{query:05d}", f"d{document:05d}")
+        cells.setdefault(key, []).append((1 / position, 0.0, n, c))
+    return {key: label(each, "ratio", prior=(0.3, 4.0)) for key, each in cells.items()}
+
+
+def labels_in(data):
+    """{(query id, document id): label} of the labelled documents of a data set."""
+    found = {}
+    for block in data.read_blocks():
+        for q, query in enumerate(block.query_ids.to_pylist()):
+            for row in range(*block.query_ptr[q : q + 2]):
+                if not np.isnan(block.relevance[row]):
+                    found[query, block.doc_ids[row].as_py()] = block.relevance[row]
+    return found
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_labels_go_to_their_documents_and_features_are_not_read(
+    is_sparse, counts, rows, tmp_path, monkeypatch
+):
+    data = write_dataset(made_blocks(is_sparse), tmp_path / "data.zarr")
+    with monkeypatch.context() as patched:
+        patched.setattr(ColumnReader, "read", lambda *_: pytest.fail("features were read"))
+        found = label_dataset(counts, data, tmp_path / "new.zarr", GIVEN)
+    expected = expected_labels(rows)
+    assert labels_in(found.dataset) == pytest.approx(expected, rel=1e-12)
+    assert (found.n_labelled, found.n_shown, found.n_unmatched) == (len(expected),) * 2 + (0,)
+    relabelled = [
+        replace(block, relevance=again.relevance)
+        for block, again in zip(made_blocks(is_sparse), found.dataset.read_blocks(), strict=True)
+    ]
+    anew = write_dataset(relabelled, tmp_path / "anew.zarr")
+    assert list(anew.block_digests()) == list(found.dataset.block_digests())
+    assert anew.n_unlabelled == found.dataset.n_unlabelled
+    assert found.dataset.manifest.labels.propensities == GIVEN.version
+    shutil.rmtree(tmp_path / "data.zarr")  # the links keep the features
+    digests = [block.digest() for block in open_dataset(tmp_path / "new.zarr").read_blocks()]
+    assert digests == list(anew.block_digests())
+
+
+def test_features_are_links_or_copies(counts, tmp_path, monkeypatch):
+    data = write_dataset(made_blocks(), tmp_path / "data.zarr")
+    found = label_dataset(counts, data, tmp_path / "linked.zarr", GIVEN)
+    (file,) = (tmp_path / "linked.zarr").glob("segments/*/features/c/0/0")
+    assert file.stat().st_nlink == 2
+
+    def no_links(*_):
+        raise OSError(18, "another device")
+
+    monkeypatch.setattr(links.os, "link", no_links)
+    copied = label_dataset(counts, data, tmp_path / "copied.zarr", GIVEN)
+    (file,) = (tmp_path / "copied.zarr").glob("segments/*/features/c/0/0")
+    assert file.stat().st_nlink == 1
+    remote = label_dataset(counts, data, "memory://labels/remote.zarr", GIVEN)
+    again = label_dataset(counts, remote.dataset, "memory://labels/again.zarr", GIVEN)
+    for other in (copied, remote, again):
+        assert other.dataset.fingerprint == found.dataset.fingerprint
+        assert other.dataset.block(2).digest() == found.dataset.block(2).digest()
+
+
+def test_a_data_set_is_relabelled_in_place(counts, tmp_path):
+    path = tmp_path / "data.zarr"
+    write_dataset(made_blocks(), path)
+    first = label_dataset(counts, open_dataset(path), tmp_path / "new.zarr", GIVEN)
+    again = label_dataset(counts, open_dataset(path), path, GIVEN, overwrite=True)
+    assert again.dataset.fingerprint == first.dataset.fingerprint
+
+
+def test_other_forms_are_written_anew_in_buckets_and_with_weights(counts, rows, tmp_path):
+    from dranking.data.tables.in_memory import MemoryDataset
+
+    data = MemoryDataset(list(made_blocks()), [f"f{i + 1}" for i in range(5)])
+    store = write_click_store(counts, tmp_path / "clicks.store", n_buckets=4)
+    rules = LabelRules(query_weights="inverse-variance")
+    found = label_dataset(store, data, tmp_path / "new.zarr", GIVEN, rules)
+    assert labels_in(found.dataset) == pytest.approx(expected_labels(rows), rel=1e-12)
+    weights = np.concatenate([block.query_weights for block in found.dataset.read_blocks()])
+    assert weights[weights > 0].mean() == pytest.approx(1)
+    assert (weights[10::11] == 0).all()
+    assert (weights > 0).sum() == N_QUERIES
+
+
+def test_documents_that_the_data_lacks_are_counted_and_limited(rows, tmp_path):
+    blocks = list(made_blocks())
+    data = write_dataset(blocks[:2], tmp_path / "data.zarr")  # lacks the queries 0 to 9
+    counts = counts_of(rows, arms=("a", "b", "c"))
+    with pytest.raises(DataError, match=r"it lacks 10 queries, such as q00000.*--max-unmatched"):
+        label_dataset(counts, data, tmp_path / "new.zarr", GIVEN)
+    assert not (tmp_path / "new.zarr").exists()
+    found = label_dataset(counts, data, tmp_path / "new.zarr", GIVEN, max_unmatched=0.5)
+    expected = expected_labels(rows)
+    missing = [key for key in expected if key[0] < "q00010"]
+    assert (found.n_unmatched, found.n_unmatched_queries) == (len(missing), 10)
+    nameless = write_dataset(
+        [replace(block, doc_ids=None) for block in blocks], tmp_path / "nameless.zarr"
+    )
+    with pytest.raises(DataError, match="no document ids"):
+        label_dataset(counts, nameless, tmp_path / "other.zarr", GIVEN)
+
+
+def test_the_commands_do_the_same(counts, rows, tmp_path, capsys):
+    store = write_click_store(counts, tmp_path / "clicks.store", n_buckets=2)
+    write_dataset(made_blocks(), tmp_path / "data.zarr")
+    file, figure = tmp_path / "propensities.json", tmp_path / "propensities.svg"
+    options = ["--output", str(file), "--figure", str(figure), "--replicates", "10", "--json"]
+    assert run(["clicks", "propensities", str(store.place), *options]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    propensities = load_propensities(file)
+    assert shown["version"] == propensities.version
+    assert "<svg" in figure.read_text()
+    table = tmp_path / "table.csv"
+    table.write_text("position,propensity\n1,1\n2,.5\n3,.25\n")
+    for given in (["--table", str(table)], ["--eta", "1", "--depth", "2"], ["--trust-bias"]):
+        command = ["clicks", "propensities", str(store.place), "--output", str(file), *given]
+        assert run([*command, "--replicates", "10", "--overwrite"]) == 0
+    capsys.readouterr()
+    output = ["--output", str(tmp_path / "new.zarr"), "--propensities", str(file)]
+    label_command = ["clicks", "label", str(store.place), str(tmp_path / "data.zarr"), *output]
+    assert run([*label_command, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["n_labelled"] == shown["n_shown"] == len(expected_labels(rows))
+    model = str(tmp_path / "model.json")
+    assert run(["select", output[1], "--n-features", "2", "--output", model]) == 0
+    assert run(label_command) == 2  # the output exists
+    file.write_text(file.read_text().replace("curves", "curve"))
+    assert run([*label_command, "--overwrite"]) == 3

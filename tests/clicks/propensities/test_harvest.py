@@ -1,0 +1,128 @@
+"""Propensities from contrasts: the maximum, what is refused, contexts, trust bias."""
+
+import numpy as np
+import pytest
+
+from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
+from dranking.clicks.propensities.propensities import given_propensities
+from dranking.clicks.store.source import CountsInMemory
+from dranking.engine.executor import ThreadExecutor
+from dranking.errors import ClickWarning, DataError, UsageError
+from tests.clicks.made import counts_of, simulated_rows
+from tests.reference.clicks import best_propensities, contrast_groups
+
+FEW = {"n_replicates": 20}
+ARMS = ("a", "b", "c", "d")
+
+
+def test_propensities_maximise_the_conditional_likelihood():
+    rows, _ = simulated_rows(1, [1.0, 0.5, 0.4, 0.1], n_queries=20, sessions=60)
+    found = harvest_propensities(counts_of(rows, arms=ARMS), HarvestRules(**FEW)).curves[0]
+    best = best_propensities(contrast_groups(rows), 4)
+    np.testing.assert_allclose(found.a, best, rtol=1e-5)
+    assert found.n_clicks == sum(c for g in contrast_groups(rows).values() for _, c in g.values())
+
+
+def test_single_arms_compare_nothing_unless_they_are_randomised():
+    rows, _ = simulated_rows(2, [1.0, 0.6, 0.3], n_queries=20, n_arms=4, sessions=60)
+    swapping = [(*row[:4], max(row[4], 2), *row[5:]) for row in rows]  # arms 2 and 3 are one
+    swapping = list({row[:6]: row for row in swapping}.values())
+    counts = counts_of(swapping, arms=ARMS)
+    for randomised in ((), ("c",)):
+        rules = HarvestRules(randomised_arms=randomised, **FEW)
+        groups = contrast_groups(swapping, randomised=[ARMS.index(arm) for arm in randomised])
+        best = best_propensities(groups, 3)
+        np.testing.assert_allclose(harvest_propensities(counts, rules).curves[0].a, best, rtol=1e-5)
+
+
+def test_nights_are_compared_with_a_warning_only_if_asked():
+    rows, _ = simulated_rows(3, [1.0, 0.5], n_queries=30, n_arms=2)
+    nights = [(*row[:3], row[4], 0, *row[5:]) for row in rows]
+    counts = counts_of(nights, arms=("all",), n_nights=2)
+    with pytest.raises(UsageError, match=r"have one arm.*--nights-are-arms"):
+        harvest_propensities(counts, HarvestRules(**FEW))
+    with pytest.warns(ClickWarning, match="Rankers that learn from clicks"):
+        found = harvest_propensities(counts, HarvestRules(nights_are_arms=True, **FEW))
+    best = best_propensities(contrast_groups(nights, nights_are_arms=True), 2)
+    np.testing.assert_allclose(found.curves[0].a, best, rtol=1e-6)
+    assert found.nights_are_arms
+
+
+def test_a_gap_between_positions_is_refused_by_name():
+    rows = [
+        *[(q, 0, 0, 0, arm, 1 + arm, 50, 20) for q in range(3) for arm in range(2)],
+        *[(q, 1, 0, 0, arm, 3 + arm, 50, 10) for q in range(3) for arm in range(2)],
+    ]
+    with pytest.raises(DataError, match="both at positions 1 to 2 and at positions 3 to 4"):
+        harvest_propensities(counts_of(rows), HarvestRules(**FEW))
+    rules = HarvestRules(depth=2, **FEW)
+    assert harvest_propensities(counts_of(rows), rules).curves[0].a == pytest.approx((1.0, 1.0))
+
+
+def test_a_position_without_clicks_is_refused_by_name():
+    rows = [(q, 0, 0, 0, arm, 1 + arm, 50, 20 * (arm == 0)) for q in range(3) for arm in range(2)]
+    with pytest.raises(DataError, match="too few clicks at position 2 "):
+        harvest_propensities(counts_of(rows), HarvestRules(**FEW))
+
+
+def test_contexts_have_curves_of_their_own_where_clicks_are_many():
+    desk, _ = simulated_rows(4, [1.0, 0.8, 0.6], n_queries=40, sessions=400)
+    phone, _ = simulated_rows(5, [1.0, 0.3, 0.1], n_queries=40, sessions=400)
+    thin, _ = simulated_rows(6, [1.0, 0.5, 0.5], n_queries=2, sessions=50)
+    rows = [
+        (*row[:2], context, *row[3:])
+        for context, some in enumerate((desk, phone, thin))
+        for row in some
+    ]
+    counts = counts_of(rows, contexts=("desk", "phone", "tv"), arms=ARMS)
+    found = harvest_propensities(counts, HarvestRules(**FEW))
+    assert [curve.context for curve in found.curves] == [None, "desk", "phone"]
+    for curve, own in zip(found.curves[1:], (desk, phone), strict=True):
+        np.testing.assert_allclose(curve.a, best_propensities(contrast_groups(own), 3), rtol=1e-5)
+    a, b = found.affine(("tv", "phone"), np.array([0, 1, 1]), np.array([2, 2, 4]))
+    np.testing.assert_array_equal(a, [found.curves[0].a[1], found.curves[2].a[1], np.nan])
+    np.testing.assert_array_equal(b, [0, 0, np.nan])
+
+
+def test_buckets_and_threads_change_no_bit():
+    rows, _ = simulated_rows(7, [1.0, 0.5, 0.3], n_queries=30)
+    split = [counts_of([r for r in rows if r[0] % 4 == i], arms=ARMS) for i in range(4)]
+    runs = [
+        harvest_propensities(split, HarvestRules(**FEW), executor=ThreadExecutor(n)) for n in (1, 2)
+    ]
+    assert runs[0] == runs[1]
+    whole = harvest_propensities(CountsInMemory((counts_of(rows, arms=ARMS),)), HarvestRules(**FEW))
+    np.testing.assert_allclose(whole.curves[0].a, runs[0].curves[0].a, rtol=1e-9)
+
+
+def test_trust_bias_is_found_where_relevance_differs():
+    slopes, trust = np.array([0.9, 0.5, 0.3]), np.array([0.1, 0.06, 0.01])
+    rows, _ = simulated_rows(8, slopes, b=trust, n_queries=300, n_documents=4, sessions=2000)
+    rules = HarvestRules(trust_bias=True, n_replicates=100)
+    found = harvest_propensities(counts_of(rows, arms=ARMS), rules).curves[0]
+    true = given_propensities(slopes, trust).curves[0]
+    for name in ("a", "b"):
+        for value, expected, (low, high) in zip(
+            getattr(found, name),
+            getattr(true, name),
+            getattr(found, f"{name}_intervals"),
+            strict=True,
+        ):
+            assert low - 0.004 <= expected <= high + 0.004
+            assert value == pytest.approx(expected, abs=0.02)
+    alike = [(*row[:6], 100, 30 // row[5]) for row in rows]
+    with pytest.raises(DataError, match="trust bias at position 2 cannot be estimated"):
+        harvest_propensities(counts_of(alike, arms=ARMS), rules)
+
+
+@pytest.mark.exhaustive
+def test_intervals_hold_the_propensities_as_often_as_they_say():
+    true = 1 / np.arange(1, 6)
+    held = []
+    for seed in range(300):
+        rows, _ = simulated_rows(seed, true, sessions=70)
+        rules = HarvestRules(n_replicates=200, seed=seed)
+        curve = harvest_propensities(counts_of(rows, arms=ARMS), rules).curves[0]
+        low, high = np.array(curve.a_intervals).T
+        held.append((low <= true)[1:] & (true <= high)[1:])
+    assert 0.93 <= np.mean(held) <= 0.97
