@@ -15,7 +15,6 @@ from dranking.errors import DataError, SelectionWarning, UsageError
 from dranking.export.formats import export_model
 from dranking.rankers.gram.statistics_store import append_queries, build_statistics
 from tests.export.test_formats import python_scores, sql_scores
-from tests.rankers.grouped import greedy
 
 FORMS = ["raw", "log", "query-minmax", "rank", "standard", "quantile"]
 NAMES = ["size", "clicks", "age"]
@@ -80,28 +79,28 @@ def test_sparse_features_have_the_forms_that_keep_zeros():
 
 
 @pytest.mark.parametrize(
-    ("options", "most"),
+    ("options", "per_feature", "most"),
     [
-        ({}, 3),
-        ({"forms_per_feature": 2}, 6),
-        ({"search": "floating", "forms_per_feature": 2}, 5),
-        ({"rescore": "ndcg@5"}, 2),
-        ({"candidates": 5}, 3),
-        ({"feature_costs": {"size": 1, "clicks": 2, "age": 2}, "budget": 3}, 3),
+        ({}, 1, 3),
+        ({}, 2, 6),
+        ({"search": "floating"}, 2, 5),
+        ({"rescore": "ndcg@5"}, 1, 2),
+        ({"search": {"candidates": 5}}, 1, 3),
+        ({"feature_costs": dr.Costs({"size": 1, "clicks": 2, "age": 2}, budget=3)}, 1, 3),
     ],
     ids=str,
 )
-def test_a_selection_has_the_bits_of_one_on_stored_columns(stored, options, most):
-    ranker = greedy(n_features=most, regularization=2.0, forms=FORMS, **options)
-    other = greedy(n_features=most, regularization=2.0, **options)
+def test_a_selection_has_the_bits_of_one_on_stored_columns(stored, options, per_feature, most):
+    forms = dr.Forms(FORMS, per_feature)
+    ranker = dr.GreedyRankRLS(most, 2.0, forms=forms, **options)
+    other = dr.GreedyRankRLS(most, 2.0, forms={"per_feature": per_feature}, **options)
     ranker.fit(raw_data())
     other.fit(stored)
     assert ranker.selected_ == other.selected_
     assert ranker.coef_.tobytes() == other.coef_.tobytes()
     assert ranker.lqo_error_.tobytes() == other.lqo_error_.tobytes()
     features = [i // len(FORMS) for i in ranker.selected_]
-    limit = options.get("forms_per_feature", 1)
-    assert max(features.count(feature) for feature in features) <= limit
+    assert max(features.count(feature) for feature in features) <= per_feature
     model = ranker.to_model()
     assert (model.feature_names, model.transforms) == (
         other.to_model().feature_names,

@@ -10,7 +10,6 @@ from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from dranking.rankers.max_margin import estimator as max_margin
-from tests.rankers.grouped import greedy
 from tests.rankers.grouped import max_margin as grouped_max_margin
 from tests.rankers.problems import random_problem
 
@@ -51,16 +50,17 @@ def test_greedy_rankrls(dataset, client):
     [
         {"search": "floating"},
         {"search": "backward"},
-        {"fitting": "back"},
-        {"rescore": "ndcg@5", "rescore_candidates": 3},
-        {"feature_costs": np.arange(12) + 1.0, "budget": 15.0},
+        {"search": {"fitting": "back"}},
+        {"rescore": dr.Rescore("ndcg@5", n_candidates=3)},
+        {"feature_costs": dr.Costs(np.arange(12) + 1.0, budget=15.0)},
     ],
     ids=lambda parameters: " ".join(map(str, parameters.values()))[:20],
 )
 @pytest.mark.parametrize("dataset", ["sparse stored"], indirect=True)
 def test_other_searches(parameters, dataset, client):
     here, there = (
-        greedy(4, 0.1, **parameters).fit(dataset, executor=way) for way in ("threads", client)
+        dr.GreedyRankRLS(4, 0.1, **parameters).fit(dataset, executor=way)
+        for way in ("threads", client)
     )
     assert here.path_.kept == there.path_.kept
     np.testing.assert_array_equal(here.lqo_error_, there.lqo_error_)

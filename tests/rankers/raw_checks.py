@@ -23,7 +23,7 @@ import dranking as dr
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, DrankingError
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
-from tests.rankers.grouped import greedy, lcra, spd
+from tests.rankers.grouped import lcra, spd
 from tests.rankers.raw_problems import drawn_problem, is_certified, relative_error, share_missed
 from tests.reference.exact_pairs import (
     least_logistic,
@@ -39,7 +39,7 @@ GRID = [2.0**-15, 2.0**-6, 1.0, 2.0**15]
 WAYS = {
     "forward": {"n_features": 3},
     "floating": {"n_features": 3, "search": "floating"},
-    "back": {"n_features": 3, "fitting": "back"},
+    "back": {"n_features": 3, "search": {"fitting": "back"}},
     "backward": {"n_features": 1, "search": "backward"},
 }
 
@@ -72,8 +72,8 @@ def check_search(seed, folder=None, n_features=None, source="documents"):
     if source == "store":
         data = build_statistics(data, folder / "store")
     elif way == "forward" and not data.is_sparse and seed % 7 == 5:
-        options = options | {"feature_blocks": 2}
-    ranker = fitted(greedy(regularization=regularization, **options), data)
+        options = options | {"passes": {"feature_blocks": 2}}
+    ranker = fitted(dr.GreedyRankRLS(regularization=regularization, **options), data)
     refits, path = ExactRefits(*problem.labelled(), regularization), ranker.path_
     assert_errors(refits, path, ranker.relative_rounding_)
     tolerance = max(1e-9, ranker.relative_rounding_)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, cast
 
+from dranking.engine.cluster.dask_settings import REUSE_MEMORY, SETTINGS, settings_variables
 from dranking.engine.cluster.deadlines import setting
 from dranking.errors import UsageError
 
@@ -19,23 +20,6 @@ DASK_LOGGERS = ("distributed", "tornado.application", "asyncio")
 
 LOG_DIRECTORY = "dranking-jobs"
 """Folder below the working directory for the outputs of batch jobs, unless the user names one."""
-
-SETTINGS: dict[str, Any] = {
-    # Stealing a task moves its tile: hundreds of megabytes, for milliseconds of work.
-    "distributed.scheduler.work-stealing": False,
-    # A state shares arrays with the state that it was made from. Workers that go by the sizes of
-    # results count shared arrays twice, and would write to disk what fits into memory. Workers
-    # still write to disk by the memory of their process.
-    "distributed.worker.memory.target": False,
-}
-"""Dask's settings for clusters that are started for the engine."""
-
-REUSE_MEMORY: dict[str, Any] = {
-    # By default, Dask's workers give every large array back to the system when it is freed. The
-    # system clears each page of the next array: a third of the time of a selection.
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-}
-"""Dask's settings for workers that give memory back themselves, near their limit."""
 
 
 def start(
@@ -223,9 +207,3 @@ def batch_options(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     exports = [f"export {name}={value}" for name, value in settings_variables().items()]
     found["job_script_prologue"] = [*exports, *(given("job_script_prologue") or [])]
     return found
-
-
-def settings_variables() -> dict[str, str]:
-    """`SETTINGS` as variables of the environment, for processes on other machines."""
-    names = {name.replace(".", "__").replace("-", "_").upper(): SETTINGS[name] for name in SETTINGS}
-    return {f"DASK_{name}": str(value) for name, value in names.items()}

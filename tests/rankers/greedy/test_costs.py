@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import dranking as dr
 from dranking.rankers.greedy.costs import feature_costs
 from tests.rankers.greedy.selections import assert_same_bits, select
-from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.search import Refits, cost_rank, total_cost
 
@@ -118,13 +117,13 @@ def test_a_killed_run_with_costs_goes_on(tmp_path):
         ({"feature_costs": [1, -1, 2]}, "the cost of f2 is -1"),
         ({"feature_costs": [1, np.nan, 2]}, "the cost of f2 is nan"),
         ({"feature_costs": [1, "x", 2]}, "the cost of f2 is 'x'"),
-        ({"feature_groups": ["a", "a", "b"]}, "feature_groups needs feature_costs"),
-        ({"budget": 3.0}, "budget needs feature_costs"),
-        ({"feature_costs": [1, 1, 1], "budget": 0.0}, "budget is 0"),
-        ({"feature_costs": [3, 2, 4], "budget": 1.0}, "the cheapest feature costs 2"),
-        ({"feature_costs": [3, 2, 4], "budget": 1.0, "start": ["f2"]}, "of start cost 2"),
+        ({"feature_costs": dr.Costs(groups=["a", "a", "b"])}, "feature_groups needs feature_costs"),
+        ({"feature_costs": dr.Costs(budget=3.0)}, "budget needs feature_costs"),
+        ({"feature_costs": dr.Costs([1, 1, 1], budget=0.0)}, "budget is 0"),
+        ({"feature_costs": dr.Costs([3, 2, 4], budget=1.0)}, "the cheapest feature costs 2"),
+        ({"feature_costs": dr.Costs([3, 2, 4], budget=1.0), "start": ["f2"]}, "of start cost 2"),
         (
-            {"feature_costs": [1, 2, 3], "feature_groups": ["a", None, "a"]},
+            {"feature_costs": dr.Costs([1, 2, 3], ["a", None, "a"])},
             "f1 and f3 are in one group",
         ),
     ],
@@ -132,4 +131,4 @@ def test_a_killed_run_with_costs_goes_on(tmp_path):
 def test_costs_that_cannot_be(parameters, message):
     dataset = random_problem(6, n_features=3).dataset()
     with pytest.raises(dr.UsageError, match=message):
-        greedy(2, **parameters).fit(dataset)
+        dr.GreedyRankRLS(2, **parameters).fit(dataset)

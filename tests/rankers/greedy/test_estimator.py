@@ -26,7 +26,6 @@ from tests.rankers.greedy.selections import (
     assert_same_selection,
     select,
 )
-from tests.rankers.grouped import greedy
 from tests.rankers.problems import Problem, random_problem, ranking_problems
 from tests.reference.greedy import (
     centred_queries,
@@ -384,12 +383,12 @@ def test_selection_on_mq2008_is_the_published_one(fold, mq2008_parts):
         ({"regularization": np.nan}, "regularization is nan"),
         ({"regularization": np.inf}, "regularization is inf"),
         ({"regularization": "1"}, "regularization is '1'"),
-        ({"prefetch": 0}, "prefetch is 0; it must be at least 1"),
+        ({"passes": {"prefetch": 0}}, "prefetch is 0; it must be at least 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
-        greedy(**parameters).fit(random_problem().dataset())
+        dr.GreedyRankRLS(**parameters).fit(random_problem().dataset())
 
 
 def test_data_without_any_label_is_refused():

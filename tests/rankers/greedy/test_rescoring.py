@@ -8,7 +8,6 @@ import dranking as dr
 from dranking.data.tables.in_memory import from_arrays
 from dranking.rankers.greedy.rescoring import Rescoring
 from tests.rankers.greedy.selections import LAYOUTS, assert_same_bits, select
-from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem
 from tests.reference.greedy import naive_scores
 from tests.reference.search import Refits, held_out_measure
@@ -75,17 +74,17 @@ def test_a_measure_of_errors_is_better_where_it_is_smaller():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"fitting": "post"}, "fitting is 'post'; choose one of pre, back"),
+        ({"search": {"fitting": "post"}}, "fitting is 'post'; choose one of pre, back"),
         ({"rescore": "mapp"}, "no measure 'mapp'"),
-        ({"rescore": "map", "rescore_candidates": 0}, "candidates to rescore is 0"),
-        ({"rescore": "map", "rescore_candidates": 1.5}, "candidates to rescore is 1.5"),
-        ({"rescore": "map", "convention": "mine"}, "no evaluation convention 'mine'"),
+        ({"rescore": dr.Rescore("map", 0)}, "candidates to rescore is 0"),
+        ({"rescore": dr.Rescore("map", 1.5)}, "candidates to rescore is 1.5"),
+        ({"rescore": dr.Rescore("map", convention="mine")}, "no evaluation convention 'mine'"),
         ({"rescore": "map", "feature_costs": [1.0] * 3}, "use one"),
     ],
 )
 def test_what_cannot_be(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
-        greedy(2, **parameters).fit(random_problem(n_features=3).dataset())
+        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
 
 
 def test_a_measure_for_which_no_query_counts_is_refused():
@@ -98,6 +97,7 @@ def test_a_measure_for_which_no_query_counts_is_refused():
 def test_a_checkpoint_of_another_scoring_is_refused(tmp_path):
     dataset, file = random_problem(9).dataset(), tmp_path / "rounds.json"
     dr.GreedyRankRLS(2, checkpoint=file).fit(dataset)
-    for parameters, name in (({"fitting": "back"}, "fitting"), ({"rescore": "map"}, "rescoring")):
+    others = {"fitting": {"search": {"fitting": "back"}}, "rescoring": {"rescore": "map"}}
+    for name, parameters in others.items():
         with pytest.raises(dr.UsageError, match=f"other {name}"):
-            greedy(2, checkpoint=file, **parameters).fit(dataset)
+            dr.GreedyRankRLS(2, checkpoint=file, **parameters).fit(dataset)

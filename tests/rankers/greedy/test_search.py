@@ -17,7 +17,6 @@ from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out import memory_plan as memory
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from tests.rankers.greedy.selections import LAYOUTS, assert_same_bits, select
-from tests.rankers.grouped import greedy
 from tests.rankers.problems import random_problem, ranking_problems
 from tests.reference.greedy import centred_queries, ridge_weights
 from tests.reference.search import Refits, backward_search, floating_search
@@ -338,12 +337,15 @@ def test_a_backward_search_that_keeps_everything():
         ({"search": "sideways"}, "search is 'sideways'; choose one of forward, floating, backward"),
         ({"search": "floating", "rescore": "map"}, "rescore needs search='forward'"),
         ({"search": "backward", "feature_costs": [1.0] * 3}, "feature_costs needs search="),
-        ({"search": "backward", "fitting": "back"}, "fitting='back' applies to features to add"),
+        (
+            {"search": {"kind": "backward", "fitting": "back"}},
+            "fitting='back' applies to features to add",
+        ),
     ],
 )
 def test_searches_that_cannot_be(parameters, message):
     with pytest.raises(dr.UsageError, match=message):
-        greedy(2, **parameters).fit(random_problem(n_features=3).dataset())
+        dr.GreedyRankRLS(2, **parameters).fit(random_problem(n_features=3).dataset())
 
 
 @pytest.mark.parametrize(
