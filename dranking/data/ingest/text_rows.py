@@ -94,7 +94,7 @@ class TextRows:
         self.row_bytes = max(n_bytes // max(self.n_rows, 1), 1)
 
     def query_ids(self, start: int, stop: int) -> Iterator[IdBatch]:
-        """Query ids and missing relevance of a range of rows."""
+        """Query ids of a range of rows."""
         for row, table in self._read(start, stop):
             ids = pa.concat_arrays(table.column(QID).chunks)
             yield IdBatch(row, ids)

@@ -63,8 +63,7 @@ class Partitions:
     is_sparse
         Whether the chunks of an array are sparse.
     rows
-        Delayed chunks of whole rows of an array, with the query ids of each chunk; none of a frame,
-        whose rows are known by its expression.
+        Delayed chunks of whole rows of an array, with the query ids of each chunk; none of a frame.
     """
 
     parts: list[Any]
@@ -119,7 +118,7 @@ def partitions_of(X: Any, y: Any, qid: Any, compute: Compute) -> Partitions:
     if series:
         _check_free(X, series)
         features = tuple(map(str, X.columns)) if len(series) == len(given) else None
-        X = _joined(X, series)
+        X = joined(X, series)
     roles = Roles(
         qid=QID if QID in series else qid, relevance=RELEVANCE if RELEVANCE in series else y
     )
@@ -175,7 +174,7 @@ def _new_rows(expression: Any, known: dict[str, _Rows]) -> _Rows:
     return (expression._name,)
 
 
-def _joined(X: Any, series: Mapping[str, Any]) -> Any:
+def joined(X: Any, series: Mapping[str, Any]) -> Any:
     """A frame with further columns of the same rows, as one expression."""
     meta = X._meta.assign(**{name: each._meta.array for name, each in series.items()})
     names, values = tuple(series), series.values()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.engine.collections.one_expression import is_dask_frame
+from dranking.data.roles import QID
+from dranking.engine.collections.one_expression import is_dask_frame, joined
+from dranking.engine.collections.query_tables import QueryValues
 
 SCORE = "score"
 """Name of a series of scores."""
@@ -40,63 +43,116 @@ def lazy_scores(X: Any, score: ScoreRows, columns: Any) -> Any:
         import pandas as pd
 
         meta = pd.Series([], dtype=np.float64, name=SCORE)
-        return frame_columns(X, columns).map_partitions(_scored_series, score, meta=meta)
+        rows = _read_together(frame_columns(X, columns))
+        return rows.map_partitions(_scored_series, score, meta=meta)
     rows = X[:, columns].rechunk({1: -1})
     return rows.map_blocks(_scored, score, dtype=np.float64, drop_axis=1, meta=np.empty(0))
 
 
 def lazy_scores_by_query(
-    X: Any,
-    qid: Any,
-    rows: Sequence[tuple[Any, Any]],
-    score: ScoreRowsOfQueries,
-    columns: Any,
-    tables: Sequence[Any],
+    X: Any, qid: Any, score: ScoreRowsOfQueries, columns: Any, values: Any
 ) -> Any:
-    """Scores of the rows of a Dask collection, whose queries have values of their own.
+    """Scores of the rows of a dask DataFrame, whose queries have values of their own.
+
+    Any task may get any rows: Dask computes other partitions than a DataFrame has where it merges
+    small pieces of parquet, which depends on the columns of the whole expression.
 
     Parameters
     ----------
     X, columns
         As in `lazy_scores`.
     qid
-        Query ids of a DataFrame: the name of a column or of the index, or a series of the frame.
-    rows
-        Delayed chunks of rows of an array, with their query ids; see `Partitions.rows`.
+        Query ids: the name of a column or of the index, or a series of the frame.
     score
-        Function of the rows of a partition, restricted to `columns`, their query ids, and the
-        partition's table, to (n_rows,) float64. It is not called without rows.
-    tables
-        Delayed pandas DataFrames, one for each partition: the index holds the ids of the queries of
-        the partition.
+        Function of the rows of a partition, restricted to `columns`, their query ids, and `values`,
+        to (n_rows,) float64. It is not called without rows.
+    values
+        Delayed `QueryValues` of all queries.
 
     Returns
     -------
     As `lazy_scores`.
     """
+    import pandas as pd
+
+    meta = pd.Series([], dtype=np.float64, name=SCORE)
+    rows, name = _read_together(_with_ids(X, qid, columns)), qid if isinstance(qid, str) else QID
+    return rows.map_partitions(_scored_frame, values, name, columns, score, meta=meta)
+
+
+def lazy_scores_by_partition(
+    X: Any,
+    qid: Any,
+    rows: Sequence[tuple[Any, Any]],
+    score: ScoreRowsOfQueries,
+    columns: Any,
+    values: Sequence[Any],
+) -> Any:
+    """The same, also of a dask array, with delayed values of the queries of each partition.
+
+    Scores of a DataFrame come apart from the DataFrame: Dask aligns both by known divisions.
+
+    Parameters
+    ----------
+    rows
+        Delayed chunks of rows of an array, with their query ids; see `Partitions.rows`.
+    values
+        Delayed `QueryValues` of the queries of each partition.
+    """
+    from dask import delayed
+
     if is_dask_frame(X):
         import dask.dataframe as dd
         import pandas as pd
 
+        name = qid if isinstance(qid, str) else QID
+        scored = delayed(_scored_frame, pure=False)
+        with as_stated():
+            pieces = _with_ids(X, qid, columns).to_delayed()
         meta = pd.Series([], dtype=np.float64, name=SCORE)
-        values = dd.from_delayed(tables, meta=pd.DataFrame({"weight": [0.0]}), verify_meta=False)
-        names, series = list(columns), []
-        if not isinstance(qid, str):
-            series = [qid]
-        elif qid in map(str, X.columns):
-            names.append(qid)
-        return frame_columns(X, names).map_partitions(
-            _scored_frame, values, *series, columns, score, meta=meta, align_dataframes=False
-        )
+        series = [
+            # Dask forgets the futures that a delayed keyword argument is made of.
+            scored(piece, each, name, columns, score)
+            for piece, each in zip(pieces, values, strict=True)
+        ]
+        return dd.from_delayed(series, meta=meta, divisions=X.divisions, verify_meta=False)
     import dask.array as da
-    from dask import delayed
 
     scored = delayed(_scored_chunk, pure=False)
     chunks = [
-        da.from_delayed(scored(*pair, table, columns, score), (n,), dtype=np.float64)
-        for pair, table, n in zip(rows, tables, X.chunks[0], strict=True)
+        da.from_delayed(scored(*pair, each, columns, score), (n,), dtype=np.float64)
+        for pair, each, n in zip(rows, values, X.chunks[0], strict=True)
     ]
     return da.concatenate(chunks, allow_unknown_chunksizes=True)
+
+
+def as_stated() -> AbstractContextManager[Any]:
+    """A context in which Dask computes the partitions that a DataFrame states, and merges none."""
+    import dask
+
+    context: AbstractContextManager[Any] = dask.config.set({"optimization.tune.active": False})
+    return context
+
+
+def _with_ids(X: Any, qid: Any, columns: Any) -> Any:
+    """Columns of a frame and the column of query ids, unless the index holds them."""
+    if not isinstance(qid, str):
+        return joined(frame_columns(X, columns), {QID: qid})
+    return frame_columns(X, [*columns, qid] if qid in map(str, X.columns) else columns)
+
+
+def _read_together(frame: Any) -> Any:
+    """The frame by a step that says which columns it needs.
+
+    Dask reads a source once for all steps of an expression that tell it by their own columns which
+    ones they need. A function of partitions whose result has other columns does not tell it, and
+    the source is read once more for this function alone, with other merged partitions.
+    """
+    return frame.map_partitions(_same, meta=frame._meta)
+
+
+def _same(rows: Any) -> Any:
+    return rows
 
 
 def frame_columns(X: Any, names: Sequence[str]) -> Any:
@@ -115,18 +171,19 @@ def _scored_series(rows: Any, score: ScoreRows) -> Any:
     return pd.Series(_scored(rows, score), index=rows.index, name=SCORE)
 
 
-def _scored_frame(rows: Any, table: Any, *given: Any) -> Any:
-    """The scores of a partition; query ids are a series, a column, or the index."""
+def _scored_frame(
+    rows: Any, values: QueryValues, qid: str, columns: Any, score: ScoreRowsOfQueries
+) -> Any:
+    """The scores of a partition; query ids are a column, or the index."""
     import pandas as pd
 
-    *series, columns, score = given
-    others = [name for name in rows.columns if str(name) not in columns]
-    ids = series[0] if series else rows[others[0]] if others else rows.index
-    scores = score(frame_columns(rows, columns), ids, table) if len(rows) else np.empty(0)
+    held = [name for name in rows.columns if str(name) == qid]
+    ids = rows[held[0]] if held else rows.index
+    scores = score(frame_columns(rows, columns), ids, values) if len(rows) else np.empty(0)
     return pd.Series(scores, index=rows.index, name=SCORE)
 
 
 def _scored_chunk(
-    rows: Any, ids: Any, table: Any, columns: Any, score: ScoreRowsOfQueries
+    rows: Any, ids: Any, values: QueryValues, columns: Any, score: ScoreRowsOfQueries
 ) -> NDArray[np.float64]:
-    return score(rows[:, columns], ids, table) if rows.shape[0] else np.empty(0)
+    return score(rows[:, columns], ids, values) if rows.shape[0] else np.empty(0)

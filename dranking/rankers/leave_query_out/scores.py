@@ -14,16 +14,23 @@ from dranking.data.blocks import BlockInfo, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.dataset import Dataset, View
 from dranking.engine.blas_threads import with_one_blas_thread
-from dranking.engine.collections.one_expression import is_dask
+from dranking.engine.collections.one_expression import is_dask, is_dask_frame
 from dranking.engine.collections.query_tables import (
     QueryTable,
-    tables_of_partitions,
-    values_of_rows,
+    QueryValues,
+    n_bytes_of_values,
+    values_of_all,
+    values_of_partitions,
 )
-from dranking.engine.collections.scores import lazy_scores_by_query
-from dranking.engine.dask_collections import as_dataset, place
+from dranking.engine.collections.scores import (
+    as_stated,
+    lazy_scores_by_partition,
+    lazy_scores_by_query,
+)
+from dranking.engine.dask_collections import Placed, as_dataset, place
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.map_blocks import map_blocks
+from dranking.engine.memory import format_bytes
 from dranking.engine.tiles import Tiles
 from dranking.errors import UsageError
 from dranking.kernels.lqo.held_out import weights_of
@@ -42,6 +49,9 @@ Columns = NDArray[np.intp]
 
 ROWS_AT_ONCE = 65_536
 """Rows of a partition that are scored together: each row has a copy of its query's weights."""
+
+SHARED_BYTES = 2**28
+"""Bytes of weights of all queries that each worker may hold for the scores of a DataFrame."""
 
 
 def leave_query_out_scores(
@@ -73,14 +83,18 @@ def leave_query_out_scores(
     Returns
     -------
     (n_documents,) float64 in the order of `X`. For a dask DataFrame, a dask Series with its
-    partitions and index; for a dask array, a dask array with its chunks of rows. The models are
-    fitted now, on the workers, where they stay; the scores are lazy.
+    index, divisions and number of partitions; for a dask array, a dask array with its chunks of
+    rows. The models are fitted now, on the workers, where they stay; the scores are lazy.
+    ``ddf.assign(score=scores)`` joins scores to their rows. Where the weights of all queries take
+    more than 256 MiB on the workers of a cluster, a worker holds those of its partitions alone, and
+    the divisions of a DataFrame must be known.
 
     Raises
     ------
     UsageError
         If the ranker has another objective or more features; if a dask collection would be scaled
-        query by query; if features, grades and ids may belong to different rows.
+        query by query; if features, grades and ids may belong to different rows; if divisions are
+        unknown and must be known.
     DataError
         If the data is wrong, or lacks features.
     TryAgainError
@@ -113,13 +127,44 @@ def leave_query_out_scores(
         scores = map_blocks(_score_block, view, run, everyone, each=tiles.gather(fits), name="lqo")
         return np.concatenate(list(scores))
     columns = columns_of_collection(X, *model.of_all, used)
-    placed = place(X, y, qid, query_weights, run)
+    with as_stated():
+        placed = place(X, y, qid, query_weights, run)
+    is_shared = _is_shared(X, placed, run, len(used))
     tiles, fits, everyone = _fitted(model.columns_of(placed.dataset), regularization, run)
     tables = tiles.map_blocks(_query_table, fits, name="held-out-weights")
-    by_part = tables_of_partitions(run, placed.plan, tables, tiles.first_blocks, everyone)
-    ids = placed.partitions.roles.qid if qid is None or isinstance(qid, str) else qid
+    given = placed.partitions
+    ids = given.roles.qid if qid is None or isinstance(qid, str) else qid
     score = partial(_score_rows, names=model.names, transforms=model.transforms, model=model.name)
-    return lazy_scores_by_query(X, ids, placed.partitions.rows, score, columns, by_part)
+    if is_shared:
+        values = values_of_all(run, placed.plan, tables, everyone)
+        return lazy_scores_by_query(X, ids, score, columns, values)
+    each = values_of_partitions(run, placed.plan, tables, tiles.first_blocks, everyone)
+    return lazy_scores_by_partition(X, ids, given.rows, score, columns, each)
+
+
+def _is_shared(X: Any, placed: Placed, executor: Executor, n_features: int) -> bool:
+    """Whether the tasks of all partitions share the weights of all queries.
+
+    Raises
+    ------
+    UsageError
+        If these are too large, and the divisions of a DataFrame are unknown: Dask would align
+        scores and rows by shuffling both, and rows of equal labels in the index are then mixed up.
+    """
+    if not is_dask_frame(X):
+        return False
+    ids = placed.plan.query_ids
+    n_bytes = n_bytes_of_values(ids, n_features)
+    if executor.in_process or n_bytes <= SHARED_BYTES:
+        return True
+    if not X.known_divisions:
+        raise UsageError(
+            f"the divisions of X are unknown, and the weights of {len(ids):,} queries, "
+            f"{format_bytes(n_bytes)}, are too large for each worker to hold them all. Read X with "
+            "known divisions, such as dd.read_parquet(..., calculate_divisions=True), or pass dask "
+            "arrays."
+        )
+    return False
 
 
 class _Model:
@@ -217,18 +262,18 @@ def _score_block(block: QueryBlock, fits: Sequence[Fits], everyone: Array) -> Ar
 def _score_rows(
     rows: Any,
     ids: Any,
-    table: Any,
+    values: QueryValues,
     *,
     names: Sequence[str],
     transforms: tuple[Scaling, ...],
     model: str,
 ) -> Array:
-    """(n_rows,) scores of rows of a partition; `table` has the weights of its queries."""
-    scores = []
+    """(n_rows,) scores of rows of a partition; `values` has the weights of their queries."""
     at = rows.iloc if hasattr(rows, "iloc") else rows
-    ids_at = ids.iloc if hasattr(ids, "iloc") else ids
+    weights, codes = values.of(ids)
+    scores = []
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        weights = values_of_rows(ids_at[some], table).T
-        scores.append(table_scores(at[some], names, weights, transforms, model=model))
+        own = weights[codes[some]].T
+        scores.append(table_scores(at[some], names, own, transforms, model=model))
     return np.concatenate(scores)
