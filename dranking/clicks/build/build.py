@@ -19,14 +19,20 @@ from dranking.clicks.build.build_tasks import (
     merge_bucket,
     read_part,
 )
-from dranking.clicks.build.click_log import MAX_BUCKETS, ClickFacts, ClickLog, checked_log, parse_window
+from dranking.clicks.build.click_log import (
+    MAX_BUCKETS,
+    ClickFacts,
+    ClickLog,
+    checked_log,
+    parse_window,
+)
 from dranking.clicks.build.known_documents import known_documents
 from dranking.clicks.logs.csv_records import with_states
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
-from dranking.clicks.store.manifest import ClicksManifest
 from dranking.clicks.sessions.sessions import SessionRules
 from dranking.clicks.store.click_store import ClickStore
+from dranking.clicks.store.manifest import ClicksManifest
 from dranking.clicks.store.write_store import finish_store
 from dranking.data.dataset import Dataset
 from dranking.data.ingest.scratch import Scratch

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dranking.clicks.rows.exchange import Routed, get_joined, one_array, put_split
-from dranking.clicks.rows.groups import Groups
 from dranking.clicks.build.known_documents import KnownDocuments
 from dranking.clicks.logs.columns import LogColumns, LogForm
 from dranking.clicks.logs.events import Events, Privacy, row_events
@@ -21,6 +19,11 @@ from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.lists import UBI_FIELDS, list_events, ubi_events
 from dranking.clicks.logs.read import read_log
 from dranking.clicks.logs.values import texts
+from dranking.clicks.rows.exchange import Routed, get_joined, one_array, put_split
+from dranking.clicks.rows.groups import Groups
+from dranking.clicks.sessions.row_sums import sums_of_rows
+from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable, runs_of
+from dranking.clicks.sessions.sessions import SessionRules, count_sessions
 from dranking.clicks.store.manifest import NightTable
 from dranking.clicks.store.night_tables import (
     DOCUMENT,
@@ -31,9 +34,6 @@ from dranking.clicks.store.night_tables import (
     QUERY,
     SESSIONS,
 )
-from dranking.clicks.sessions.row_sums import sums_of_rows
-from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable, runs_of
-from dranking.clicks.sessions.sessions import SessionRules, count_sessions
 from dranking.clicks.store.write_store import BucketTables, query_buckets, write_bucket
 from dranking.data.ingest.scan import Span
 from dranking.data.ingest.scratch import Scratch

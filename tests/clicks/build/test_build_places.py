@@ -16,8 +16,8 @@ from dranking.clicks.build.build import build_clicks
 from dranking.clicks.build.click_log import ClickLog
 from dranking.clicks.store.click_store import open_click_store
 from dranking.errors import DataError
-from tests.clicks.made_logs import content, write_log
 from tests.clicks.build.test_build import ALL, ROWS, output
+from tests.clicks.made_logs import content, write_log
 from tests.reference.click_logs import count_log
 
 MOMENTS = ("read", "count", "table", "last")

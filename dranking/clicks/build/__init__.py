@@ -1,0 +1,1 @@
+"""Building click stores from logs: the plan, the tasks, and what a build found."""
