@@ -15,10 +15,11 @@ night, context and arm (`build`, `store`, `counts`), with sums of a weight of th
 square if the log has one. Under the model above with independent clicks they are sufficient: labels
 and propensities need nothing else. They do not hold
 
-- that clicks of one session, or of one user, depend on each other. The intervals of propensities
-  and of values of rankers take queries for independent: users who come back with other queries make
-  them too narrow. Counts by user, made in the same pass (`--users`), are there for intervals that
-  resample users (`ClickStore.user_counts`); no estimator of this package takes them;
+- that clicks of one session, or of one user, depend on each other. Within a query this does no harm
+  to intervals over queries; users who come back with other queries make them too narrow. Intervals
+  of values of rankers take counts by user, made in the same pass (`--users`), and add what such
+  users do (`off_policy.value_errors`). Those of propensities do not, and take queries for
+  independent;
 - the order of clicks, and what else stood on the page: models of cascades need the log itself;
 - what was never shown.
 

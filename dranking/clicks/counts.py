@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,3 +65,18 @@ class ClickCounts:
         shown = np.bincount(cell, self.impressions, n_queries * n_positions)
         most: NDArray[np.float64] = shown.reshape(n_queries, n_positions).max(axis=1)
         return most if self.sessions is None else np.where(self.sessions > 0, self.sessions, most)
+
+
+class UserCounts(NamedTuple):
+    """Counts by user, for intervals that resample users.
+
+    Attributes
+    ----------
+    counts
+        Counts whose rows differ by user also; the rows of users are added for the counts of all.
+    user
+        (n_rows,) uint64, salted hash of the user of each row; the last of the keys in the order.
+    """
+
+    counts: ClickCounts
+    user: NDArray[np.uint64]

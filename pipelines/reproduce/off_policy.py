@@ -12,7 +12,7 @@ feature alone, and a random order, which stays the same for a query.
 - *pages of one ranker*: the documents are those that a ranker puts first, in random order, 5 of a
   query; what other rankers show is bounded, so that intervals cover more often than they promise.
 - *never shown*: the ranker shows documents first that no page has; it must be refused.
-- *estimated propensities*: the propensities have random errors of 10 % and the intervals of such
+- *estimated propensities*: the propensities have random errors of 10 % and the replicates of such
   errors, independent between positions, or one error of all positions but the first.
 """
 
@@ -30,7 +30,7 @@ import dranking as dr
 from dranking.cli.output import print_json, print_table, progress_shown
 from dranking.clicks.counts import ClickCounts
 from dranking.clicks.off_policy.off_policy import query_values
-from dranking.clicks.off_policy.off_policy_value import NORMAL_975, off_policy_value
+from dranking.clicks.off_policy.off_policy_value import off_policy_value
 from dranking.clicks.off_policy.pages import Pages
 from dranking.clicks.off_policy.rewards import Reward
 from dranking.clicks.propensities.propensities import Curve, Propensities, power_propensities
@@ -48,7 +48,7 @@ RELEVANCE = np.array([0.05, 0.4, 0.9])
 KEPT = 5
 ERROR = 0.1
 EXAMINED = 1.0 / np.arange(1, CUTOFF + 1)
-RESAMPLES = 1_000
+RESAMPLES, REPLICATES = 1_000, 400
 
 
 class Pool(NamedTuple):
@@ -235,15 +235,15 @@ def made_counts(
 
 
 def known_propensities(error: str | None, rng: np.random.Generator) -> Propensities:
-    """The true propensities, or estimates with errors and their intervals."""
+    """The true propensities, or estimates with errors and the replicates of such errors."""
     if error is None:
         return power_propensities(1.0, CUTOFF)
-    normal = rng.normal(size=CUTOFF) if error == "independent" else np.repeat(rng.normal(), CUTOFF)
-    normal[0] = 0.0
-    a = EXAMINED * np.exp(ERROR * normal)
-    half = np.append(0.0, NORMAL_975 * ERROR * a[1:])
-    intervals = tuple(zip((a - half).tolist(), (a + half).tolist(), strict=True))
-    curve = Curve(a=tuple(a.tolist()), b=(0.0,) * CUTOFF, a_intervals=intervals)
+    n_errors = CUTOFF if error == "independent" else 1
+    errors = np.tile(rng.normal(size=(1 + REPLICATES, n_errors)), CUTOFF // n_errors)
+    errors[:, 0] = 0.0
+    a = EXAMINED * np.exp(ERROR * errors[0])
+    replicates = tuple(map(tuple, (a * np.exp(ERROR * errors[1:])).tolist()))
+    curve = Curve(a=tuple(a.tolist()), b=(0.0,) * CUTOFF, a_replicates=replicates)
     return Propensities(origin="harvested", curves=(curve,))
 
 

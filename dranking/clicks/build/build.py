@@ -30,6 +30,7 @@ from dranking.clicks.build.known_documents import known_documents
 from dranking.clicks.logs.csv_records import with_states
 from dranking.clicks.logs.events import Privacy
 from dranking.clicks.logs.files import LogPart, find_logs
+from dranking.clicks.rows.exchange import BucketParts
 from dranking.clicks.sessions.sessions import SessionRules
 from dranking.clicks.store.click_store import ClickStore
 from dranking.clicks.store.manifest import ClicksManifest
@@ -177,9 +178,9 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
         build.log.click_actions,
     )
     parts = with_states(find_logs(sources, reading.needed), build.executor)
-    read, spans = _read(build, parts, reading)
+    read, events = _read(build, parts, reading)
     n_events = sum(each.n_events for each in read)
-    counted, n_buckets = _count(build, spans, n_events)
+    counted, n_buckets = _count(build, events, n_events)
     found: Counter[str] = sum((each.found for each in read), Counter())
     found = sum((each.found for each in counted), found)
     facts = ClickFacts.of(n_events, found)
@@ -203,7 +204,7 @@ def _run(build: _Build, sources: Sequence[AnyPlace]) -> tuple[ClickStore, ClickF
 
 def _read(
     build: _Build, parts: Sequence[LogPart], reading: LogReading
-) -> tuple[list[ReadPart], list[list[Any]]]:
+) -> tuple[list[ReadPart], list[BucketParts]]:
     """Read all parts; the events of each bucket of sessions, in the order of the log."""
     n_events = sum(part.n_events for part in parts)
     quick = min(-(-n_events // QUICK_EVENTS), MOST_QUICK)
@@ -216,12 +217,14 @@ def _read(
         for n, part in enumerate(parts)
     ]
     read: list[ReadPart] = list(results_of(build.executor, tasks, "read"))
-    tables = [table for each in read for table in each.spans]
-    buckets = [[table[b] for table in tables if table[b] is not None] for b in range(n_buckets)]
-    return read, [spans for spans in buckets if spans]
+    files = [file for each in read for file in each.files]
+    buckets = [BucketParts.of(files, bucket) for bucket in range(n_buckets)] if files else []
+    return read, [events for events in buckets if events.names]
 
 
-def _count(build: _Build, spans: Sequence[Any], n_events: int) -> tuple[list[CountedSessions], int]:
+def _count(
+    build: _Build, events: Sequence[BucketParts], n_events: int
+) -> tuple[list[CountedSessions], int]:
     """Count the sessions of all buckets."""
     log = build.log
     n_buckets = build.facts.get("n_buckets") or log.n_buckets or _n_buckets(n_events)
@@ -236,7 +239,7 @@ def _count(build: _Build, spans: Sequence[Any], n_events: int) -> tuple[list[Cou
         build.executor.submit(
             count_bucket, build.scratch, own, rules, f"counts-{n:06d}", n_buckets, name="sessions"
         )
-        for n, own in enumerate(spans)
+        for n, own in enumerate(events)
     ]
     return list(results_of(build.executor, tasks, "sessions")), n_buckets
 
@@ -259,15 +262,13 @@ def _merge(
     root, prefix = build.commit.root, build.commit.name("parts/")
     rules = MergeRules(root, prefix, build.log.min_sessions, first_day, known)
     shared = build.executor.submit(given, rules, name="rules")
-    tasks = []
-    for bucket in range(n_buckets):
-        spans = [each.spans[bucket] for each in counted if each.spans[bucket] is not None]
-        if spans:
-            tasks.append(
-                build.executor.submit(
-                    merge_bucket, build.scratch, bucket, spans, shared, name="merge"
-                )
-            )
+    files = [each.file for each in counted]
+    parts = [BucketParts.of(files, bucket) for bucket in range(n_buckets)]
+    tasks = [
+        build.executor.submit(merge_bucket, build.scratch, bucket, own, shared, name="merge")
+        for bucket, own in enumerate(parts)
+        if own.names
+    ]
     return list(results_of(build.executor, tasks, "merge"))
 
 

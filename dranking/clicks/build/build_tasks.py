@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +18,14 @@ from dranking.clicks.logs.files import LogPart
 from dranking.clicks.logs.lists import UBI_FIELDS, list_events, ubi_events
 from dranking.clicks.logs.read import read_log
 from dranking.clicks.logs.values import texts
-from dranking.clicks.rows.exchange import Routed, get_joined, one_array, put_split
+from dranking.clicks.rows.exchange import (
+    BucketParts,
+    Routed,
+    SplitFile,
+    get_joined,
+    one_array,
+    put_split,
+)
 from dranking.clicks.rows.groups import Groups
 from dranking.clicks.sessions.row_sums import sums_of_rows
 from dranking.clicks.sessions.runs import UNKNOWN, Runs, comparable, runs_of
@@ -35,7 +41,6 @@ from dranking.clicks.store.night_tables import (
     SESSIONS,
 )
 from dranking.clicks.store.write_store import BucketTables, query_buckets, write_bucket
-from dranking.data.ingest.scan import Span
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.parquet.where import names_in_condition, rows_matching
 from dranking.errors import DataError
@@ -122,9 +127,9 @@ class LogReading:
 
 
 class ReadPart(NamedTuple):
-    """Where the events of a part of a log are: for each bucket of sessions, one span a table."""
+    """Where the events of a part of a log are: files split by bucket of sessions, one a table."""
 
-    spans: list[list[Span | None]]
+    files: list[SplitFile]
     n_events: int
     found: Counter[str]
 
@@ -133,18 +138,18 @@ def read_part(
     part: LogPart, reading: LogReading, scratch: Scratch, name: str, n_buckets: int
 ) -> ReadPart:
     """Read a part of a log, and write its events by bucket of sessions: a task."""
-    spans, n_events, total = [], 0, Counter[str]()
+    files, n_events, total = [], 0, Counter[str]()
     for number, table in enumerate(read_log(part, reading.read, reading.needed, total)):
         rows, found = reading.events(table)
         total += found
         n_events += rows.num_rows
         rows = rows.unify_dictionaries().combine_chunks()
         if rows.num_rows:
-            spans.append(_put_events(scratch, f"{name}-{number:06d}", rows, n_buckets))
-    return ReadPart(spans, n_events, total)
+            files.append(_put_events(scratch, f"{name}-{number:06d}", rows, n_buckets))
+    return ReadPart(files, n_events, total)
 
 
-def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -> list[Span | None]:
+def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -> SplitFile:
     """Write events by bucket of sessions, as runs."""
     runs = runs_of(events)
     sessions = runs.shared.column("session").to_numpy()
@@ -154,18 +159,18 @@ def _put_events(scratch: Scratch, name: str, events: pa.Table, n_buckets: int) -
 
 
 class CountedSessions(NamedTuple):
-    """Where the counts of a bucket of sessions are: for each query bucket, the span of `TABLES`."""
+    """Where the counts of a bucket of sessions are: `TABLES`, split by bucket of queries."""
 
-    spans: list[Span | None]
+    file: SplitFile
     nights: Counter[int]
     found: Counter[str]
 
 
 def count_bucket(
-    scratch: Scratch, spans: Sequence[Span], rules: SessionRules, name: str, n_buckets: int
+    scratch: Scratch, events: BucketParts, rules: SessionRules, name: str, n_buckets: int
 ) -> CountedSessions:
     """Count the sessions of a bucket, and write the counts by bucket of queries: a task."""
-    counted = count_sessions(Runs(*get_joined(scratch, spans)), rules)
+    counted = count_sessions(Runs(*get_joined(scratch, events)), rules)
     tables = []
     for rows in (counted.counts, counted.sessions, counted.users):
         if rows is not None:
@@ -208,10 +213,10 @@ class MergedBucket(NamedTuple):
 
 
 def merge_bucket(
-    scratch: Scratch, bucket: int, spans: Sequence[Span], rules: MergeRules
+    scratch: Scratch, bucket: int, counts_of_sessions: BucketParts, rules: MergeRules
 ) -> MergedBucket:
     """Add the counts of all sessions for the queries of a bucket, and write them: a task."""
-    found = dict(zip(TABLES, get_joined(scratch, spans), strict=False))
+    found = dict(zip(TABLES, get_joined(scratch, counts_of_sessions), strict=False))
     found = {name: _recent(rows, rules) for name, rows in found.items()}
     if not found["counts"].num_rows:
         return MergedBucket([], 0, 0)

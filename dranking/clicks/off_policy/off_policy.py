@@ -12,8 +12,9 @@ the position-based model, written with counts. Nothing is shrunk or clipped.
 - A document with less than `LEAST_EXAMINED` expected examinations, sum_k a_k n_dk, is not covered:
   its relevance may be anything from 0 to 1. So a value is a lower and an upper one, the interval
   holds both, and a ranker whose pages are mostly not covered has no value.
-- The interval is over queries, drawn with the clicks on them; harvested propensities widen it by
-  the most that errors of their size can do, whatever their dependence.
+- The interval is over queries, drawn with the clicks on them. Errors of harvested propensities are
+  carried along, and users who come back with other queries widen it where they are counted
+  (`dranking.clicks.off_policy.value_errors`).
 - The difference of two rankers is taken document by document: what both show at one position
   cancels, covered or not.
 
@@ -32,17 +33,19 @@ click models, KDD 2018, arXiv 1804.10488, section 4.4 (position-based model).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Final, TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.clicks.counts import ClickCounts
+from dranking.clicks.counts import ClickCounts, UserCounts
 from dranking.clicks.labels.label_sums import sums_over
 from dranking.clicks.off_policy.pages import Pages
 from dranking.clicks.off_policy.rewards import Reward
 from dranking.clicks.propensities.propensities import Propensities
+from dranking.clicks.propensities.resampling import Keys, query_keys
+from dranking.clicks.rows.groups import Groups
 
 Array: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -69,6 +72,18 @@ class QueryValues:
         value with respect to log a_k and to b_k of each curve.
     missing
         (2,) queries with clicks that have no page, and their sessions.
+    keys
+        (n_queries,) hashes of the ids of the queries (`dranking.clicks.propensities.resampling`).
+    users
+        (n_parts,) uint64 hashes of users, one for each user and query; empty if users are not
+        counted.
+    user_query
+        (n_parts,) index of the query.
+    user_traffic
+        (n_parts,) the user's share of the traffic of the query, by impressions.
+    user_noise
+        (n_parts,) traffic of the query times what the user's clicks, less those that the estimated
+        relevance expects, add to its value; the sum over the users of a query is 0.
     """
 
     lower: Array
@@ -78,12 +93,21 @@ class QueryValues:
     total: Array
     slopes: Array
     missing: Array
+    keys: Keys
+    users: Keys
+    user_query: Integers
+    user_traffic: Array
+    user_noise: Array
 
     def __add__(self, other: QueryValues) -> QueryValues:
         """The values of the queries of both, which have no query in common."""
-        summed = {"slopes": self.slopes + other.slopes, "missing": self.missing + other.missing}
-        joined = {
-            field.name: np.concatenate([getattr(self, field.name), getattr(other, field.name)])
+        summed: dict[str, Any] = {
+            "slopes": self.slopes + other.slopes,
+            "missing": self.missing + other.missing,
+        }
+        later = replace(other, user_query=other.user_query + len(self.lower))
+        joined: dict[str, Any] = {
+            field.name: np.concatenate([getattr(self, field.name), getattr(later, field.name)])
             for field in fields(self)
             if field.name not in summed
         }
@@ -96,6 +120,7 @@ def query_values(
     reward: Reward,
     pages: Pages,
     other: Pages | None = None,
+    users: UserCounts | None = None,
 ) -> QueryValues:
     """Values of pages for the queries of some counts, or differences of two rankers' values.
 
@@ -107,6 +132,8 @@ def query_values(
         Pages of the ranker. Queries without counts are passed over.
     other
         Pages of the ranker whose values are subtracted.
+    users
+        The same counts by user.
 
     Raises
     ------
@@ -134,6 +161,9 @@ def query_values(
         slopes[0, 0] += sums_over(shown.rank, weight * value * relevance, n_positions)
         slopes[1, 0] += sums_over(shown.rank, weight, n_positions)
     size = np.abs(c)
+    parts = _UserParts.none()
+    if users is not None:
+        parts = _UserParts.of(users, propensities, shown, traffic).of_queries(has_page)
     return QueryValues(
         lower=lower[has_page],
         upper=upper[has_page],
@@ -142,6 +172,11 @@ def query_values(
         total=sums_over(query, size, n_queries)[has_page],
         slopes=slopes,
         missing=np.array([(~has_page).sum(), traffic[~has_page].sum()], np.float64),
+        keys=query_keys(counts.query_ids)[has_page],
+        users=parts.user,
+        user_query=parts.query,
+        user_traffic=parts.traffic,
+        user_noise=parts.noise,
     )
 
 
@@ -201,6 +236,7 @@ class _Documents:
     cells: Integers
     cell_row: Integers
     a: Array
+    b: Array
 
     @classmethod
     def of(cls, counts: ClickCounts, propensities: Propensities, shown: _Shown) -> _Documents:
@@ -231,23 +267,33 @@ class _Documents:
             cells=cells,
             cell_row=cell_row,
             a=a[cells],
+            b=b[cells],
         )
 
     @property
     def is_covered(self) -> NDArray[np.bool_]:
         return self.examined >= LEAST_EXAMINED
 
+    @property
+    def scale(self) -> Array:
+        """(n_documents,) what a click more adds to the value of the page."""
+        scale: Array = np.zeros(len(self.query))
+        np.divide(self.coefficient, self.examined, out=scale, where=self.is_covered)
+        return scale
+
+    def noise(self, counts: ClickCounts) -> Array:
+        """(n_cells,) clicks less those that the estimated relevance expects, in units of values."""
+        rate = self.a * self.relevance[self.cell_row] + self.b
+        beyond = counts.clicks[self.cells] - rate * counts.impressions[self.cells]
+        noise: Array = self.scale[self.cell_row] * beyond
+        return noise
+
     def slopes(self, counts: ClickCounts, propensities: Propensities, traffic: Array) -> Array:
         """Derivatives by way of the estimated relevance, in the form of `QueryValues.slopes`."""
         curves = {curve.context: i for i, curve in enumerate(propensities.curves)}
         depth = max(len(curve.a) for curve in propensities.curves)
         curve = np.array([curves.get(name, 0) for name in counts.contexts], dtype=np.int64)
-        scale = np.divide(
-            self.coefficient * traffic[self.query],
-            self.examined,
-            out=np.zeros(len(self.query)),
-            where=self.is_covered,
-        )
+        scale = self.scale * traffic[self.query]
         by_slope = (scale * self.relevance)[self.cell_row]
         n = counts.impressions[self.cells]
         place = curve[counts.context[self.cells]] * depth + counts.position[self.cells] - 1
@@ -257,3 +303,42 @@ class _Documents:
             -sums_over(place, scale[self.cell_row] * n, size),
         ]
         return np.array(found).reshape(2, len(propensities.curves), depth)
+
+
+@dataclass(frozen=True)
+class _UserParts:
+    """Users of queries: hash, index of the query, share of its traffic, and noise."""
+
+    user: Keys
+    query: Integers
+    traffic: Array
+    noise: Array
+
+    @classmethod
+    def none(cls) -> _UserParts:
+        return cls(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+    @classmethod
+    def of(
+        cls, users: UserCounts, propensities: Propensities, shown: _Shown, traffic: Array
+    ) -> _UserParts:
+        counts = users.counts
+        if not len(users.user):
+            return cls.none()
+        documents = _Documents.of(counts, propensities, shown)
+        part = Groups([counts.query, users.user])
+        query = counts.query[part.first]
+        n = part.total(counts.impressions).astype(np.float64)
+        noise = sums_over(part.of_row[documents.cells], documents.noise(counts), len(part))
+        return cls(
+            user=users.user[part.first],
+            query=query,
+            traffic=traffic[query] * n / sums_over(query, n, len(traffic))[query],
+            noise=traffic[query] * noise,
+        )
+
+    def of_queries(self, chosen: NDArray[np.bool_]) -> _UserParts:
+        """The parts of some queries, which are numbered anew."""
+        kept = chosen[self.query]
+        query = np.cumsum(chosen)[self.query[kept]] - 1
+        return _UserParts(self.user[kept], query, self.traffic[kept], self.noise[kept])

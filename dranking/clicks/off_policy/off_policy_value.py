@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from dranking.clicks.off_policy.off_policy import QueryValues
-from dranking.clicks.propensities.propensities import Curve, Propensities
+from dranking.clicks.off_policy.value_errors import propensity_variance, user_variance
+from dranking.clicks.propensities.propensities import Propensities
 from dranking.errors import DataError
 from dranking.metrics.comparison.significance import FEWEST_QUERIES, mean_and_error, mean_interval
 
-Array = NDArray[np.float64]
-
 LEAST_COVERED: Final = 0.5
 """Least covered share of the pages, by position, for a value."""
-
-NORMAL_975: Final = 1.96
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,14 @@ class OffPolicyValue:
         95 % interval of the mean (or of another confidence, if asked for), which holds whatever the
         relevance of what is not covered.
     standard_error
-        Standard error of `lower`, with `propensity_error`.
+        Standard error of `lower`, with `propensity_error` and `user_error`.
     covered
         Share of the pages that is covered, by the values of positions and traffic.
     propensity_error
-        What errors of harvested propensities add to the standard error, at most.
+        What errors of harvested propensities add to the standard error, in squares.
+    user_error
+        What users who come back with other queries add to it, in squares; 0 where users are not
+        counted.
     n_queries, n_sessions
         Queries with clicks and a page, and their sessions.
     n_missing_queries, n_missing_sessions
@@ -55,6 +55,7 @@ class OffPolicyValue:
     standard_error: float
     covered: float
     propensity_error: float
+    user_error: float
     n_queries: int
     n_sessions: int
     n_missing_queries: int
@@ -78,9 +79,9 @@ def off_policy_value(
     """The mean over queries, weighted by traffic, with an interval.
 
     The interval resamples queries, each with the clicks on its pages
-    (`dranking.metrics.comparison.significance.mean_interval`). The standard error of harvested
-    propensities is added in squares: the sum over positions of the derivative times the error, in
-    absolute values, which no dependence between positions exceeds.
+    (`dranking.metrics.comparison.significance.mean_interval`). What that lacks is added in squares:
+    errors of harvested propensities, and users who come back with other queries
+    (`dranking.clicks.off_policy.value_errors`).
 
     Parameters
     ----------
@@ -119,49 +120,27 @@ def off_policy_value(
     low, high = mean_interval(values.lower, traffic, **how)
     if not np.array_equal(values.lower, values.upper):  # something is not covered
         _, high = mean_interval(values.upper, traffic, **how)
-    error = propensity_error(values.slopes / traffic.sum(), propensities)
-    margin = float(special.ndtri(0.5 + confidence / 2)) * error
+    added = np.array(
+        [
+            (propensity_variance(values, ends, propensities), user_variance(values, ends))
+            for ends in (values.lower, values.upper)
+        ]
+    )
+    margins = float(special.ndtri(0.5 + confidence / 2)) * np.sqrt(added.sum(axis=1))
     return OffPolicyValue(
         name=name,
         lower=lower,
         upper=upper,
         interval=(
-            lower - float(np.hypot(lower - low, margin)),
-            upper + float(np.hypot(high - upper, margin)),
+            lower - float(np.hypot(lower - low, margins[0])),
+            upper + float(np.hypot(high - upper, margins[1])),
         ),
-        standard_error=float(np.hypot(mean_and_error(values.lower, traffic)[1], error)),
+        standard_error=math.sqrt(mean_and_error(values.lower, traffic)[1] ** 2 + added[0].sum()),
         covered=covered,
-        propensity_error=error,
+        propensity_error=math.sqrt(added[0, 0]),
+        user_error=math.sqrt(added[0, 1]),
         n_queries=n,
         n_sessions=round(float(traffic.sum())),
         n_missing_queries=round(float(values.missing[0])),
         n_missing_sessions=round(float(values.missing[1])),
     )
-
-
-def propensity_error(slopes: Array, propensities: Propensities) -> float:
-    """Most that errors of the propensities add to a value's standard error.
-
-    Parameters
-    ----------
-    slopes
-        (2, n_curves, n_positions) derivatives of the value with respect to log a_k and b_k.
-    """
-    total = 0.0
-    for row, curve in enumerate(propensities.curves):
-        of_a, of_b = _standard_errors(curve)
-        total += float(np.abs(slopes[0, row, : len(of_a)]) @ of_a)
-        total += float(np.abs(slopes[1, row, : len(of_b)]) @ of_b)
-    return total
-
-
-def _standard_errors(curve: Curve) -> tuple[Array, Array]:
-    """Standard errors of log a_k and of b_k; 0 where the numbers were given."""
-    of_a, of_b = np.zeros(len(curve.a)), np.zeros(len(curve.a))
-    if curve.a_intervals is not None:
-        low, high = np.array(curve.a_intervals).T
-        of_a = (high - low) / (2.0 * NORMAL_975 * np.array(curve.a))
-    if curve.b_intervals is not None:
-        low, high = np.array(curve.b_intervals).T
-        of_b = (high - low) / (2.0 * NORMAL_975)
-    return of_a, of_b

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from dranking.clicks.propensities.contrasts import Contrasts
+from dranking.clicks.propensities.resampling import times_drawn
 from dranking.engine.executor import Executor
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError
@@ -121,9 +122,7 @@ def bootstrap_replicates(
 ) -> Array:
     """Logarithms of propensities of bootstrap replicates: one Newton step from the maximum each.
 
-    Each query counts as often as a Poisson variable of mean 1 says, drawn for this query and
-    replicate: over many queries that is the bootstrap of queries, and parts need not know of each
-    other.
+    Queries count as often as `resampling.times_drawn` says.
 
     Parameters
     ----------
@@ -139,8 +138,8 @@ def bootstrap_replicates(
     (n_replicates, K) float64.
     """
     tasks = [
-        run.submit(replicate_sums, part, number, theta, context, bootstrap, name="bootstrap")
-        for number, part in enumerate(parts)
+        run.submit(replicate_sums, part, theta, context, bootstrap, name="bootstrap")
+        for part in parts
     ]
     scores, informations = tree_sum(run.gather(tasks))
     steps = [_solved(*each) for each in zip(informations, scores, strict=True)]
@@ -149,21 +148,15 @@ def bootstrap_replicates(
 
 
 def replicate_sums(
-    contrasts: Contrasts,
-    number: int,
-    theta: Array,
-    context: str | None,
-    bootstrap: tuple[int, int],
+    contrasts: Contrasts, theta: Array, context: str | None, bootstrap: tuple[int, int]
 ) -> tuple[Array, Array]:
-    """Scores (n_replicates, K) and information (n_replicates, K, K) of part `number`."""
-    n_replicates, seed = bootstrap
+    """Scores (n_replicates, K) and information (n_replicates, K, K) of a part."""
     found = contrasts.of(context, clicked=True)
     clicks, shares = _clicks_and_shares(found, theta)
     residuals = found.clicks - clicks[:, None] * shares
-    draw = np.random.default_rng([seed, number])
     scores, informations = [], []
-    for _ in range(n_replicates):
-        times = draw.poisson(1.0, contrasts.n_queries)[found.query].astype(np.float64)
+    for of_query in times_drawn(contrasts.query_keys, bootstrap):
+        times = of_query[found.query]
         scores.append(times @ residuals)
         informations.append(_information(times * clicks, shares))
     return np.array(scores), np.array(informations)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
+from dranking.clicks.propensities.resampling import Keys, query_keys
 
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -47,8 +48,8 @@ class Contrasts:
         (n_contrasts,) index of the query and of the context in the counts; queries ascend.
     impressions, clicks
         (n_contrasts, n_positions) float64 whole numbers, from position 1 on.
-    n_queries
-        Number of queries in the counts.
+    query_keys
+        (n_queries,) hashes of the ids of all queries in the counts (`resampling.query_keys`).
     contexts
         Names of the contexts.
     """
@@ -57,12 +58,18 @@ class Contrasts:
     context: Integers
     impressions: Array
     clicks: Array
-    n_queries: int
+    query_keys: Keys
     contexts: tuple[str, ...]
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries in the counts."""
+        return len(self.query_keys)
 
     def __sizeof__(self) -> int:
         """Bytes of the arrays."""
-        return sum(each.nbytes for each in (self.query, self.context)) + 2 * self.clicks.nbytes
+        own = (self.query, self.context, self.query_keys, self.impressions, self.clicks)
+        return sum(each.nbytes for each in own)
 
     def of(self, context: str | None, *, clicked: bool) -> Contrasts:
         """The contrasts of one context, or of all for None; those with clicks only, if asked."""
@@ -97,7 +104,7 @@ def contrasts_of(counts: ClickCounts, rules: ContrastRules, n_positions: int) ->
         context=counts.context[firsts],
         impressions=impressions[compared],
         clicks=clicks[compared],
-        n_queries=len(counts.query_ids),
+        query_keys=query_keys(counts.query_ids),
         contexts=counts.contexts,
     )
 

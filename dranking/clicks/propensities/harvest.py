@@ -116,6 +116,7 @@ def harvest_propensities(
         curves=tuple(curves),
         nights_are_arms=rules.nights_are_arms,
         randomised_arms=rules.randomised_arms,
+        seed=rules.seed,
     )
 
 
@@ -179,7 +180,7 @@ def _curve(
     )
     if rules.trust_bias:
         a, b, replicates = trust_bias(parts, context, bootstrap, run)
-        drawn, drawn_b = replicates[:, 0], _intervals(replicates[:, 1])
+        drawn, drawn_b = replicates[:, 0], replicates[:, 1]
     else:
         theta = maximum(parts, context, between.shape[0], run)
         a, b, drawn_b = np.exp(theta), np.zeros(len(theta)), None
@@ -189,7 +190,9 @@ def _curve(
         a=tuple(a.tolist()),
         b=tuple(b.tolist()),
         a_intervals=_intervals(drawn),
-        b_intervals=drawn_b,
+        b_intervals=None if drawn_b is None else _intervals(drawn_b),
+        a_replicates=_rounded(drawn),
+        b_replicates=None if drawn_b is None else _rounded(drawn_b),
         n_contrasts=n_contrasts,
         n_clicks=int(np.diag(between).sum()),
     )
@@ -209,3 +212,8 @@ def _n_contrasts(contrasts: Any, context: str | None) -> int:
 def _intervals(replicates: Array) -> tuple[tuple[float, float], ...]:
     low, high = np.percentile(replicates, LEVELS, axis=0)
     return tuple(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def _rounded(replicates: Array) -> tuple[tuple[float, ...], ...]:
+    """Replicates with so many digits as their spread deserves."""
+    return tuple(tuple(float(f"{x:.5g}") for x in row) for row in replicates.tolist())

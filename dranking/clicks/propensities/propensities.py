@@ -47,6 +47,8 @@ class Curve(BaseModel):
         Intercepts of the positions: clicks on irrelevant documents, by trust; b_1 = 0.
     a_intervals, b_intervals
         95 % intervals, by bootstrap over queries; None where the numbers were given.
+    a_replicates, b_replicates
+        (n_replicates, K) slopes and intercepts of the replicates of this bootstrap.
     n_contrasts, n_clicks
         Contrasts with clicks that the curve rests on, and their clicks; 0 where it was given.
     """
@@ -57,6 +59,8 @@ class Curve(BaseModel):
     b: tuple[FiniteFloat, ...]
     a_intervals: tuple[Interval, ...] | None = None
     b_intervals: tuple[Interval, ...] | None = None
+    a_replicates: tuple[tuple[Positive, ...], ...] | None = None
+    b_replicates: tuple[tuple[FiniteFloat, ...], ...] | None = None
     n_contrasts: NonNegativeInt = 0
     n_clicks: NonNegativeInt = 0
 
@@ -66,6 +70,9 @@ class Curve(BaseModel):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.a):
                 raise ValueError(f"{name} has {len(values)} entries, but a has {len(self.a)}")
+        for name in ("a_replicates", "b_replicates"):
+            if any(len(values) != len(self.a) for values in getattr(self, name) or ()):
+                raise ValueError(f"{name} are not as long as a")
         if self.a[0] != 1 or self.b[0] != 0:
             raise ValueError("at position 1, a must be 1 and b must be 0")
         return self
@@ -101,6 +108,8 @@ class Propensities(BaseModel):
         The curve of all contexts first, then those of single contexts.
     nights_are_arms, randomised_arms
         The rules of the contrasts.
+    seed
+        Seed of the bootstrap, with which values of rankers draw the same queries.
     prior
         None before it is fitted (`fit_prior`).
     """
@@ -112,6 +121,7 @@ class Propensities(BaseModel):
     curves: tuple[Curve, ...] = Field(min_length=1)
     nights_are_arms: bool = False
     randomised_arms: tuple[str, ...] = ()
+    seed: NonNegativeInt = 0
     prior: Prior | None = None
 
     @model_validator(mode="after")

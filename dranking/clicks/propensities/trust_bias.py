@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from dranking.clicks.propensities.contrasts import Contrasts
+from dranking.clicks.propensities.resampling import times_drawn
 from dranking.engine.executor import Executor
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError
@@ -64,10 +65,7 @@ def trust_bias(
     DataError
         If some positions are in no pair, or if relevance differs too little between documents.
     """
-    tasks = [
-        run.submit(moments, part, number, context, bootstrap, name="trust bias")
-        for number, part in enumerate(parts)
-    ]
+    tasks = [run.submit(moments, part, context, bootstrap, name="trust bias") for part in parts]
     sums = tree_sum(run.gather(tasks))
     spread = _spread(sums)
     error = spread[1:].std(axis=0, ddof=1)
@@ -77,22 +75,18 @@ def trust_bias(
     return slopes[0][0], slopes[0][1], np.array(slopes[1:])
 
 
-def moments(
-    contrasts: Contrasts, number: int, context: str | None, bootstrap: tuple[int, int]
-) -> Array:
+def moments(contrasts: Contrasts, context: str | None, bootstrap: tuple[int, int]) -> Array:
     """Moments of all pairs of positions.
 
     Returns
     -------
     (1 + n_replicates, n_pairs, N_MOMENTS) float64: of all queries, then of each replicate, in
-    which a query counts as often as a Poisson variable says. Pairs are in the order of
-    `itertools.combinations`.
+    which queries count as often as `resampling.times_drawn` says. Pairs are in the
+    order of `itertools.combinations`.
     """
     found = contrasts.of(context, clicked=False)
-    n_replicates, seed = bootstrap
-    draw = np.random.default_rng([seed, number])
-    times = draw.poisson(1.0, (n_replicates, contrasts.n_queries)).astype(np.float64)
-    times = np.vstack([np.ones(contrasts.n_queries), times])
+    drawn = times_drawn(contrasts.query_keys, bootstrap)
+    times = np.stack([np.ones(contrasts.n_queries), *drawn])
     pairs = combinations(range(found.impressions.shape[1]), 2)
     return np.stack([times @ _of_pair(found, *pair) for pair in pairs], axis=1)
 

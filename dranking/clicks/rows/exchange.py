@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.ingest.scan import Span
 from dranking.data.ingest.scratch import Scratch
 
 Ints = NDArray[np.int64]
@@ -28,9 +27,47 @@ class Routed(NamedTuple):
     buckets: Ints
 
 
-def put_split(
-    scratch: Scratch, name: str, tables: Sequence[Routed], n_buckets: int
-) -> list[Span | None]:
+class SplitFile(NamedTuple):
+    """A scratch file with the rows of all buckets, one after another.
+
+    Attributes
+    ----------
+    name
+        Name of the file.
+    borders
+        (n_buckets + 1,) int64: the bytes where the buckets begin, and where the last one ends.
+    """
+
+    name: str
+    borders: Ints
+
+
+class BucketParts(NamedTuple):
+    """Where the rows of a bucket are: parts of several files.
+
+    Dask looks at every object among the arguments of a task, and a log of 100,000,000 impressions
+    has some 70,000 parts of buckets; so their borders are one array.
+
+    Attributes
+    ----------
+    names
+        Names of the files that have rows of the bucket.
+    borders
+        (n_files, 2) int64 first byte of the part, and the byte after the last.
+    """
+
+    names: tuple[str, ...]
+    borders: Ints
+
+    @classmethod
+    def of(cls, files: Sequence[SplitFile], bucket: int) -> BucketParts:
+        """The parts of a bucket, in the order of the files; without files that have none."""
+        borders = np.array([file.borders[bucket : bucket + 2] for file in files], np.int64)
+        there = np.flatnonzero(borders[:, 1] > borders[:, 0])
+        return cls(tuple(files[i].name for i in there.tolist()), borders[there])
+
+
+def put_split(scratch: Scratch, name: str, tables: Sequence[Routed], n_buckets: int) -> SplitFile:
     """Write the rows of tables sorted by bucket, as one file.
 
     Parameters
@@ -41,25 +78,17 @@ def put_split(
         The tables. A bucket without rows of the first has none of the others.
     n_buckets
         Number of buckets.
-
-    Returns
-    -------
-    Where each bucket's rows are; None for a bucket without rows.
     """
     split = [_split(table, n_buckets) for table in tables]
     sink = pa.BufferOutputStream()
-    spans: list[Span | None] = []
+    borders = np.zeros(n_buckets + 1, np.int64)
     for bucket in range(n_buckets):
-        if not split[0][bucket].num_rows:
-            spans.append(None)
-            continue
-        begins = sink.tell()
-        for parts in split:
+        for parts in split if split[0][bucket].num_rows else ():
             with pa.ipc.new_stream(sink, parts[bucket].schema) as stream:
                 stream.write_table(parts[bucket])
-        spans.append(Span(name, begins, sink.tell()))
+        borders[bucket + 1] = sink.tell()
     scratch.put(name, sink.getvalue())
-    return spans
+    return SplitFile(name, borders)
 
 
 def _split(table: Routed, n_buckets: int) -> list[pa.Table]:
@@ -129,13 +158,16 @@ def _narrow(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def get_joined(scratch: Scratch, spans: Sequence[Span]) -> list[pa.Table]:
-    """The tables of a bucket, rows in the order of `spans`, one dictionary for each text column.
+def get_joined(scratch: Scratch, parts: BucketParts) -> list[pa.Table]:
+    """The tables of a bucket, rows in the order of the parts, one dictionary for each text column.
 
     Integers may have fewer bytes than when they were put.
     """
-    found = [_streams(scratch.get(*span)) for span in spans]
-    return [joined(parts) for parts in zip(*found, strict=True)]
+    found = [
+        _streams(scratch.get(name, begin, end))
+        for name, (begin, end) in zip(parts.names, parts.borders.tolist(), strict=True)
+    ]
+    return [joined(tables) for tables in zip(*found, strict=True)]
 
 
 def _streams(content: bytes) -> list[pa.Table]:

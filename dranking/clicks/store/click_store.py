@@ -16,13 +16,12 @@ import hashlib
 import json
 from datetime import date, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.clicks.counts import ClickCounts
+from dranking.clicks.counts import ClickCounts, UserCounts
 from dranking.clicks.hashes import hashed_texts
 from dranking.clicks.store.manifest import KIND, ClicksManifest, Night, NightTable
 from dranking.clicks.store.night_tables import (
@@ -37,21 +36,6 @@ from dranking.errors import DataError, UsageError
 from dranking.files.folders.manifests import read_manifest
 from dranking.files.places import AnyPlace, Place, as_place
 from dranking.files.writing.output_checks import restore_interrupted
-
-
-class UserCounts(NamedTuple):
-    """Counts by user, for intervals that resample users.
-
-    Attributes
-    ----------
-    counts
-        Counts whose rows differ by user also; the rows of users are added for the counts of all.
-    user
-        (n_rows,) uint64, salted hash of the user of each row; the last of the keys in the order.
-    """
-
-    counts: ClickCounts
-    user: NDArray[np.uint64]
 
 
 class ClickStore:
@@ -128,6 +112,11 @@ class ClickStore:
         return range(self.manifest.n_buckets)
 
     @property
+    def has_users(self) -> bool:
+        """Whether there are counts by user."""
+        return self.manifest.has_users
+
+    @property
     def n_sessions(self) -> int:
         """Number of sessions, without those that were dropped."""
         return sum(night.n_sessions for night in self.manifest.nights)
@@ -190,7 +179,7 @@ class ClickStore:
         DataError
             If the store was built without users.
         """
-        if not self.manifest.has_users:
+        if not self.has_users:
             raise DataError(f"{self.place}: has no counts by user; build it with --users.")
         tables = [
             (night, read_table(self.place, str(table.users_name), str(table.users_checksum)))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dranking.clicks.counts import ClickCounts
+from dranking.clicks.counts import ClickCounts, UserCounts
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tree_sum import tree_sum
 
@@ -25,6 +25,15 @@ class ClickSource(Protocol):
         """The counts of one bucket."""
         ...
 
+    @property
+    def has_users(self) -> bool:
+        """Whether there are counts by user."""
+        ...
+
+    def user_counts(self, bucket: int) -> UserCounts:
+        """The counts of one bucket by user, if there are any."""
+        ...
+
     def names_of(self, queries: pa.Array) -> pa.Array:
         """Ids in the counts of the queries with these texts: hashes, if the counts have hashes."""
         ...
@@ -32,9 +41,10 @@ class ClickSource(Protocol):
 
 @dataclass(frozen=True)
 class CountsInMemory:
-    """A `ClickSource` of counts in memory."""
+    """A `ClickSource` of counts in memory, and perhaps of the same counts by user."""
 
     parts: tuple[ClickCounts, ...]
+    by_user: tuple[UserCounts, ...] = ()
 
     @property
     def buckets(self) -> range:
@@ -44,6 +54,15 @@ class CountsInMemory:
     def counts(self, bucket: int) -> ClickCounts:
         """The counts of one bucket."""
         return self.parts[bucket]
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there are counts by user."""
+        return bool(self.by_user)
+
+    def user_counts(self, bucket: int) -> UserCounts:
+        """The counts of one bucket by user."""
+        return self.by_user[bucket]
 
     def names_of(self, queries: pa.Array) -> pa.Array:
         """The queries themselves."""
@@ -70,8 +89,16 @@ def bucket_tasks(
 def sum_of_buckets(
     function: Callable[..., Any], source: ClickSource, run: Executor, *args: Any, name: str
 ) -> Any:
-    """The sum of `function(counts, *args)` over the buckets, in one tree whatever the workers."""
-    return tree_sum(run.gather(bucket_tasks(function, source, run, *args, name=name)))
+    """The sum of `function(counts, *args, users=...)` over the buckets.
+
+    `users` are the counts by user, or None if there are none. The sum is one tree, whatever the
+    workers.
+    """
+    tasks = [
+        run.submit(_with_users, function, _one(source, index), *args, name=name)
+        for index in source.buckets
+    ]
+    return tree_sum(run.gather(tasks))
 
 
 @dataclass(frozen=True)
@@ -83,9 +110,16 @@ class _Bucket:
 def _one(source: ClickSource, index: int) -> _Bucket:
     """A bucket by its number, or, of counts in memory, the bucket without the others."""
     if isinstance(source, CountsInMemory):
-        return _Bucket(CountsInMemory((source.parts[index],)), 0)
+        own = slice(index, index + 1)
+        return _Bucket(CountsInMemory(source.parts[own], source.by_user[own]), 0)
     return _Bucket(source, index)
 
 
 def _of_bucket(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:
     return function(bucket.source.counts(bucket.index), *args)
+
+
+def _with_users(function: Callable[..., Any], bucket: _Bucket, *args: Any) -> Any:
+    source, index = bucket.source, bucket.index
+    users = source.user_counts(index) if source.has_users else None
+    return function(source.counts(index), *args, users=users)

@@ -72,11 +72,13 @@ def hash_ids(ids: pa.Array, key: int = 0) -> NDArray[np.uint64]:
         return out
     if pa.types.is_integer(ids.type):
         words = ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64)
-        hash_words(np.ascontiguousarray(words), np.uint64(key), out)
+        with np.errstate(over="ignore"):  # of which kernels warn that are not compiled
+            hash_words(np.ascontiguousarray(words), np.uint64(key), out)
         return out
     ids = ids.cast(pa.large_string())
     _, offsets, text = ids.buffers()
     pointers = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
     characters = np.frombuffer(text, np.uint8) if text and text.size else np.empty(0, np.uint8)
-    hash_strings(pointers, characters, np.uint64(key), out)
+    with np.errstate(over="ignore"):
+        hash_strings(pointers, characters, np.uint64(key), out)
     return out

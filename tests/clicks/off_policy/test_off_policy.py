@@ -12,11 +12,11 @@ import dranking as dr
 from dranking.cli.app import run
 from dranking.clicks.hashes import hashed_texts
 from dranking.clicks.off_policy.off_policy import query_values
-from dranking.clicks.off_policy.off_policy_value import off_policy_value, propensity_error
+from dranking.clicks.off_policy.off_policy_value import off_policy_value
 from dranking.clicks.off_policy.pages import Pages
 from dranking.clicks.off_policy.rewards import parse_reward
 from dranking.clicks.off_policy.unseen import as_logged, check_unseen
-from dranking.clicks.propensities.propensities import Curve, Propensities, given_propensities
+from dranking.clicks.propensities.propensities import given_propensities
 from dranking.clicks.store.source import CountsInMemory
 from dranking.clicks.store.write_store import write_click_store
 from dranking.errors import ClickWarning, DataError, UsageError
@@ -168,15 +168,6 @@ def test_the_interval_covers_and_errors_of_propensities_widen_it():
         low, high = off_policy_value(values, propensities, "", n_resamples=500).interval
         hits += low <= 0.5 * sum(a) <= high
     assert 182 <= hits <= 199
-    curve = Curve(a=a, b=(0.0,) * 3, a_intervals=((1.0, 1.0), (0.5, 0.7), (0.3, 0.5)))
-    harvested = Propensities(origin="harvested", curves=(curve,))
-    wider = off_policy_value(values, harvested, "").interval
-    assert wider[0] < low
-    assert wider[1] > high
-    slopes = np.zeros((2, 1, 3))
-    slopes[0, 0] = [5.0, 0.3, -0.2]
-    expected = 0.3 * 0.1 / 1.96 / 0.6 + 0.2 * 0.1 / 1.96 / 0.4
-    assert propensity_error(slopes, harvested) == pytest.approx(expected)
 
 
 def test_what_was_never_shown_has_no_value(logged):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dranking.clicks.rows.exchange import Routed, get_joined, put_split
+from dranking.clicks.rows.exchange import BucketParts, Routed, get_joined, put_split
 from dranking.clicks.sessions.row_sums import SAMPLE, sums_if_fewer, sums_of_rows
 from dranking.clicks.sessions.runs import Runs, runs_of
 from dranking.data.ingest.scratch import Scratch
@@ -30,16 +30,16 @@ def events(rng, n_rows):
 def test_rows_of_a_bucket_come_back_in_their_order(tmp_path, n_buckets):
     rng = np.random.default_rng(n_buckets)
     scratch = Scratch(tmp_path, "x")
-    spans, expected = [], [[] for _ in range(n_buckets)]
+    files, expected = [], [[] for _ in range(n_buckets)]
     for number, n_rows in enumerate((50, 1, 200)):
         rows = events(rng, n_rows)
         buckets = rng.integers(0, n_buckets, n_rows)
         for row, bucket in zip(rows.to_pylist(), buckets.tolist(), strict=True):
             expected[bucket].append(row)
         tables = [Routed(rows, buckets), Routed(rows.select(["time"]), buckets)]
-        spans.append(put_split(scratch, f"f{number}", tables, n_buckets))
+        files.append(put_split(scratch, f"f{number}", tables, n_buckets))
     for bucket in range(n_buckets):
-        found, times = get_joined(scratch, [own[bucket] for own in spans if own[bucket]])
+        found, times = get_joined(scratch, BucketParts.of(files, bucket))
         assert found.to_pylist() == expected[bucket]
         assert times.column("time").to_pylist() == [row["time"] for row in expected[bucket]]
         texts = found.column("document").chunk(0).dictionary.to_pylist()
@@ -49,9 +49,9 @@ def test_rows_of_a_bucket_come_back_in_their_order(tmp_path, n_buckets):
 def test_a_part_holds_no_texts_of_other_buckets(tmp_path):
     rows = events(np.random.default_rng(0), 100)
     buckets = np.arange(100) % 4
-    spans = put_split(Scratch(tmp_path, "x"), "f", [Routed(rows, buckets)], 5)
-    assert spans[4] is None
-    found = get_joined(Scratch(tmp_path, "x"), [spans[2]])[0]
+    file = put_split(Scratch(tmp_path, "x"), "f", [Routed(rows, buckets)], 5)
+    assert BucketParts.of([file], 4).names == ()
+    found = get_joined(Scratch(tmp_path, "x"), BucketParts.of([file], 2))[0]
     own = dict.fromkeys(row["document"] for row in rows.to_pylist()[2::4])
     assert found.column("document").chunk(0).dictionary.to_pylist() == list(own)
 

@@ -133,7 +133,8 @@ class LogOptions:
     users: Annotated[
         bool,
         typer.Option(
-            "--users", help="Count by user also, for own intervals: ClickStore.user_counts."
+            "--users",
+            help="Count by user also: values of rankers then allow for users who come back.",
         ),
     ] = False
     salt: Annotated[

@@ -1,0 +1,95 @@
+"""What the interval over queries lacks: errors of propensities, and users who come back.
+
+Let z_q be what query q adds to the error of a mean of values: its traffic times the distance of its
+value from the mean, over all traffic. Queries that are drawn with their clicks say the variance of
+sum_q z_q, if queries are independent of each other and propensities are known.
+
+- *Propensities* that were estimated by a bootstrap over queries have replicates. In replicate r the
+  mean moves by sum_q (t_rq - 1) z_q, where t_rq is how often it draws query q, and by the
+  derivatives of the mean times the errors of the propensities in r. The variance of the second, and
+  twice its covariance with the first, is what propensities add. Labels are made of the clicks on
+  their own query, and are drawn with it.
+- *Users* who come back with other queries make queries dependent. With z_uq, the part of z_q that
+  came from user u, the pairs of parts of one user add sum_u (sum_q z_uq)^2 - sum_uq z_uq^2: the
+  variance of means over two crossed ways of clustering, queries and users.
+
+References
+----------
+Cameron, Gelbach, Miller, Robust inference with multiway clustering, Journal of Business and
+Economic Statistics 29, 2011, equation 2.13: the variance by queries plus that by users less that by
+both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.clicks.off_policy.off_policy import QueryValues
+from dranking.clicks.propensities.propensities import Curve, Propensities
+from dranking.clicks.propensities.resampling import times_drawn
+from dranking.clicks.rows.groups import Groups
+
+Array = NDArray[np.float64]
+
+
+def propensity_variance(values: QueryValues, ends: Array, propensities: Propensities) -> float:
+    """What errors of propensities add to the variance of a mean; at least 0.
+
+    Parameters
+    ----------
+    values
+        The values of pages.
+    ends
+        (n_queries,) the values whose mean it is: `QueryValues.lower` or `upper`.
+    propensities
+        Those of the values. Given ones have no errors.
+    """
+    n_replicates = len(propensities.curves[0].a_replicates or ())
+    if not n_replicates:
+        return 0.0
+    of_propensities = np.zeros(n_replicates)
+    for curve, of_a, of_b in zip(propensities.curves, *values.slopes, strict=True):
+        log_a, b = _errors(curve, n_replicates)
+        depth = len(curve.a)
+        of_propensities += log_a @ of_a[:depth] + b @ of_b[:depth]
+    of_propensities /= values.traffic.sum()
+    shares = _shares(values, ends)
+    bootstrap = (n_replicates, propensities.seed)
+    of_queries = np.array([times @ shares for times in times_drawn(values.keys, bootstrap)])
+    covariance = np.cov(of_propensities, of_queries)
+    return max(float(covariance[0, 0] + 2.0 * covariance[0, 1]), 0.0)
+
+
+def _errors(curve: Curve, n_replicates: int) -> tuple[Array, Array]:
+    """(n_replicates, K) errors of log a and of b in the replicates."""
+    log_a, b = np.zeros((2, n_replicates, len(curve.a)))
+    if curve.a_replicates is not None:
+        log_a = np.log(np.array(curve.a_replicates) / curve.a)
+    if curve.b_replicates is not None:
+        b = np.array(curve.b_replicates) - curve.b
+    return log_a, b
+
+
+def user_variance(values: QueryValues, ends: Array) -> float:
+    """What users with several queries add to the variance of a mean; at least 0.
+
+    Arguments are those of `propensity_variance`. Without counts by user, nothing is known and
+    nothing is added.
+    """
+    if not len(values.users):
+        return 0.0
+    total = float(values.traffic.sum())
+    mean = float(values.traffic @ ends) / total
+    rows = values.user_query
+    parts = values.user_noise + values.user_traffic * (ends[rows] - mean)
+    of_user = Groups([values.users]).sum(parts)
+    between = float(of_user @ of_user - parts @ parts) / total**2
+    return max(between, 0.0)
+
+
+def _shares(values: QueryValues, ends: Array) -> Array:
+    """(n_queries,) z_q."""
+    total = values.traffic.sum()
+    shares: Array = values.traffic * (ends - values.traffic @ ends / total) / total
+    return shares
