@@ -10,7 +10,6 @@ from dranking.data.blocks import block_boundaries
 from dranking.data.texts.collection import collection
 from dranking.data.texts.preferences import same_class
 from dranking.engine.dask_collections import as_dataset
-from tests.rankers.grouped import lcra, max_margin, spd
 
 
 class Job(NamedTuple):
@@ -93,8 +92,8 @@ def jobs(data):
             True,
         ),
         "ranksvm": Job(fitted(lambda: dr.RankSVM(0.01)), "curvature"),
-        "spd": Job(fitted(lambda **o: spd(0.01, **epochs, **o)), "spd-epoch", True),
-        "lcra": Job(fitted(lambda **o: lcra(0.01, **epochs, **o)), "lcra-epoch", True),
+        "spd": Job(fitted(lambda **o: dr.SPD(0.01, sgd=epochs, **o)), "spd-epoch", True),
+        "lcra": Job(fitted(lambda **o: dr.LCRA(0.01, sgd=epochs, **o)), "lcra-epoch", True),
         "bilinear": Job(
             fitted(
                 lambda **o: dr.BilinearRanker(1e-4, **bilinear, **o), topics, same_class(topics)
@@ -102,7 +101,9 @@ def jobs(data):
             "bilinear-epoch",
             True,
         ),
-        "max-margin": Job(fitted(lambda **o: max_margin(0.1, "ap", tol=1e-2, **o)), "hinge", True),
+        "max-margin": Job(
+            fitted(lambda **o: dr.MaxMarginRanker(0.1, "ap", tol=1e-2, **o)), "hinge", True
+        ),
         "evaluate": Job(evaluated, "evaluate"),
         "collection": Job(collected(frame), "block"),
         "scattered": Job(collected(frame.sample(frac=1, random_state=1)), "pick"),

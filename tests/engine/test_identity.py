@@ -10,7 +10,6 @@ from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from dranking.rankers.max_margin import estimator as max_margin
-from tests.rankers.grouped import max_margin as grouped_max_margin
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -104,11 +103,11 @@ def test_rankrls(dataset, client):
 def test_max_margin(loss, solver, dataset, client, monkeypatch):
     """With few steps or rounds, since each has the overhead of a cluster."""
     monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
-    options = {"n_epochs": 2, "steps_per_epoch": 400, "n_shards": 2, "tol": 0.2}
-    options["max_iter"] = 2 if solver == "newton" else 10
-    if solver != "sgd":
-        options = {name: options[name] for name in ("tol", "max_iter")}
-    ranker = grouped_max_margin(0.1, loss, solver=solver, **options)
+    if solver == "sgd":
+        ranker = dr.MaxMarginRanker(0.1, loss, solver=dr.SGD(2, 400, n_shards=2))
+    else:
+        rounds = 2 if solver == "newton" else 10
+        ranker = dr.MaxMarginRanker(0.1, loss, solver=solver, tol=0.2, max_iter=rounds)
     here, there = (clone(ranker).fit(dataset, executor=way) for way in ("threads", client))
     np.testing.assert_array_equal(here.coef_, there.coef_)
     assert here.objective_ == there.objective_

@@ -23,7 +23,6 @@ import dranking as dr
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, DrankingError
 from dranking.rankers.gram.statistics_store import build_statistics
 from dranking.rankers.max_margin.estimator import MaxMarginRanker
-from tests.rankers.grouped import lcra, spd
 from tests.rankers.raw_problems import drawn_problem, is_certified, relative_error, share_missed
 from tests.reference.exact_pairs import (
     least_logistic,
@@ -290,7 +289,7 @@ def check_stochastic(seed, folder=None):
     """SPD and LCRA certify nothing, in the facts too, and diverge only with an error."""
     _, data, regularization = _drawn_pairs(seed)
     steps = {"n_epochs": 1, "steps_per_epoch": 200}
-    for ranker in (spd(regularization, **steps), lcra(regularization, mu=0.0, **steps)):
+    for ranker in (dr.SPD(regularization, sgd=steps), dr.LCRA(regularization, mu=0.0, sgd=steps)):
         try:
             ranker.fit(data)
         except DrankingError as error:

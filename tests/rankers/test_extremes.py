@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 import dranking as dr
-from tests.rankers.grouped import lcra, spd
 
 LOSSES = st.sampled_from(["hinge", "squared-hinge", "logistic", "squared"])
 REGULARIZATIONS = st.sampled_from(
@@ -57,23 +56,27 @@ options = st.fixed_dictionaries(
     {
         "regularization": REGULARIZATIONS,
         "loss": LOSSES,
-        "eta0": LENGTHS,
-        "label": st.sampled_from(["sign", "difference"]),
-        "average": st.sampled_from(["second-half", "all", "none"]),
-        "steps_per_epoch": st.sampled_from([1, 5, 300]),
-        "n_shards": st.sampled_from([1, 2]),
+        "pairs": st.builds(dr.Pairs, label=st.sampled_from(["sign", "difference"])),
+        "sgd": st.builds(
+            dr.SGD,
+            n_epochs=st.just(2),
+            steps_per_epoch=st.sampled_from([1, 5, 300]),
+            eta0=LENGTHS,
+            average=st.sampled_from(["second-half", "all", "none"]),
+            n_shards=st.sampled_from([1, 2]),
+        ),
     }
 )
 
 
 @given(data(), options, st.booleans())
 def test_spd(dataset, options, projection):
-    fits(spd(projection=projection, n_epochs=2, **options), dataset, "Lower eta0")
+    fits(dr.SPD(projection=projection, **options), dataset, "Lower eta0")
 
 
 @given(data(), options, STRENGTHS, st.integers(1, 3))
 def test_lcra(dataset, options, mu, k):
-    fits(lcra(mu=mu, n_labelled=k, n_epochs=2, **options), dataset, "Lower eta0")
+    fits(dr.LCRA(mu=mu, n_labelled=k, **options), dataset, "Lower eta0")
 
 
 @given(data(), REGULARIZATIONS, st.sampled_from(["squared-hinge", "hinge", "logistic"]))

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import dranking as dr
-from dranking.cli.options.max_margin import with_solver
 from dranking.errors import DataError, DivergedError, TuningWarning, UsageError
 from dranking.tuning import families
 from dranking.tuning.curves import plot_curves
 from dranking.tuning.folds import QueryKFold
-from tests.rankers.grouped import lcra, max_margin, spd
 from tests.rankers.problems import random_problem
 from tests.reference import tuning as reference
 
@@ -40,6 +38,12 @@ def keys_of(result, *names):
     return [tuple(point[name] for name in names) for point in result.grid]
 
 
+def lcra_of(point):
+    """LCRA with the values of a point of the grid."""
+    steps = {**STEPS, "eta0": point["eta0"]}
+    return dr.LCRA(point["regularization"], point["mu"], sgd=steps, random_state=3)
+
+
 def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     problem = partly_labelled()
     labelled = np.unique(problem.qid[~np.isnan(problem.y)])
@@ -57,14 +61,11 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
     ]
     fold = QueryKFold(3, seed=7).assign(labelled.tolist())
     for point in result.grid:
-        setting = {name: point[name] for name in ("regularization", "mu", "eta0")}
         values, weights = [], []
         for index in range(3):
             held_out = np.isin(np.arange(len(problem.sizes)), labelled[fold == index])
             test = part(problem, held_out)
-            coef = (
-                lcra(**setting, **STEPS, random_state=3).fit(data.select_queries(~held_out)).coef_
-            )
+            coef = lcra_of(point).fit(data.select_queries(~held_out)).coef_
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         mean, error = reference.mean_and_error(values, weights)
@@ -72,8 +73,7 @@ def test_lcra_is_cross_validated_over_lambda_mu_and_eta0_by_labelled_queries():
         assert point["standard_error"] == pytest.approx(error, rel=1e-9)
     best = max(point["score"] for point in result.grid)
     assert result.chosen["score"] == best
-    chosen = {name: result.chosen[name] for name in ("regularization", "mu", "eta0")}
-    final = lcra(**chosen, **STEPS, random_state=3).fit(data).to_model()
+    final = lcra_of(result.chosen).fit(data).to_model()
     assert result.model.weights == final.weights
     tuning = result.model.provenance["tuning"]
     assert tuning["regularizations"] == LAMBDAS
@@ -98,7 +98,7 @@ def test_spd_is_chosen_on_validation_data():
     assert provenance["tuning"]["eta0s"] == [0.01, "inf"]
     assert provenance["parameters"]["sgd"]["eta0"] == result.as_json()["chosen"]["eta0"]
     for point in result.grid:
-        ranker = spd(point["regularization"], "logistic", eta0=point["eta0"], **STEPS)
+        ranker = dr.SPD(point["regularization"], "logistic", sgd={**STEPS, "eta0": point["eta0"]})
         model = ranker.fit(train).to_model()
         score = dr.evaluate(model, validation, ["ndcg@5"]).metrics["ndcg@5"]
         assert point["score"] == pytest.approx(score, rel=1e-12)
@@ -106,25 +106,28 @@ def test_spd_is_chosen_on_validation_data():
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"loss": "ndcg", "tol": 1e-3}, {"loss": "pairwise"}, {"loss": "ap", "solver": "sgd",
-     "n_epochs": 2, "steps_per_epoch": 100, "random_state": 3}],
-)  # fmt: skip
+    [
+        {},
+        {"loss": "ndcg", "tol": 1e-3},
+        {"loss": "pairwise"},
+        {"loss": "ap", "solver": dr.SGD(2, 100), "random_state": 3},
+    ],
+)
 def test_max_margin_is_cross_validated_by_queries(parameters):
     problem = random_problem(1, 20, n_features=6)
     data = problem.dataset(max_documents=50)
-    kept = with_solver(parameters)
-    options = {"model": "max-margin", "parameters": kept, "validation": QueryKFold(2, 7)}
+    options = {"model": "max-margin", "parameters": parameters, "validation": QueryKFold(2, 7)}
     result = dr.tune(data, grid=LAMBDAS, measure="map", **options)
     fold = QueryKFold(2, seed=7).assign(range(20))
     for value, point in zip(LAMBDAS, result.grid, strict=True):
         values, weights = [], []
         for index in range(2):
             train, test = data.select_queries(fold != index), part(problem, fold == index)
-            coef = max_margin(value, **parameters).fit(train).coef_
+            coef = dr.MaxMarginRanker(value, **parameters).fit(train).coef_
             values += reference.query_values(test, range(6), coef, "map", "standard")
             weights += test[-1].tolist()
         assert point["score"] == pytest.approx(reference.mean_and_error(values, weights)[0])
-    final = max_margin(result.chosen["regularization"], **parameters).fit(data).to_model()
+    final = dr.MaxMarginRanker(result.chosen["regularization"], **parameters).fit(data).to_model()
     assert result.model.weights == final.weights
 
 
@@ -138,7 +141,7 @@ def test_unlabelled_data_reaches_lcra():
         unlabelled=other,
         **options,
     )
-    expected = lcra(0.1, 1.0, **STEPS).fit(train, unlabelled=other)
+    expected = dr.LCRA(0.1, 1.0, sgd=STEPS).fit(train, unlabelled=other)
     assert result.model.weights == expected.to_model().weights
 
 

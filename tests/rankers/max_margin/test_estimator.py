@@ -15,7 +15,6 @@ import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.engine.progress import reporting
 from dranking.errors import DataError
-from tests.rankers.grouped import max_margin
 from tests.rankers.pairwise.test_spd import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.problems import random_problem
 from tests.reference import max_margin as reference
@@ -65,7 +64,9 @@ def objective(problem, w, loss, margins="levels"):
 def optima(problem):
     """A fit to a small duality gap for each loss."""
     return {
-        loss: max_margin(LAMBDA, loss, solver="cutting-planes", tol=1e-7).fit(problem.dataset())
+        loss: dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", tol=1e-7).fit(
+            problem.dataset()
+        )
         for loss in ("pairwise", "ap", "ndcg")
     }
 
@@ -86,7 +87,7 @@ def test_objective_is_that_of_the_definition_and_nothing_is_below_the_gap(loss, 
 
 @pytest.mark.parametrize(("loss", "solver"), SOLVERS)
 def test_solvers_agree(loss, solver, problem, optima):
-    ranker = max_margin(LAMBDA, loss, solver=solver).fit(problem.dataset())
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=solver).fit(problem.dataset())
     least = optima[loss].objective_ - optima[loss].gap_
     assert least <= ranker.objective_ <= least * 1.01
     at_coef = objective(problem, ranker.coef_, loss)
@@ -98,7 +99,7 @@ def test_solvers_agree(loss, solver, problem, optima):
 
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_margins_by_rank(loss, problem):
-    ranker = max_margin(LAMBDA, loss, solver="cutting-planes", margins="ranks", tol=1e-6)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver="cutting-planes", margins="ranks", tol=1e-6)
     ranker.fit(problem.dataset())
     expected = objective(problem, ranker.coef_, loss, "ranks")
     assert ranker.objective_ == pytest.approx(expected, rel=1e-9)
@@ -107,7 +108,7 @@ def test_margins_by_rank(loss, problem):
 
 @pytest.mark.parametrize(("loss", "definition"), [("ap", "class_sum"), ("ndcg", "sum")])
 def test_sum_form_is_that_of_the_definitions(loss, definition, problem):
-    ranker = max_margin(LAMBDA, loss, form="sum").fit(problem.dataset())
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, form="sum").fit(problem.dataset())
     hinge = getattr(reference, f"{definition}_hinge")
     total = mass = 0.0
     for X, y, weight in queries(problem):
@@ -122,13 +123,13 @@ def test_sum_form_is_that_of_the_definitions(loss, definition, problem):
 def test_sum_form_of_long_lists_is_refused():
     problem = random_problem(0, n_queries=3, max_documents=30)
     with pytest.raises(dr.UsageError, match=r"query \d has \d+ documents .* Use the arg-max form"):
-        max_margin(loss="ndcg", form="sum").fit(problem.dataset())
+        dr.MaxMarginRanker(loss="ndcg", form="sum").fit(problem.dataset())
 
 
 @pytest.mark.parametrize(("loss", "solver"), [*SOLVERS[1:], ("pairwise", "newton")])
 def test_layouts_blocks_and_threads_change_little_or_nothing(loss, solver, problem):
-    steps = {"n_epochs": 1, "steps_per_epoch": 500, "n_shards": 2} if solver == "sgd" else {}
-    ranker = max_margin(LAMBDA, loss, solver=solver, **steps)
+    steps = dr.SGD(n_epochs=1, steps_per_epoch=500, n_shards=2)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=steps if solver == "sgd" else solver)
     dataset = problem.dataset(max_documents=20)
     expected = clone(ranker).fit(dataset, executor=ThreadExecutor(1)).coef_
     np.testing.assert_array_equal(
@@ -148,8 +149,8 @@ def test_unlabelled_documents_and_queries_without_a_mistake_to_make_change_nothi
     qid = np.concatenate([problem.qid, [100, 100, 100, 101]])
     weights = np.concatenate([problem.weights, [2, 2]])
     for loss, solver in SOLVERS:
-        steps = {"n_epochs": 1, "steps_per_epoch": 500} if solver == "sgd" else {}
-        ranker = max_margin(LAMBDA, loss, solver=solver, **steps)
+        steps = dr.SGD(n_epochs=1, steps_per_epoch=500)
+        ranker = dr.MaxMarginRanker(LAMBDA, loss, solver=steps if solver == "sgd" else solver)
         alone = clone(ranker).fit(problem.dataset()).coef_
         both = clone(ranker).fit(X, y, qid=qid, query_weights=weights).coef_
         np.testing.assert_allclose(both, alone, rtol=1e-6, atol=1e-9)
@@ -157,17 +158,19 @@ def test_unlabelled_documents_and_queries_without_a_mistake_to_make_change_nothi
 
 def test_convention_says_what_is_relevant(problem):
     graded = np.where(problem.y >= 2, 1.0, 0.0)
-    mslr = max_margin(LAMBDA, "ap", convention="mslr").fit(problem.dataset())
-    binary = max_margin(LAMBDA, "ap").fit(problem._replace(y=graded).dataset())
+    mslr = dr.MaxMarginRanker(LAMBDA, "ap", convention="mslr").fit(problem.dataset())
+    binary = dr.MaxMarginRanker(LAMBDA, "ap").fit(problem._replace(y=graded).dataset())
     np.testing.assert_allclose(mslr.coef_, binary.coef_, rtol=1e-9)
 
 
 def test_levels_given_change_the_margins(problem):
-    found = [max_margin(LAMBDA, "pairwise", n_levels=n).fit(problem.dataset()) for n in (None, 9)]
+    found = [
+        dr.MaxMarginRanker(LAMBDA, "pairwise", n_levels=n).fit(problem.dataset()) for n in (None, 9)
+    ]
     assert [ranker.n_levels_ for ranker in found] == [4, 9]
     assert not np.allclose(found[0].coef_, found[1].coef_)
     with pytest.raises(dr.DataError, match="with 3 levels it must be from 0 to 2"):
-        max_margin(LAMBDA, "pairwise", n_levels=3).fit(problem.dataset())
+        dr.MaxMarginRanker(LAMBDA, "pairwise", n_levels=3).fit(problem.dataset())
 
 
 class InterruptedFitError(Exception):
@@ -183,9 +186,9 @@ def interrupt(stage, done, total, facts):
 def test_an_interrupted_descent_resumes_to_the_same_bits(loss, problem, tmp_path):
     dataset = problem.dataset(max_documents=20)
     validation = dr.Validation(random_problem(9).dataset(), patience=4)
-    options = {"solver": "sgd", "n_epochs": 4, "steps_per_epoch": 200, "n_shards": 2}
-    expected = max_margin(LAMBDA, loss, **options).fit(dataset, validation=validation)
-    ranker = max_margin(LAMBDA, loss, **options, checkpoint=tmp_path / "c")
+    options = {"solver": dr.SGD(n_epochs=4, steps_per_epoch=200, n_shards=2)}
+    expected = dr.MaxMarginRanker(LAMBDA, loss, **options).fit(dataset, validation=validation)
+    ranker = dr.MaxMarginRanker(LAMBDA, loss, **options, checkpoint=tmp_path / "c")
     with reporting(interrupt), pytest.raises(InterruptedFitError):
         ranker.fit(dataset, validation=validation)
     epochs = []
@@ -204,11 +207,12 @@ def test_an_interrupted_descent_resumes_to_the_same_bits(loss, problem, tmp_path
 )
 def test_a_checkpoint_of_other_margins_is_refused(change, problem, tmp_path):
     """Loss, convention and form are no parameters of SPD, but settings of its checkpoint here."""
-    options = {"solver": "sgd", "n_epochs": 1, "steps_per_epoch": 20, "checkpoint": tmp_path / "c"}
+    steps = dr.SGD(n_epochs=1, steps_per_epoch=20)
+    options = {"solver": steps, "checkpoint": tmp_path / "c"}
     loss = change.get("loss", "ndcg")
-    max_margin(LAMBDA, loss, **options).fit(problem.dataset())
+    dr.MaxMarginRanker(LAMBDA, loss, **options).fit(problem.dataset())
     with pytest.raises(dr.UsageError, match="checkpoint is of a training with other"):
-        max_margin(**{"loss": loss, "regularization": LAMBDA, **options, **change}).fit(
+        dr.MaxMarginRanker(**{"loss": loss, "regularization": LAMBDA, **options, **change}).fit(
             problem.dataset()
         )
 
@@ -216,14 +220,14 @@ def test_a_checkpoint_of_other_margins_is_refused(change, problem, tmp_path):
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_patience_ends_early_and_keeps_the_best(loss, problem):
     validation = random_problem(9).dataset()
-    options = {"solver": "sgd", "average": "none", "eta0": np.inf, "steps_per_epoch": 20}
-    ranker = max_margin(1e-3, loss, n_epochs=100, **options)
+    steps = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20}
+    ranker = dr.MaxMarginRanker(1e-3, loss, solver={**steps, "n_epochs": 100})
     judged = dr.Validation(validation, "pairwise_error", patience=4)
     ranker.fit(problem.dataset(), validation=judged)
     scores = [point.validation for point in ranker.learning_curve_]
     assert 5 <= len(scores) < 100
     assert int(np.argmin(scores)) == len(scores) - 5
-    best = max_margin(1e-3, loss, n_epochs=len(scores) - 4, **options)
+    best = dr.MaxMarginRanker(1e-3, loss, solver={**steps, "n_epochs": len(scores) - 4})
     np.testing.assert_array_equal(ranker.coef_, best.fit(problem.dataset()).coef_)
     found = dr.evaluate(ranker.to_model(), validation, ["pairwise_error"]).metrics
     assert found["pairwise_error"] == min(scores)
@@ -234,8 +238,8 @@ def test_patience_ends_early_and_keeps_the_best(loss, problem):
 @pytest.mark.parametrize("loss", ["pairwise", "ap"])
 def test_interrupted_cutting_planes_resume_to_the_same_bits(loss, problem, tmp_path):
     options = {"regularization": 1e-3, "loss": loss, "solver": "cutting-planes"}
-    expected = max_margin(**options).fit(problem.dataset())
-    ranker = max_margin(**options, checkpoint=tmp_path / "c", max_iter=4)
+    expected = dr.MaxMarginRanker(**options).fit(problem.dataset())
+    ranker = dr.MaxMarginRanker(**options, checkpoint=tmp_path / "c", max_iter=4)
     with pytest.warns(ConvergenceWarning, match="after 4 rounds"):
         ranker.fit(problem.dataset())
     rounds = []
@@ -249,7 +253,7 @@ def test_interrupted_cutting_planes_resume_to_the_same_bits(loss, problem, tmp_p
 
 
 def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
-    ranker = max_margin(checkpoint=tmp_path / "c", tol=0.1)
+    ranker = dr.MaxMarginRanker(checkpoint=tmp_path / "c", tol=0.1)
     ranker.fit(problem.dataset())
     for change in (
         {"regularization": 0.5}, {"loss": "ndcg"}, {"form": "sum"}, {"convention": "mslr"},
@@ -264,14 +268,12 @@ def test_cutting_planes_of_another_training_are_refused(problem, tmp_path):
         clone(ranker).fit(problem.dataset())
 
 
-def test_options_of_epochs_are_refused_for_other_solvers(problem):
+def test_validation_and_checkpoints_are_refused_for_other_solvers(problem):
     for solver in ("auto", "cutting-planes"):
-        with pytest.raises(dr.UsageError, match="n_shards: only --solver sgd takes steps"):
-            max_margin(solver=solver, n_shards=3)
         with pytest.raises(dr.UsageError, match="validation is for solver sgd"):
-            max_margin(solver=solver).fit(problem.dataset(), validation=problem.dataset())
+            dr.MaxMarginRanker(solver=solver).fit(problem.dataset(), validation=problem.dataset())
     with pytest.raises(dr.UsageError, match="checkpoint is for solvers sgd and cutting-planes"):
-        max_margin(loss="pairwise", checkpoint="c").fit(problem.dataset())
+        dr.MaxMarginRanker(loss="pairwise", checkpoint="c").fit(problem.dataset())
 
 
 @pytest.mark.timeout(60)
@@ -284,20 +286,20 @@ def test_a_list_too_long_for_ndcg_is_named(solver):
     y = np.concatenate([rng.integers(0, 4, n), [0, 1]])
     qid = np.concatenate([np.full(n, 17), [18, 18]])
     with pytest.raises(dr.UsageError, match=r"query 17 has 10,000 documents, 7,\d+ without .*Keep"):
-        max_margin(loss="ndcg", solver=solver).fit(X, y, qid=qid)
-    steps = {"n_epochs": 1, "steps_per_epoch": 3} if solver == "sgd" else {}
-    max_margin(1.0, "ap", solver=solver, tol=0.5, max_iter=50, **steps).fit(X, y, qid=qid)
+        dr.MaxMarginRanker(loss="ndcg", solver=solver).fit(X, y, qid=qid)
+    steps = dr.SGD(n_epochs=1, steps_per_epoch=3) if solver == "sgd" else solver
+    dr.MaxMarginRanker(1.0, "ap", solver=steps, tol=0.5, max_iter=50).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize(("loss", "solver"), SOLVERS)
 def test_nothing_to_learn(loss, solver):
     with pytest.raises(dr.DataError, match="to learn"):
-        max_margin(loss=loss, solver=solver).fit(np.eye(4), [1, 1, 0, 0], qid=[1, 1, 2, 2])
+        dr.MaxMarginRanker(loss=loss, solver=solver).fit(np.eye(4), [1, 1, 0, 0], qid=[1, 1, 2, 2])
 
 
 def test_rounds_that_do_not_suffice_are_warned_of(problem):
     with pytest.warns(ConvergenceWarning, match="duality gap is .* after 2 rounds") as caught:
-        ranker = max_margin(1e-6, max_iter=2).fit(problem.dataset())
+        ranker = dr.MaxMarginRanker(1e-6, max_iter=2).fit(problem.dataset())
     assert ranker.gap_ > 0
     assert len(caught) == 1
 
@@ -315,12 +317,12 @@ def test_rounds_that_do_not_suffice_are_warned_of(problem):
         ({"tol": 0.0}, "tol is 0"),
         ({"max_iter": 2.5}, "max_iter is 2.5"),
         ({"convention": "letor5"}, "no evaluation convention"),
-        ({"solver": "sgd", "average": "some"}, "average is 'some'"),
+        ({"solver": {"average": "some"}}, "average is 'some'"),
     ],
 )
 def test_wrong_parameters(problem, options, message):
     with pytest.raises(dr.UsageError, match=message):
-        max_margin(**options).fit(problem.dataset())
+        dr.MaxMarginRanker(**options).fit(problem.dataset())
 
 
 def test_provenance_of_a_model(problem, optima):
@@ -328,7 +330,7 @@ def test_provenance_of_a_model(problem, optima):
     assert facts["ranker"] == "MaxMarginRanker"
     assert facts["gap"] == optima["ap"].gap_
     assert facts["n_terms"] == optima["ap"].n_terms_
-    sgd = max_margin(solver="sgd", n_epochs=1, steps_per_epoch=9).fit(problem.dataset())
+    sgd = dr.MaxMarginRanker(solver={"n_epochs": 1, "steps_per_epoch": 9}).fit(problem.dataset())
     assert "gap" not in sgd.to_model().provenance
     assert sgd.n_iter_ == 9
 
@@ -340,7 +342,7 @@ def test_two_documents_by_hand():
     which is where -1 + w < 0 still: the corner w = 1/4 is the minimum.
     """
     X = np.array([[0.0], [1.0], [0.0], [2.0]], dtype=np.float32)
-    ranker = max_margin(1.0, "ap", tol=1e-6).fit(X, [0, 1, 0, 1], qid=[7, 7, 8, 8])
+    ranker = dr.MaxMarginRanker(1.0, "ap", tol=1e-6).fit(X, [0, 1, 0, 1], qid=[7, 7, 8, 8])
     assert ranker.coef_ == pytest.approx([0.25], abs=1e-5)
     assert ranker.objective_ == pytest.approx(0.25**2 / 2, abs=1e-5)
     assert math.isclose(ranker.n_terms_, 2.0)

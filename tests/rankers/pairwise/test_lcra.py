@@ -9,7 +9,6 @@ import dranking as dr
 from dranking.engine.executor import ThreadExecutor
 from dranking.rankers.pairwise.lcra import LCRA
 from dranking.sampling.pairs import PairStreams, labelled_pairs, unlabelled_pairs
-from tests.rankers.grouped import lcra, spd
 from tests.rankers.linear.test_estimator import DO_NOT_APPLY
 from tests.rankers.pairwise.test_spd import (
     NO_PAIR,
@@ -68,17 +67,15 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, k, l, elsewhere, problem):
         t0=1 / (0.3 * 0.1),
         average_from=60,
     )
-    ranker = lcra(
+    ranker = dr.LCRA(
         0.3,
         0.7,
         views=VIEWS,
         n_labelled=k,
         n_unlabelled=l,
         loss=loss,
-        eta0=0.1,
-        n_epochs=2,
-        steps_per_epoch=60,
         random_state=5,
+        sgd={"eta0": 0.1, "n_epochs": 2, "steps_per_epoch": 60},
     ).fit(dataset, unlabelled=unlabelled)
     np.testing.assert_allclose(ranker.coef_, total / 60 / 2, rtol=1e-7, atol=1e-12)
 
@@ -86,10 +83,12 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, k, l, elsewhere, problem):
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
 @pytest.mark.parametrize("options", [{"mu": 0.0}, {"n_unlabelled": 0}])
 def test_without_co_regularisation_it_is_spd_on_each_view(loss, options, problem, dataset):
-    ranker = lcra(0.01, views=VIEWS, loss=loss, eta0=0.02, **options, **SHORT).fit(dataset)
+    ranker = dr.LCRA(0.01, views=VIEWS, loss=loss, **options, sgd={**SHORT, "eta0": 0.02}).fit(
+        dataset
+    )
     for view in map(sorted, VIEWS):
         part = problem._replace(X=np.ascontiguousarray(problem.X[:, view]))
-        alone = spd(0.01, loss, eta0=0.02, **SHORT).fit(part.dataset(max_documents=90))
+        alone = dr.SPD(0.01, loss, sgd={**SHORT, "eta0": 0.02}).fit(part.dataset(max_documents=90))
         np.testing.assert_array_equal(ranker.coef_[view], alone.coef_ / 2)
 
 
@@ -117,9 +116,9 @@ def test_it_wins_where_two_views_see_the_same_and_labels_are_few():
     views = [list(range(30)), list(range(30, 60))]
     options = {"n_epochs": 2, "steps_per_epoch": 50_000}
     rankers = {
-        "spd": spd(0.01, **options),
-        "spd mv": lcra(0.01, 0.0, views=views, **options),
-        "lcra": lcra(0.01, 0.1, views=views, **options),
+        "spd": dr.SPD(0.01, sgd=options),
+        "spd mv": dr.LCRA(0.01, 0.0, views=views, sgd=options),
+        "lcra": dr.LCRA(0.01, 0.1, views=views, sgd=options),
     }
     errors = {name: [] for name in rankers}
     for seed in range(6):
@@ -139,7 +138,9 @@ def test_the_views_come_to_agree():
     views = [list(range(30)), list(range(30, 60))]
     agreements = []
     for mu in (0.0, 0.01, 1.0):
-        ranker = lcra(0.01, mu, views=views, n_epochs=2, steps_per_epoch=50_000).fit(train)
+        ranker = dr.LCRA(0.01, mu, views=views, sgd={"n_epochs": 2, "steps_per_epoch": 50_000}).fit(
+            train
+        )
         block = test.block(0)
         scores = [block.features[:, view] @ ranker.coef_[view] for view in ranker.views_]
         agreements.append(np.corrcoef(scores)[0, 1])
@@ -150,7 +151,7 @@ def test_the_views_come_to_agree():
 @pytest.mark.parametrize("mu", [1e-6, 1.0, 1e12])
 @pytest.mark.parametrize("regularization", [1e-8, 1e3])
 def test_no_strength_makes_it_unstable(loss, mu, regularization, dataset):
-    ranker = lcra(regularization, mu, loss=loss, n_labelled=3, views=3, **SHORT).fit(dataset)
+    ranker = dr.LCRA(regularization, mu, loss=loss, n_labelled=3, views=3, sgd=SHORT).fit(dataset)
     assert np.isfinite(ranker.coef_).all()
     assert ranker.objective_ <= 1.1
 
@@ -158,7 +159,7 @@ def test_no_strength_makes_it_unstable(loss, mu, regularization, dataset):
 @pytest.mark.parametrize("loss", ["squared", "squared-hinge"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
 def test_a_diverging_step_length_is_named(loss, dataset):
-    ranker = lcra(1e-5, loss=loss, eta0=1e4, **SHORT)
+    ranker = dr.LCRA(1e-5, loss=loss, sgd={**SHORT, "eta0": 1e4})
     with pytest.raises(dr.UsageError, match=r"diverged: .*Lower eta0 \(it is 1e\+04"):
         ranker.fit(dataset)
     assert not hasattr(ranker, "coef_")
@@ -169,22 +170,24 @@ def test_a_diverging_step_length_is_named(loss, dataset):
 def test_workers_and_storage_change_no_bit(problem, n_shards, layout, tmp_path, monkeypatch):
     monkeypatch.setattr("dranking.engine.mixing.SMALL_BYTES", 0)  # one visit an epoch in all ways
     dataset = problem.dataset(layout, max_documents=50)
-    expected = lcra(0.01, n_shards=n_shards, **SHORT).fit(dataset, executor=ThreadExecutor(1))
+    expected = dr.LCRA(0.01, sgd={**SHORT, "n_shards": n_shards}).fit(
+        dataset, executor=ThreadExecutor(1)
+    )
     stored = dr.write_dataset(map(dataset.block, range(dataset.n_blocks)), tmp_path / "d")
     for data, limit in (dataset, None), (stored, None), (stored, 1):
-        ranker = lcra(0.01, n_shards=n_shards, memory_limit=limit, **SHORT)
+        ranker = dr.LCRA(0.01, memory_limit=limit, sgd={**SHORT, "n_shards": n_shards})
         ranker.fit(data, executor=ThreadExecutor(3))
         np.testing.assert_array_equal(ranker.coef_, expected.coef_)
         assert ranker.objective_ == expected.objective_
 
 
 def test_sparse_rows_give_the_same(problem, dataset):
-    expected = lcra(0.01, **SHORT).fit(dataset).coef_
+    expected = dr.LCRA(0.01, sgd=SHORT).fit(dataset).coef_
     rows = problem.dataset(sparse.csr_array, max_documents=90)
-    np.testing.assert_allclose(lcra(0.01, **SHORT).fit(rows).coef_, expected, rtol=1e-8)
+    np.testing.assert_allclose(dr.LCRA(0.01, sgd=SHORT).fit(rows).coef_, expected, rtol=1e-8)
     unlabelled = random_problem(2, n_features=6)
-    expected = lcra(0.01, **SHORT).fit(dataset, unlabelled=unlabelled.dataset()).coef_
-    mixed = lcra(0.01, **SHORT).fit(dataset, unlabelled=unlabelled.dataset(sparse.csr_array))
+    expected = dr.LCRA(0.01, sgd=SHORT).fit(dataset, unlabelled=unlabelled.dataset()).coef_
+    mixed = dr.LCRA(0.01, sgd=SHORT).fit(dataset, unlabelled=unlabelled.dataset(sparse.csr_array))
     np.testing.assert_allclose(mixed.coef_, expected, rtol=1e-8)
 
 
@@ -192,7 +195,8 @@ def test_labels_of_unlabelled_data_are_not_looked_at(dataset):
     other = random_problem(2, n_features=6)
     bare = other._replace(y=np.full(len(other.y), np.nan))
     expected, found = (
-        lcra(0.01, **SHORT).fit(dataset, unlabelled=data.dataset()).coef_ for data in (other, bare)
+        dr.LCRA(0.01, sgd=SHORT).fit(dataset, unlabelled=data.dataset()).coef_
+        for data in (other, bare)
     )
     np.testing.assert_array_equal(found, expected)
 
@@ -201,23 +205,23 @@ def test_unlabelled_data_is_scaled_as_the_labelled(dataset):
     other = random_problem(2, n_features=6).dataset()
     scaled = dr.data.transforms.QueryMinMax()
     labelled = dataset.transformed([scaled])
-    expected = lcra(0.01, **SHORT).fit(labelled, unlabelled=other.transformed([scaled])).coef_
-    found = lcra(0.01, **SHORT).fit(labelled, unlabelled=other).coef_
+    expected = dr.LCRA(0.01, sgd=SHORT).fit(labelled, unlabelled=other.transformed([scaled])).coef_
+    found = dr.LCRA(0.01, sgd=SHORT).fit(labelled, unlabelled=other).coef_
     np.testing.assert_array_equal(found, expected)
 
 
 def test_an_interrupted_fit_goes_on_to_the_same_bits(dataset, tmp_path):
     options = {"n_epochs": 5, "steps_per_epoch": 500, "n_shards": 2}
-    expected = lcra(0.01, **options).fit(dataset)
-    ranker = lcra(0.01, **options, checkpoint=tmp_path / "c")
+    expected = dr.LCRA(0.01, sgd=options).fit(dataset)
+    ranker = dr.LCRA(0.01, checkpoint=tmp_path / "c", sgd=options)
     with interrupt_after(3), pytest.raises(InterruptedFitError):
         ranker.fit(dataset)
     np.testing.assert_array_equal(ranker.fit(dataset).coef_, expected.coef_)
 
 
 def test_partial_fit_goes_on(dataset):
-    whole = lcra(0.01, average="none", **SHORT).fit(dataset)
-    parts = lcra(0.01, average="none", **SHORT)
+    whole = dr.LCRA(0.01, sgd={**SHORT, "average": "none"}).fit(dataset)
+    parts = dr.LCRA(0.01, sgd={**SHORT, "average": "none"})
     for _ in range(3):
         parts.partial_fit(dataset)
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
@@ -228,9 +232,11 @@ def test_partial_fit_goes_on(dataset):
 
 def test_views_are_drawn_by_the_seed_or_given_by_name(problem):
     dataset = problem.dataset(feature_names=["a", "b", "c", "d", "e", "f"])
-    drawn = {str(lcra(views=3, random_state=s, **SHORT).fit(dataset).views_) for s in (0, 0, 1, 2)}
+    drawn = {
+        str(dr.LCRA(views=3, random_state=s, sgd=SHORT).fit(dataset).views_) for s in (0, 0, 1, 2)
+    }
     assert len(drawn) == 3
-    ranker = lcra(views=[["e", "a", 2], ["b", "d", "f"]], **SHORT).fit(dataset)
+    ranker = dr.LCRA(views=[["e", "a", 2], ["b", "d", "f"]], sgd=SHORT).fit(dataset)
     assert ranker.views_ == [[0, 2, 4], [1, 3, 5]]
     assert ranker.to_model().provenance["views"] == [["a", "c", "e"], ["b", "d", "f"]]
 
@@ -251,19 +257,19 @@ def test_views_are_drawn_by_the_seed_or_given_by_name(problem):
 )
 def test_wrong_parameters_are_refused(parameters, message, dataset):
     with pytest.raises(dr.UsageError, match=message):
-        lcra(**parameters).fit(dataset)
+        dr.LCRA(**parameters).fit(dataset)
 
 
 def test_wrong_data_is_refused(dataset):
     labelled = random_problem(1, n_features=6).dataset()
     with pytest.raises(dr.DataError, match=r"no pair to agree on\. Pass unlabelled=, or set mu=0"):
-        lcra().fit(labelled)
+        dr.LCRA().fit(labelled)
     with pytest.raises(dr.DataError, match="7 views need as many features; the data has 6"):
-        lcra(views=7).fit(dataset)
+        dr.LCRA(views=7).fit(dataset)
     with pytest.raises(dr.DataError, match="the unlabelled data has 5 features, the labelled 6"):
-        lcra().fit(labelled, unlabelled=random_problem(1, n_features=5).dataset())
+        dr.LCRA().fit(labelled, unlabelled=random_problem(1, n_features=5).dataset())
     with pytest.raises(dr.DataError, match="lacks 1 of the 1 features needed: z"):
-        lcra(views=[["z"], [0]]).fit(dataset)
+        dr.LCRA(views=[["z"], [0]]).fit(dataset)
 
 
 FEW = {"check_n_features_in_after_fitting": "fewer features than views are refused as such"}

@@ -17,7 +17,6 @@ from dranking.rankers.pairwise.ranksvm import RankSVM
 from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.training.learning_curve import curve_facts
 from dranking.sampling.pairs import PairStreams, labelled_pairs
-from tests.rankers.grouped import spd
 from tests.rankers.linear.test_estimator import DO_NOT_APPLY, NO_PAIR, two_queries
 from tests.rankers.pairwise.all_pairs import listed_pairs
 from tests.rankers.problems import random_problem
@@ -58,8 +57,8 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, label, average, average_fr
         problem.X.tolist(), pairs, labels, 0.2, loss, 1 / (0.2 * 0.05), np.inf, average_from or 0
     )
     expected = last if average == "none" else np.array(total) / (300 - average_from)
-    options = {"label": label, "average": average, "n_epochs": 3, "steps_per_epoch": 100}
-    found = spd(0.2, loss, eta0=0.05, random_state=11, **options).fit(dataset)
+    steps = dr.SGD(3, 100, eta0=0.05, average=average)
+    found = dr.SPD(0.2, loss, pairs={"label": label}, sgd=steps, random_state=11).fit(dataset)
     np.testing.assert_allclose(found.coef_, expected, rtol=1e-8)
 
 
@@ -68,7 +67,9 @@ def test_a_fit_is_the_loop_over_the_pairs_drawn(loss, label, average, average_fr
 @pytest.mark.parametrize("projection", [False, True])
 def test_the_objective_comes_near_its_minimum(loss, label, projection, dataset, everything):
     minimum = everything.minimum(0.01, loss, label)
-    ranker = spd(0.01, loss, label=label, projection=projection, n_epochs=5).fit(dataset)
+    ranker = dr.SPD(
+        0.01, loss, projection=projection, sgd={"n_epochs": 5}, pairs={"label": label}
+    ).fit(dataset)
     objective = everything.objective(ranker.coef_, 0.01, loss, label)
     assert minimum <= objective <= 1.002 * minimum
     assert ranker.objective_ == pytest.approx(objective, rel=1e-9)
@@ -77,7 +78,7 @@ def test_the_objective_comes_near_its_minimum(loss, label, projection, dataset, 
 
 def test_the_objective_of_many_pairs_is_estimated(dataset, everything, monkeypatch):
     monkeypatch.setattr("dranking.rankers.pairwise.pair_blocks.LISTED_PER_DRAW", 0)
-    ranker = spd(0.01).fit(dataset)
+    ranker = dr.SPD(0.01).fit(dataset)
     assert ranker.objective_ == pytest.approx(everything.objective(ranker.coef_, 0.01), rel=0.02)
     assert ranker.objective_ != pytest.approx(everything.objective(ranker.coef_, 0.01), rel=1e-9)
 
@@ -86,8 +87,8 @@ def test_the_objective_of_many_pairs_is_estimated(dataset, everything, monkeypat
 @pytest.mark.parametrize("positions", ["equal", "dcg"])
 def test_sampling_says_what_is_minimised(balance, positions, dataset):
     pairs = listed_pairs(dataset, balance, positions)
-    options = {"n_epochs": 25, "steps_per_epoch": 20_000}
-    ranker = spd(0.01, sampling=balance, position_weights=positions, **options).fit(dataset)
+    drawn = dr.Pairs(balance, positions)
+    ranker = dr.SPD(0.01, pairs=drawn, sgd=dr.SGD(25, 20_000)).fit(dataset)
     objective = pairs.objective(ranker.coef_, 0.01)
     assert objective <= 1.002 * pairs.minimum(0.01)
     assert ranker.objective_ == pytest.approx(objective, rel=1e-9)
@@ -95,13 +96,13 @@ def test_sampling_says_what_is_minimised(balance, positions, dataset):
 
 @pytest.mark.parametrize("n_shards", [2, 3, 7, 100])
 def test_mixed_shards_come_near_the_minimum(n_shards, dataset, everything):
-    ranker = spd(0.01, n_shards=n_shards).fit(dataset)
+    ranker = dr.SPD(0.01, sgd={"n_shards": n_shards}).fit(dataset)
     assert everything.objective(ranker.coef_, 0.01) <= 1.02 * everything.minimum(0.01)
 
 
 def test_projection_keeps_the_weights_in_the_ball(dataset):
-    options = {"average": "none", "n_epochs": 1, "steps_per_epoch": 50, "eta0": np.inf}
-    free, kept = (spd(1e-3, projection=p, **options).fit(dataset) for p in (False, True))
+    steps = dr.SGD(1, 50, eta0=np.inf, average="none")
+    free, kept = (dr.SPD(1e-3, projection=p, sgd=steps).fit(dataset) for p in (False, True))
     assert np.linalg.norm(kept.coef_) <= (1 + 1e-9) / np.sqrt(1e-3) < np.linalg.norm(free.coef_)
 
 
@@ -110,15 +111,15 @@ def test_the_ball_of_the_squared_loss_follows_from_the_labels(label, mean_square
     # Pairs of grades 0 and 2: the first step, of length 1 / lambda, ends on the border.
     data = dr.from_arrays(0.2 * np.eye(4), [0, 2, 0, 2], qid=[1, 1, 2, 2])
     one = {"eta0": np.inf, "n_epochs": 1, "steps_per_epoch": 1, "average": "none"}
-    ranker = spd(0.01, "squared", label=label, projection=True, **one).fit(data)
+    ranker = dr.SPD(0.01, "squared", projection=True, sgd=one, pairs={"label": label}).fit(data)
     expected = np.sqrt(mean_square) / (2 * np.sqrt(0.01))
     assert np.linalg.norm(ranker.coef_) == pytest.approx(expected)
 
 
 def test_sparse_rows_give_the_same(problem, dataset):
-    expected = spd(0.01, **SHORT).fit(dataset).coef_
+    expected = dr.SPD(0.01, sgd=SHORT).fit(dataset).coef_
     rows = problem.dataset(sparse.csr_array, max_documents=90)
-    np.testing.assert_allclose(spd(0.01, **SHORT).fit(rows).coef_, expected, rtol=1e-9)
+    np.testing.assert_allclose(dr.SPD(0.01, sgd=SHORT).fit(rows).coef_, expected, rtol=1e-9)
 
 
 def test_unlabelled_documents_change_next_to_nothing(problem, dataset):
@@ -129,8 +130,8 @@ def test_unlabelled_documents_change_next_to_nothing(problem, dataset):
         y=np.insert(problem.y, ends, np.nan),
         sizes=problem.sizes + 1,
     )
-    expected = spd(0.01, **SHORT).fit(problem.dataset()).coef_
-    np.testing.assert_array_equal(spd(0.01, **SHORT).fit(more.dataset()).coef_, expected)
+    expected = dr.SPD(0.01, sgd=SHORT).fit(problem.dataset()).coef_
+    np.testing.assert_array_equal(dr.SPD(0.01, sgd=SHORT).fit(more.dataset()).coef_, expected)
 
 
 def ways(dataset, tmp_path):
@@ -148,15 +149,18 @@ def ways(dataset, tmp_path):
 def test_workers_and_storage_change_no_bit(problem, n_shards, layout, tmp_path, monkeypatch):
     monkeypatch.setattr("dranking.engine.mixing.SMALL_BYTES", 0)  # one visit an epoch in all ways
     dataset = problem.dataset(layout, max_documents=50)
-    expected = spd(0.01, n_shards=n_shards, **SHORT).fit(dataset)
+    expected = dr.SPD(0.01, sgd={**SHORT, "n_shards": n_shards}).fit(dataset)
     for name, (data, options, executor) in ways(dataset, tmp_path).items():
-        ranker = spd(0.01, n_shards=n_shards, **options, **SHORT).fit(data, executor=executor)
+        ranker = dr.SPD(0.01, sgd={**SHORT, "n_shards": n_shards}, **options)
+        ranker.fit(data, executor=executor)
         np.testing.assert_array_equal(ranker.coef_, expected.coef_, err_msg=name)
         assert ranker.objective_ == expected.objective_
 
 
 def test_seeds_differ_and_repeat(dataset):
-    first, other, again = (spd(0.01, random_state=s, **SHORT).fit(dataset).coef_ for s in (1, 2, 1))
+    first, other, again = (
+        dr.SPD(0.01, random_state=s, sgd=SHORT).fit(dataset).coef_ for s in (1, 2, 1)
+    )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -175,10 +179,10 @@ def interrupt_after(n_epochs):
 
 @pytest.mark.parametrize(("n_epochs", "eta0"), [(1, None), (4, np.inf), (6, 0.1)])
 def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, eta0, dataset, tmp_path):
-    options = {"n_epochs": 6, "steps_per_epoch": 500, "n_shards": 2, "eta0": eta0}
+    steps = dr.SGD(6, 500, eta0=eta0, n_shards=2)
     validation = dr.Validation(random_problem(3, n_features=6).dataset(), patience=5)
-    expected = spd(0.01, **options).fit(dataset, validation=validation)
-    ranker = spd(0.01, **options, checkpoint=tmp_path / "c")
+    expected = dr.SPD(0.01, sgd=steps).fit(dataset, validation=validation)
+    ranker = dr.SPD(0.01, sgd=steps, checkpoint=tmp_path / "c")
     with interrupt_after(n_epochs), pytest.raises(InterruptedFitError):
         ranker.fit(dataset, validation=validation)
     epochs = []
@@ -192,29 +196,29 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(n_epochs, eta0, dataset, tm
 
 def test_a_checkpoint_of_another_training_is_refused(dataset, tmp_path):
     path = tmp_path / "c"
-    spd(0.01, checkpoint=path, **SHORT).fit(dataset)
+    dr.SPD(0.01, checkpoint=path, sgd=SHORT).fit(dataset)
     with pytest.raises(dr.UsageError, match="other random_state, regularization; remove it"):
-        spd(0.02, random_state=1, checkpoint=path, **SHORT).fit(dataset)
+        dr.SPD(0.02, random_state=1, checkpoint=path, sgd=SHORT).fit(dataset)
     with pytest.raises(dr.UsageError, match="other data"):
-        spd(0.01, checkpoint=path, **SHORT).fit(random_problem(9, n_features=6).dataset())
+        dr.SPD(0.01, checkpoint=path, sgd=SHORT).fit(random_problem(9, n_features=6).dataset())
     for file, message in (
         ("total.npy", r"is damaged: total\.npy"),
         ("manifest.json", "not the manifest of a training-checkpoint"),
     ):
         (path / file).write_text("{}")
         with pytest.raises(dr.DataError, match=message):
-            spd(0.01, checkpoint=path, **SHORT).fit(dataset)
+            dr.SPD(0.01, checkpoint=path, sgd=SHORT).fit(dataset)
 
 
 def test_patience_ends_early_and_keeps_the_best(dataset):
     validation = random_problem(3, n_features=6).dataset()
-    options = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20}
+    steps = {"average": "none", "eta0": np.inf, "steps_per_epoch": 20}
     judged = dr.Validation(validation, "pairwise_error", patience=4)
-    ranker = spd(1e-3, n_epochs=200, **options).fit(dataset, validation=judged)
+    ranker = dr.SPD(1e-3, sgd={**steps, "n_epochs": 200}).fit(dataset, validation=judged)
     scores = [point.validation for point in ranker.learning_curve_]
     assert 5 <= len(scores) < 200
     assert int(np.argmin(scores)) == len(scores) - 5
-    best = spd(1e-3, n_epochs=len(scores) - 4, **options).fit(dataset)
+    best = dr.SPD(1e-3, sgd={**steps, "n_epochs": len(scores) - 4}).fit(dataset)
     np.testing.assert_array_equal(ranker.coef_, best.coef_)
     found = dr.evaluate(ranker.to_model(), validation, ["pairwise_error"]).metrics
     assert found["pairwise_error"] == pytest.approx(min(scores), rel=1e-12)
@@ -222,8 +226,8 @@ def test_patience_ends_early_and_keeps_the_best(dataset):
 
 def test_patience_counts_the_epochs_of_a_call(dataset):
     validation = random_problem(3, n_features=6).dataset()
-    options = {"steps_per_epoch": 500, "average": "none", "eta0": 1e-9, "warm_start": True}
-    ranker = spd(0.01, n_epochs=5, **options).fit(dataset)
+    steps = dr.SGD(5, 500, eta0=1e-9, average="none")
+    ranker = dr.SPD(0.01, sgd=steps, warm_start=True).fit(dataset)
     # Steps this short change no order: the first epoch of each call stays the best.
     for n_points in (5 + 3, 5 + 3 + 3):
         ranker.fit(dataset, validation=dr.Validation(validation, patience=2))
@@ -232,8 +236,8 @@ def test_patience_counts_the_epochs_of_a_call(dataset):
 
 def test_without_patience_the_curve_is_only_kept(dataset):
     validation = random_problem(3, n_features=6).dataset()
-    plain = spd(0.01, **SHORT).fit(dataset)
-    ranker = spd(0.01, **SHORT).fit(dataset, validation=validation)
+    plain = dr.SPD(0.01, sgd=SHORT).fit(dataset)
+    ranker = dr.SPD(0.01, sgd=SHORT).fit(dataset, validation=validation)
     np.testing.assert_array_equal(plain.coef_, ranker.coef_)
     assert [p.epoch for p in ranker.learning_curve_] == [1, 2, 3]
     assert [p.n_steps for p in ranker.learning_curve_] == [2_000, 4_000, 6_000]
@@ -244,13 +248,17 @@ def test_without_patience_the_curve_is_only_kept(dataset):
 
 
 def test_partial_fit_and_warm_start_go_on(dataset, everything):
-    parts = spd(0.01, average="none", steps_per_epoch=1_000)
+    parts = dr.SPD(0.01, sgd={"average": "none", "steps_per_epoch": 1_000})
     for _ in range(4):
         parts.partial_fit(dataset)
-    whole = spd(0.01, average="none", steps_per_epoch=1_000, n_epochs=4).fit(dataset)
+    whole = dr.SPD(0.01, sgd={"average": "none", "steps_per_epoch": 1_000, "n_epochs": 4}).fit(
+        dataset
+    )
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
     assert [p.n_steps for p in parts.learning_curve_] == [1_000, 2_000, 3_000, 4_000]
-    warm = spd(0.01, average="none", steps_per_epoch=1_000, n_epochs=2, warm_start=True)
+    warm = dr.SPD(
+        0.01, warm_start=True, sgd={"average": "none", "steps_per_epoch": 1_000, "n_epochs": 2}
+    )
     np.testing.assert_array_equal(warm.fit(dataset).fit(dataset).coef_, whole.coef_)
     cold = clone(warm).set_params(warm_start=False).fit(dataset).fit(dataset)
     assert cold.n_steps_ == 2_000
@@ -258,8 +266,10 @@ def test_partial_fit_and_warm_start_go_on(dataset, everything):
 
 def test_partial_fit_averages_anew(dataset):
     """Its iterates are the last thousand of all, of which another training keeps the mean."""
-    parts = spd(0.01, average="all", steps_per_epoch=1_000)
-    whole = spd(0.01, average="second-half", steps_per_epoch=1_000, n_epochs=2).fit(dataset)
+    parts = dr.SPD(0.01, sgd={"average": "all", "steps_per_epoch": 1_000})
+    whole = dr.SPD(
+        0.01, sgd={"average": "second-half", "steps_per_epoch": 1_000, "n_epochs": 2}
+    ).fit(dataset)
     np.testing.assert_allclose(
         parts.partial_fit(dataset).partial_fit(dataset).coef_, whole.coef_, rtol=1e-12
     )
@@ -267,9 +277,9 @@ def test_partial_fit_averages_anew(dataset):
 
 def test_the_best_of_an_earlier_call_is_not_kept(dataset):
     validation = random_problem(3, n_features=6).dataset()
-    plain = spd(0.01, **SHORT).fit(dataset).partial_fit(dataset)
+    plain = dr.SPD(0.01, sgd=SHORT).fit(dataset).partial_fit(dataset)
     judged = dr.Validation(validation, patience=9)
-    patient = spd(0.01, **SHORT).fit(dataset, validation=judged)
+    patient = dr.SPD(0.01, sgd=SHORT).fit(dataset, validation=judged)
     np.testing.assert_array_equal(patient.partial_fit(dataset).coef_, plain.coef_)
 
 
@@ -282,7 +292,7 @@ def test_partial_fit_learns_from_new_data():
         X = problem.X[rows].copy()
         X[:, columns] = 0.0
         halves.append(dr.from_arrays(X, problem.y[rows], problem.qid[rows]))
-    ranker = spd(0.01, steps_per_epoch=5_000).fit(halves[0])
+    ranker = dr.SPD(0.01, sgd={"steps_per_epoch": 5_000}).fit(halves[0])
     assert not ranker.coef_[2:].any()
     ranker.partial_fit(halves[1])
     assert ranker.coef_.all()
@@ -290,13 +300,13 @@ def test_partial_fit_learns_from_new_data():
 
 
 def test_other_features_cannot_go_on(dataset):
-    ranker = spd(0.01, **SHORT).fit(dataset)
+    ranker = dr.SPD(0.01, sgd=SHORT).fit(dataset)
     with pytest.raises(dr.DataError, match="X has 5 features, but SPD is expecting 6"):
         ranker.partial_fit(random_problem(1, n_features=5).dataset())
 
 
 def test_data_scaled_otherwise_cannot_go_on(dataset):
-    ranker = spd(0.01, **SHORT).fit(dataset)
+    ranker = dr.SPD(0.01, sgd=SHORT).fit(dataset)
     with pytest.raises(dr.DataError, match="X is scaled in another way"):
         ranker.partial_fit(scaled(dataset, "standard"))
     ranker.fit(scaled(dataset, "standard")).partial_fit(scaled(dataset, "standard"))
@@ -306,7 +316,7 @@ def test_data_scaled_otherwise_cannot_go_on(dataset):
 @pytest.mark.parametrize("eta0", [1.0, 10.0, 1e5, np.inf])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where kernels are interpreted
 def test_a_diverging_step_length_is_named(loss, eta0, dataset):
-    ranker = spd(1e-5, loss, eta0=eta0, **SHORT)
+    ranker = dr.SPD(1e-5, loss, sgd={**SHORT, "eta0": eta0})
     with pytest.raises(dr.UsageError, match=r"diverged: .*Lower eta0 \(it is "):
         ranker.fit(dataset)
     assert not hasattr(ranker, "coef_")
@@ -314,7 +324,7 @@ def test_a_diverging_step_length_is_named(loss, eta0, dataset):
 
 def test_weights_too_large_to_square_are_told_of(dataset):
     with pytest.raises(dr.UsageError, match=r"epoch 1 grew without limit.* Lower eta0"):
-        spd(1e-300, eta0=1e200, **SHORT).fit(dataset)
+        dr.SPD(1e-300, sgd={**SHORT, "eta0": 1e200}).fit(dataset)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared"])
@@ -322,13 +332,13 @@ def test_weights_too_large_to_square_are_told_of(dataset):
 @pytest.mark.parametrize("regularization", [1e-10, 1e10])
 def test_the_default_step_length_does_not_diverge(loss, scale, regularization, problem):
     data = problem._replace(X=(scale * problem.X).astype(np.float32)).dataset()
-    ranker = spd(regularization, loss, **SHORT).fit(data)
+    ranker = dr.SPD(regularization, loss, sgd=SHORT).fit(data)
     assert np.isfinite(ranker.coef_).all()
     assert ranker.objective_ <= 1.1
 
 
 def test_equal_documents_leave_nothing_to_learn():
-    ranker = spd(**SHORT).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
+    ranker = dr.SPD(sgd=SHORT).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
     np.testing.assert_array_equal(ranker.coef_, 0.0)
     assert ranker.objective_ == 1.0
 
@@ -338,21 +348,21 @@ def test_equal_documents_leave_nothing_to_learn():
     [
         ({"regularization": 0}, "regularization is 0; .* above 0"),
         ({"loss": "huber"}, "loss is 'huber'; choose from hinge, squared-hinge"),
-        ({"label": "gap"}, "label is 'gap'; choose from sign, difference"),
-        ({"average": "tail"}, "average is 'tail'; choose from second-half, all, none"),
-        ({"eta0": -1.0}, "eta0 is -1.0; .* above 0"),
-        ({"n_epochs": 0}, "n_epochs is 0; it must be at least 1"),
-        ({"steps_per_epoch": 1.5}, "steps_per_epoch is 1.5; it must be a whole"),
-        ({"n_shards": None}, "n_shards is None; it must be a whole"),
+        ({"pairs": {"label": "gap"}}, "label is 'gap'; choose from sign, difference"),
+        ({"sgd": {"average": "tail"}}, "average is 'tail'; choose from second-half, all, none"),
+        ({"sgd": {"eta0": -1.0}}, "eta0 is -1.0; .* above 0"),
+        ({"sgd": {"n_epochs": 0}}, "n_epochs is 0; it must be at least 1"),
+        ({"sgd": {"steps_per_epoch": 1.5}}, "steps_per_epoch is 1.5; it must be a whole"),
+        ({"sgd": {"n_shards": None}}, "n_shards is None; it must be a whole"),
         ({"random_state": -1}, "random_state is -1; it must be at least 0"),
-        ({"sampling": "rows"}, "sampling is 'rows'"),
-        ({"position_weights": "rows"}, "position_weights is 'rows'"),
+        ({"pairs": {"sampling": "rows"}}, "sampling is 'rows'"),
+        ({"pairs": {"position_weights": "rows"}}, "position_weights is 'rows'"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters, message, dataset):
     with pytest.raises(dr.UsageError, match=message):
-        spd(**parameters).fit(dataset)
+        dr.SPD(**parameters).fit(dataset)
 
 
 @pytest.mark.parametrize(
@@ -365,13 +375,13 @@ def test_wrong_parameters_are_refused(parameters, message, dataset):
 )
 def test_a_wrong_validation_is_refused(parameters, message, dataset):
     with pytest.raises(dr.UsageError, match=message):
-        spd(**SHORT).fit(dataset, validation=dr.Validation(dataset, **parameters))
+        dr.SPD(sgd=SHORT).fit(dataset, validation=dr.Validation(dataset, **parameters))
 
 
 @pytest.mark.parametrize("convention", ["letor4", "mslr"])
 def test_the_model_is_measured_by_the_convention_of_the_validation(convention, dataset):
     validation = random_problem(3, n_features=6).dataset()
-    ranker = spd(0.01, **SHORT).fit(
+    ranker = dr.SPD(0.01, sgd=SHORT).fit(
         dataset, validation=dr.Validation(validation, "ndcg@3", convention)
     )
     found = dr.evaluate(ranker.to_model(), validation, ["ndcg@3"], convention).metrics["ndcg@3"]
@@ -384,25 +394,25 @@ def test_validation_data_that_lacks_features_is_refused_before_training(dataset)
         reporting(lambda *progress: epochs.append(progress)),
         pytest.raises(dr.DataError, match="lacks 3 of the 6 features needed"),
     ):
-        spd(**SHORT).fit(dataset, validation=random_problem(3, n_features=3).dataset())
+        dr.SPD(sgd=SHORT).fit(dataset, validation=random_problem(3, n_features=3).dataset())
     assert not epochs
 
 
 def test_validation_data_without_relevant_documents(dataset):
     nothing = dr.from_arrays(np.ones((3, 6)), [0, 0, 0], qid=[1, 1, 1])
     with pytest.raises(dr.DataError, match=r"no query of the validation data counts for ndcg@10"):
-        spd(**SHORT).fit(dataset, validation=nothing)
+        dr.SPD(sgd=SHORT).fit(dataset, validation=nothing)
 
 
 def test_data_without_a_pair_is_refused():
     with pytest.raises(dr.DataError, match="no pair to learn from"):
-        spd().fit(np.ones((3, 1)), [1, 1, 0], qid=[1, 1, 2])
+        dr.SPD().fit(np.ones((3, 1)), [1, 1, 0], qid=[1, 1, 2])
     with pytest.raises(dr.DataError, match="no labelled document"):
-        spd().fit(np.ones((3, 1)), None, qid=[1, 1, 2])
+        dr.SPD().fit(np.ones((3, 1)), None, qid=[1, 1, 2])
 
 
 def test_the_model_tells_how_it_came_about(dataset, tmp_path):
-    ranker = spd(0.01, **SHORT).fit(dataset)
+    ranker = dr.SPD(0.01, sgd=SHORT).fit(dataset)
     ranker.to_model().save(tmp_path / "m.json")
     facts = dr.load_model(tmp_path / "m.json").provenance
     assert facts["n_steps"] == 6_000
@@ -442,7 +452,7 @@ def test_mq2008_within_one_percent_of_the_optimum(mq2008, fold):
     parts = [mq2008 / f"S{(fold - 1 + i) % 5 + 1}.txt" for i in range(5)]
     train, test = dr.open_dataset(parts[:3]), dr.open_dataset(parts[4])
     pairs = listed_pairs(train)
-    best, found = RankSVM(1e-3, "hinge").fit(train), spd(1e-3).fit(train)
+    best, found = RankSVM(1e-3, "hinge").fit(train), dr.SPD(1e-3).fit(train)
     assert pairs.objective(found.coef_, 1e-3) <= 1.002 * pairs.objective(best.coef_, 1e-3)
     maps = [
         dr.evaluate(ranker.to_model(), test, ["map"], convention="letor4").metrics["map"]
@@ -458,4 +468,6 @@ def test_columns_of_far_scales_are_named(layout):
     X = problem.X * np.float32([1.0, 1e4, 1.0, 1e-3])
     X[:, 2] = 3.0
     with pytest.warns(ConvergenceWarning, match=r"f2 ranges over .* and f4 over .*--normalize"):
-        spd(n_epochs=1, steps_per_epoch=10).fit(problem._replace(X=X).dataset(layout))
+        dr.SPD(sgd={"n_epochs": 1, "steps_per_epoch": 10}).fit(
+            problem._replace(X=X).dataset(layout)
+        )

@@ -4,7 +4,6 @@ import pytest
 
 import dranking as dr
 from dranking.rankers.training.learning_curve import plot_learning_curve
-from tests.rankers.grouped import lcra, max_margin, spd
 from tests.rankers.problems import random_problem
 
 SHORT = {"n_epochs": 3, "steps_per_epoch": 2_000}
@@ -12,8 +11,8 @@ SHORT = {"n_epochs": 3, "steps_per_epoch": 2_000}
 
 def test_the_learning_curve_is_drawn():
     data = random_problem(1, n_features=6).dataset()
-    plain = spd(0.01, **SHORT).fit(data)
-    validated = spd(0.01, **SHORT).fit(data, validation=data)
+    plain = dr.SPD(0.01, sgd=SHORT).fit(data)
+    validated = dr.SPD(0.01, sgd=SHORT).fit(data, validation=data)
     [axes] = plot_learning_curve(plain.learning_curve_, against="n_steps").axes
     assert axes.lines[0].get_xdata().tolist() == [2_000, 4_000, 6_000]
     panels = plot_learning_curve(validated.learning_curve_, metric="NDCG@10").axes
@@ -39,9 +38,9 @@ def test_the_learning_curve_is_drawn():
 @pytest.mark.parametrize(
     "ranker",
     [
-        spd(0.01, **SHORT),
-        lcra(0.01, n_unlabelled=0, **SHORT),
-        max_margin(0.01, solver="sgd", n_epochs=2, steps_per_epoch=100),
+        dr.SPD(0.01, sgd=SHORT),
+        dr.LCRA(0.01, n_unlabelled=0, sgd=SHORT),
+        dr.MaxMarginRanker(0.01, solver={"n_epochs": 2, "steps_per_epoch": 100}),
     ],
 )
 def test_equal_trainings_give_equal_bytes_of_models(ranker, tmp_path):

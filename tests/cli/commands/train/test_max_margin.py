@@ -14,7 +14,6 @@ import dranking as dr
 from dranking.bounds.caps import Caps
 from dranking.bounds.report import risk_bounds
 from dranking.cli.app import app
-from tests.rankers.grouped import max_margin
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -39,19 +38,13 @@ STEPS = {"n_epochs": 2, "steps_per_epoch": 50}
         ),
         (
             ("--solver", "sgd", "--epochs", 2, "--steps-per-epoch", 50, "--shards", 2, "--seed", 4),
-            {
-                "solver": "sgd",
-                "n_epochs": 2,
-                "steps_per_epoch": 50,
-                "n_shards": 2,
-                "random_state": 4,
-            },
+            {"solver": dr.SGD(n_epochs=2, steps_per_epoch=50, n_shards=2), "random_state": 4},
         ),
         (("--form", "sum", "--max-iter", 900), {"form": "sum", "max_iter": 900}),
         (("--normalize", "standard"), {"normalize": "standard"}),
         (
             ("--solver", "sgd", *SHORT, "--eta0", "2^-3", "--average", "all"),
-            {"solver": "sgd", **STEPS, "eta0": 0.125, "average": "all"},
+            {"solver": {**STEPS, "eta0": 0.125, "average": "all"}},
         ),
     ],
 )
@@ -61,7 +54,7 @@ def test_train_takes_the_parameters_of_the_estimator(
     data, model = letor(), tmp_path / "m.json"
     code, out, err = dranking("train", "max-margin", data, *options, "-o", model, "--json")
     assert code == 0, err
-    expected = max_margin(**parameters).fit(dr.open_dataset(data))
+    expected = dr.MaxMarginRanker(**parameters).fit(dr.open_dataset(data))
     np.testing.assert_array_equal(
         json.loads(model.read_text())["weights"], expected.to_model().weights
     )
@@ -79,7 +72,7 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
     files = ("-o", model, "--learning-curve", curve, "--checkpoint", checkpoint)
     code, _, err = dranking("train", "max-margin", data, *options, *files)
     assert code == 0, err
-    expected = max_margin(solver="sgd", **STEPS)
+    expected = dr.MaxMarginRanker(solver=STEPS)
     judged = dr.Validation(dr.open_dataset(other), "map", patience=2)
     expected.fit(dr.open_dataset(data), validation=judged)
     np.testing.assert_array_equal(json.loads(model.read_text())["weights"], expected.coef_)
@@ -93,6 +86,16 @@ def test_a_descent_is_validated_drawn_and_taken_up_again(
         code, _, err = dranking("train", "max-margin", data, *options, *files, "--overwrite", *more)
         assert code == 2
         assert re.search(message, " ".join(err.split()))
+
+
+@pytest.mark.parametrize("solver", ["auto", "cutting-planes"])
+def test_steps_are_refused_for_other_solvers(
+    dranking: Call, letor: Write, tmp_path: Path, solver: str
+) -> None:
+    call = ("train", "max-margin", letor(), "--solver", solver, "--shards", 3)
+    code, _, err = dranking(*call, "-o", tmp_path / "m.json")
+    assert code == 2
+    assert "n_shards: only --solver sgd takes steps" in " ".join(err.split())
 
 
 def test_tune_is_the_call_of_python(dranking: Call, letor: Write, tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ def test_help_names_the_defaults_and_every_parameter() -> None:
 @pytest.fixture
 def trained(letor: Write, tmp_path: Path) -> tuple[Path, Path]:
     data, path = letor(), tmp_path / "m.json"
-    max_margin(0.1).fit(dr.open_dataset(data)).to_model().save(path)
+    dr.MaxMarginRanker(0.1).fit(dr.open_dataset(data)).to_model().save(path)
     return path, data
 
 

@@ -15,7 +15,6 @@ from typer.main import get_command
 
 import dranking as dr
 from dranking.cli.app import app
-from tests.rankers.grouped import lcra, spd
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -41,30 +40,32 @@ def weights_of(path: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("options", "parameters"),
+    ("options", "steps", "parameters"),
     [
-        ((), {}),
-        (("--loss", "logistic"), {"loss": "logistic"}),
+        ((), {}, {}),
+        (("--loss", "logistic"), {}, {"loss": "logistic"}),
         (
             ("--label", "difference", "--normalize", "log"),
-            {"label": "difference", "normalize": "log"},
+            {},
+            {"pairs": {"label": "difference"}, "normalize": "log"},
         ),
-        (("--average", "all", "--projection"), {"average": "all", "projection": True}),
-        (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4, "random_state": 3}),
-        (("--eta0", "inf", "--regularization", "0.1"), {"eta0": np.inf, "regularization": 0.1}),
+        (("--average", "all", "--projection"), {"average": "all"}, {"projection": True}),
+        (("--eta0", "2^-4", "--seed", 3), {"eta0": 2.0**-4}, {"random_state": 3}),
+        (("--eta0", "inf", "--regularization", "0.1"), {"eta0": np.inf}, {"regularization": 0.1}),
         (
             ("--sampling", "queries", "--position-weights", "dcg", "--shards", 2),
-            {"sampling": "queries", "position_weights": "dcg", "n_shards": 2},
+            {"n_shards": 2},
+            {"pairs": dr.Pairs("queries", "dcg")},
         ),
     ],
 )
 def test_spd_takes_the_parameters_of_its_estimator(
-    dranking: Call, letor: Write, tmp_path: Path, options: tuple, parameters: dict
+    dranking: Call, letor: Write, tmp_path: Path, options: tuple, steps: dict, parameters: dict
 ) -> None:
     data, model = letor(), tmp_path / "m.json"
     code, out, err = dranking("train", "spd", data, *SHORT, *options, "-o", model, "--json")
     assert code == 0, err
-    expected = spd(**STEPS, **parameters).fit(dr.open_dataset(data))
+    expected = dr.SPD(sgd={**STEPS, **steps}, **parameters).fit(dr.open_dataset(data))
     np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
     assert json.loads(out)["objective"] == expected.objective_
 
@@ -87,7 +88,7 @@ def test_lcra_takes_views(dranking: Call, partly: Path, tmp_path: Path, form: st
     model = tmp_path / "m.json"
     code, _, err = dranking("train", "lcra", partly, *SHORT, *options, *more, "-o", model)
     assert code == 0, err
-    ranker = lcra(mu=0.5, views=views, n_labelled=2, n_unlabelled=3, **STEPS)
+    ranker = dr.LCRA(mu=0.5, views=views, n_labelled=2, n_unlabelled=3, sgd=STEPS)
     expected = ranker.fit(dr.open_dataset(partly)).to_model()
     np.testing.assert_array_equal(weights_of(model), expected.weights)
 
@@ -96,7 +97,7 @@ def test_lcra_takes_unlabelled_data(dranking: Call, letor: Write, tmp_path: Path
     data, other, model = letor(), letor("other.txt", 5), tmp_path / "m.json"
     code, _, err = dranking("train", "lcra", data, "--unlabelled", other, *SHORT, "-o", model)
     assert code == 0, err
-    expected = lcra(**STEPS).fit(dr.open_dataset(data), unlabelled=dr.open_dataset(other))
+    expected = dr.LCRA(sgd=STEPS).fit(dr.open_dataset(data), unlabelled=dr.open_dataset(other))
     np.testing.assert_array_equal(weights_of(model), expected.to_model().weights)
 
 
