@@ -133,15 +133,17 @@ def pair_targets(block: QueryBlock) -> PairTargets:
 
 
 def hinge_of_pairs(
-    block: QueryBlock, targets: PairTargets, weights: Array
+    block: QueryBlock, targets: PairTargets, weights: Array, less: float = 0.0
 ) -> tuple[np.float64, Array]:
     """Weighted sum of the plain hinge over all pairs of a block, and a subgradient.
 
-    The subgradient (n_features,) is with respect to the weights of a linear model.
+    The subgradient (n_features,) is with respect to the weights of a linear model. All margins are
+    smaller by `less`.
     """
     slopes = np.empty(block.n_documents)
     scores = times(block.features, weights) - targets.offsets
-    hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
+    margin = targets.margin - less
+    hinge = pairs.plain_hinge(frozen_groups(targets), margin, frozen(scores), slopes)
     return np.float64(hinge), transposed_times(block.features, slopes)
 
 

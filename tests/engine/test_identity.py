@@ -9,7 +9,7 @@ import dranking as dr
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.progress import reporting
 from dranking.rankers.leave_query_out.memory_plan import Needs
-from dranking.rankers.max_margin import estimator as max_margin
+from dranking.rankers.pairwise import hinge
 from tests.rankers.problems import random_problem
 
 pytestmark = [
@@ -102,7 +102,7 @@ def test_rankrls(dataset, client):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_max_margin(loss, solver, dataset, client, monkeypatch):
     """With few steps or rounds, since each has the overhead of a cluster."""
-    monkeypatch.setattr(max_margin, "HINGE_WIDTHS", (0.25,))
+    monkeypatch.setattr(hinge, "HINGE_WIDTHS", (0.25,))
     if solver == "sgd":
         ranker = dr.MaxMarginRanker(0.1, loss, solver=dr.SGD(2, 400, n_shards=2))
     else:

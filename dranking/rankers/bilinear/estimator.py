@@ -99,6 +99,12 @@ class BilinearRanker(BaseEstimator):  # type: ignore[misc]
     learning_curve_ : tuple of BilinearPoint
         A point for each epoch: steps, seconds, density, loss, validation error.
 
+    Notes
+    -----
+    There is no numerical certificate as other rankers have it (the model's facts say
+    `relative_rounding` null): the steps claim no minimum from which a distance could be stated. A
+    validation error tells whether more steps help.
+
     References
     ----------
     Chen, Bai, Qi, Lin, Carbonell: Learning Preferences with Millions of Parameters by Enforcing

@@ -14,7 +14,7 @@ Franc and Sonnenburg: Optimized cutting plane algorithm for support vector machi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -47,9 +47,12 @@ DUAL_ACCURACY = 0.05
 """Accuracy of the dual, as a share of the target gap or of a hundredth of the present gap."""
 
 ROUNDING = 1e-9
-"""A lower bound above the objective by more than this share is no rounding error."""
+"""A stored plane above the stored objective by more than this share is no rounding error."""
 
-PLANE_ARRAYS = ("slopes", "heights", "gram", "weights", "idle")
+SAFETY = 16.0
+"""Safety factor of the estimated rounding of planes, and of their lower bound."""
+
+PLANE_ARRAYS = ("slopes", "heights", "rounding", "steepest", "gram", "weights", "idle")
 
 NO_CHECKPOINT = TrainingCheckpoint(None, {})
 
@@ -68,15 +71,22 @@ class Minimum(NamedTuple):
     objective
         Risk plus lambda / 2 |w|^2 at the best point.
     gap
-        Duality gap: the minimum is at most this much lower than `objective`.
+        Duality gap: the minimum is at most this much lower than `objective`. The lower bound counts
+        the rounding of the planes.
     n_iter
         Number of rounds.
+    target_gap
+        Gap at which the minimisation would end.
+    steepest
+        (n,) largest slope of any plane, for each weight.
     """
 
     weights: Array
     objective: float
     gap: float
     n_iter: int
+    target_gap: float
+    steepest: Array
 
 
 class Round(NamedTuple):
@@ -133,21 +143,18 @@ def minimise(
     ------
     DataError
         If the planes of the checkpoint contradict the objective of its weights.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the gap exceeds its target after `max_iter` rounds.
     """
     planes = Planes(n, regularization)
 
     def visit(point: Array) -> float:
         value, slope = risk(point)
-        planes.add(slope, value - float(slope @ point))
+        planes.add(slope, value, point)
         return value + 0.5 * regularization * float(point @ point)
 
     at = checkpoint.load(partial(restore_round, planes=planes))
-    if at is None:
+    if at is not None:
+        _check_planes(at, planes)
+    else:
         zeros = np.zeros(n)
         value = visit(zeros)
         at = Round(zeros, value, -np.inf, np.inf, tol * value, 0)
@@ -155,17 +162,12 @@ def minimise(
         accuracy = DUAL_ACCURACY * max(at.target_gap, 0.01 * min(at.gap, at.objective))
         new, point = planes.minimum(accuracy)
         # The new bound may be lower: planes were dropped, or the dual was solved less accurately.
-        lower = max(at.lower, new)
+        # A bound above the objective is rounding.
+        lower = max(at.lower, new) if new <= at.objective else at.lower
         at = at._replace(lower=lower, gap=at.objective - lower, n_iter=at.n_iter + 1)
-        if at.gap < -ROUNDING * abs(at.objective):
-            raise DataError(
-                "the checkpoint is damaged: its planes bound the minimum from below by "
-                f"{lower:.6g}, and its best weights have the objective {at.objective:.6g}. "
-                "Delete the checkpoint and start the training again."
-            )
         report("cutting planes", at.n_iter, None, objective=at.objective, gap=at.gap)
         if at.gap <= at.target_gap:
-            return Minimum(at.best, at.objective, max(at.gap, 0.0), at.n_iter)
+            break
         there = visit(point)
         if there > at.objective:
             point = at.best + SHARE_OF_WAY * (point - at.best)
@@ -173,14 +175,34 @@ def minimise(
         if there < at.objective:
             at = at._replace(best=point, objective=there)
         checkpoint.save(partial(stored_round, at, planes))
-    gap = at.objective - at.lower
+    gap = max(at.objective - at.lower, 0.0)
+    return Minimum(at.best, at.objective, gap, at.n_iter, at.target_gap, planes.arrays["steepest"])
+
+
+def warn_of_gap(found: Minimum, names: Sequence[str]) -> None:
+    """Warn with the gap if it exceeds its target; names the two columns with the largest slopes."""
+    if found.gap <= found.target_gap:
+        return
+    largest = np.argsort(-found.steepest, kind="stable")[:2]
     warnings.warn(
-        f"the duality gap is {gap:.3g} after {max_iter} rounds, above its target "
-        f"{at.target_gap:.3g}; scale the features, or raise max_iter, tol or regularization.",
+        f"the duality gap is {found.gap:.3g} after {found.n_iter} rounds, above its target "
+        f"{found.target_gap:.3g}; the steps depend on the units of the features, largest for "
+        f"{' and '.join(names[i] for i in largest)}: scale the features "
+        "(--normalize standard), or raise max_iter, tol or regularization.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
-    return Minimum(at.best, at.objective, gap, at.n_iter)
+
+
+def _check_planes(at: Round, planes: Planes) -> None:
+    """Raise DataError if stored planes are above the objective at the stored weights."""
+    value = planes.at(at.best)
+    if value > at.objective + ROUNDING * abs(at.objective):
+        raise DataError(
+            "the checkpoint is damaged: by its planes, its best weights have an objective of "
+            f"{value:.6g} at least; it says {at.objective:.6g}. Delete the checkpoint and start "
+            "the training again."
+        )
 
 
 class Planes:
@@ -190,17 +212,24 @@ class Planes:
         self._lambda = regularization
         self._slopes = np.empty((0, n))
         self._heights = np.empty(0)
+        self._rounding = np.empty(0)
+        self._steepest = np.zeros(n)
         self._gram = np.empty((0, 0))
         self._weights = np.empty(0)
         self._idle = np.empty(0, dtype=np.int64)
 
-    def add(self, slope: Array, height: float) -> None:
-        """Add the plane ``<slope, w> + height``."""
+    def add(self, slope: Array, value: float, point: Array) -> None:
+        """Add the plane that has a value and a slope (n,) at a point (n,)."""
+        height = value - float(slope @ point)
+        # Sums over documents round by their largest terms, which cancel in this slope perhaps.
+        self._steepest = np.maximum(self._steepest, np.abs(slope))
+        terms = abs(value) + float(self._steepest @ np.abs(point))
         with_others = self._slopes @ slope
         own = np.array([[slope @ slope]])
         self._gram = np.block([[self._gram, with_others[:, None]], [with_others[None, :], own]])
         self._slopes = np.vstack([self._slopes, slope])
         self._heights = np.append(self._heights, height)
+        self._rounding = np.append(self._rounding, SAFETY * np.finfo(float).eps * terms)
         self._weights = np.append(self._weights, 0.0 if len(self._weights) else 1.0)
         self._idle = np.append(self._idle, 0)
 
@@ -212,7 +241,7 @@ class Planes:
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Take the state of stored planes; raises ValueError if the arrays are no such state."""
         n, n_weights = len(np.atleast_1d(arrays["heights"])), self._slopes.shape[1]
-        shapes = {"slopes": (n, n_weights), "gram": (n, n)}
+        shapes = {"slopes": (n, n_weights), "gram": (n, n), "steepest": (n_weights,)}
         for name in PLANE_ARRAYS:
             array = np.array(arrays[name])
             dtype = np.int64 if name == "idle" else np.float64
@@ -222,17 +251,27 @@ class Planes:
                 raise ValueError(f"{name} has numbers that are not finite")
             setattr(self, f"_{name}", array)
 
+    def at(self, point: Array) -> float:
+        """The maximum of the planes plus ``lambda / 2 |w|^2`` at a point (n,), less rounding."""
+        own = self._slopes @ point + self._heights - self._rounding
+        own -= SAFETY * np.finfo(float).eps * float(self._steepest @ np.abs(point))
+        return float(own.max()) + 0.5 * self._lambda * float(point @ point)
+
     def minimum(self, accuracy: float) -> tuple[float, Array]:
         """Minimise the maximum of the planes plus ``lambda / 2 |w|^2``.
 
         Returns
         -------
-        A lower bound of the minimum, at most `accuracy` below the minimum; and the point (n,).
+        A lower bound of the minimum, below the minimum by at most `accuracy` and the rounding of
+        the planes; and the point (n,).
         """
         x = self._weights
         minimise_on_simplex(self._gram / self._lambda, self._heights, x, accuracy, MAX_STEPS)
         slope = x @ self._slopes
-        lower = float(x @ self._heights - slope @ slope / (2 * self._lambda))
+        penalty = float(slope @ slope) / (2 * self._lambda)
+        terms = float(x @ np.abs(self._heights)) + penalty
+        rounding = float(x @ self._rounding) + SAFETY * np.finfo(float).eps * terms
+        lower = float(x @ self._heights) - penalty - rounding
         self._drop_idle()
         return lower, -slope / self._lambda
 
@@ -241,6 +280,7 @@ class Planes:
         kept = self._idle <= MAX_IDLE
         if not kept.all():
             self._slopes, self._heights = self._slopes[kept], self._heights[kept]
+            self._rounding = self._rounding[kept]
             self._gram = self._gram[np.ix_(kept, kept)]
             self._weights, self._idle = self._weights[kept], self._idle[kept]
 

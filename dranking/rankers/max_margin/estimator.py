@@ -15,7 +15,6 @@ from dranking.engine.executor import Executor, get_executor
 from dranking.errors import UsageError
 from dranking.files.places import AnyPlace
 from dranking.losses.margins import MarginRule, Margins, margin_targets
-from dranking.losses.pairwise import smoothed_hinge
 from dranking.metrics.conventions import DEFAULT_CONVENTION, get_convention
 from dranking.rankers.linear.estimator import (
     LinearRanker,
@@ -26,6 +25,7 @@ from dranking.rankers.linear.estimator import (
 )
 from dranking.rankers.max_margin import cutting_planes
 from dranking.rankers.max_margin.cutting_planes import Minimum, Risk
+from dranking.rankers.max_margin.cutting_planes import warn_of_gap as warn_of_planes
 from dranking.rankers.max_margin.grades import check_grades, levels_of
 from dranking.rankers.max_margin.listwise_objective import (
     Form,
@@ -34,10 +34,10 @@ from dranking.rankers.max_margin.listwise_objective import (
     list_loss,
 )
 from dranking.rankers.max_margin.sgd import ListwiseSGD, MarginSPD
-from dranking.rankers.pairwise.minimise import minimise, share_above_minimum
+from dranking.rankers.pairwise.hinge import minimise_hinge
+from dranking.rankers.pairwise.minimise import share_above_minimum, warn_of_gap
 from dranking.rankers.pairwise.objective import PairwiseObjective
 from dranking.rankers.pairwise.options import SGD
-from dranking.rankers.pairwise.ranksvm import HINGE_WIDTHS
 from dranking.rankers.pairwise.spd import SPD
 from dranking.rankers.training.checkpoint import TrainingCheckpoint
 from dranking.rankers.training.learning_curve import CurvePoint, curve_facts
@@ -46,6 +46,9 @@ Array = NDArray[np.float64]
 
 Loss: TypeAlias = Literal["pairwise", "ap", "ndcg"]
 Solver: TypeAlias = Literal["auto", "cutting-planes", "newton", "sgd"]
+
+NEWTON_SHARE = 1e-6
+"""Tolerance of "newton", as a share of `tol`: its last steps converge quadratically."""
 
 CHOICES = {
     name: get_args(values)
@@ -88,7 +91,7 @@ class MaxMarginRanker(LinearRanker):
         Convention of relevance, gains and discounts of lists, as in `dranking.evaluate`.
     tol
         "cutting-planes" ends at a duality gap of `tol` times the objective of zero weights;
-        "newton" ends as in `RankSVM` at a tolerance of `tol` times 1e-6.
+        "newton" ends as in `RankSVM` with hinges at a tolerance of `tol` times 1e-6, so at 1e-6.
     max_iter
         Largest number of rounds of "cutting-planes", or of steps of "newton".
     random_state
@@ -107,11 +110,12 @@ class MaxMarginRanker(LinearRanker):
     objective_ : float
         Objective at the weights.
     gap_ : float
-        Duality gap of "cutting-planes": the minimum is at most this much below `objective_`. For
-        "newton", a bound too, most of it for the rounded corner of the hinge. NaN for `SGD`.
+        Duality gap: the minimum is at most this much below `objective_`. NaN for `SGD`.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end at `tol`, left the objective
-        above its minimum. NaN for `SGD`, whose steps claim no minimum.
+        above its minimum. "newton" warns where this is above 1e-6, as `RankSVM` does;
+        "cutting-planes" where the gap is above `tol`, which is what was asked for. NaN for `SGD`,
+        whose steps claim no minimum.
     n_iter_ : int
         Rounds of "cutting-planes", or steps of "newton" or `SGD`.
     n_terms_ : float
@@ -208,6 +212,8 @@ class MaxMarginRanker(LinearRanker):
         -----
         ConvergenceWarning
             If `max_iter` does not suffice.
+        AccuracyWarning
+            If rounding keeps "newton" farther from the minimum than 1e-6; it names columns.
         """
         self._check(validation)
         executor = get_executor(executor)
@@ -236,15 +242,11 @@ class MaxMarginRanker(LinearRanker):
             return self._fit_by_sgd(learner, dataset, validation, executor)
         if self.solver == "cutting-planes":
             return self._minimise_by_cutting_planes(objective.hinge_risk, dataset)
-        weights, self.n_iter_ = np.zeros(dataset.n_features), 0
-        for width in HINGE_WIDTHS:  # each minimum is the start of the next
-            loss = smoothed_hinge(width, margin=0.0)
-            found = minimise(objective, loss, weights, self.tol * 1e-6, self.max_iter)
-            weights = found.weights
-            self.n_iter_ += found.n_iter
-        self.objective_ = objective.hinge(weights)
-        self.gap_ = found.gap_of_hinge(self.objective_)
-        return weights
+        tol = self.tol * NEWTON_SHARE
+        found = minimise_hinge(objective, 0.0, np.zeros(dataset.n_features), tol, self.max_iter)
+        warn_of_gap(found, self.max_iter)
+        self.objective_, self.gap_, self.n_iter_ = found.value, found.gap, found.n_iter
+        return found.weights
 
     def _fit_lists(self, dataset: Dataset, validation: Any, executor: Executor) -> Array:
         rule = ListRule(self.loss, self.convention)  # type: ignore[arg-type]
@@ -262,7 +264,9 @@ class MaxMarginRanker(LinearRanker):
         found: Minimum = cutting_planes.minimise(
             risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
         )
-        self.objective_, self.gap_, self.n_iter_ = found.objective, found.gap, found.n_iter
+        warn_of_planes(found, dataset.feature_names)
+        self.objective_, self.n_iter_ = found.objective, found.n_iter
+        self.gap_ = min(found.gap, found.objective)  # no hinge is below 0
         return found.weights
 
     def _fit_by_sgd(

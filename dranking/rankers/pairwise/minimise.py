@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +15,16 @@ from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from dranking.engine.progress import report
-from dranking.errors import AccuracyWarning, UsageError
-from dranking.losses.pairwise import (
-    PairLoss,
-)
+from dranking.errors import STATED_ACCURACY, AccuracyWarning, UsageError
+from dranking.losses.pairwise import PairLoss
 from dranking.rankers.pairwise.objective import PairwiseObjective, Point
 
 Array = NDArray[np.float64]
-
+Ended: TypeAlias = Literal["close", "steps", "rounding", "corner"]
 
 LARGEST_RATIO = 1e100
 """Largest ratio of lambda to the squared slope of the loss, and of the squared slope to
 lambda. Within these limits squares stay finite."""
-
-
-STATED_ACCURACY = 1e-6
-"""Distance from the minimum, as a share of the objective, above which a warning is given
-where rounding ends the descent."""
 
 
 STALLED = 1e-5
@@ -39,10 +32,8 @@ STALLED = 1e-5
 decrement is so much smaller than the target. The decrement alone is no bound: at a corner of the
 hinge it was 4e-10 where the objective was 6 % above the minimum."""
 
-
 MOST_PRODUCTS = 50
 """Largest number of products with the second derivative for a Newton step."""
-
 
 SOLVED = 1e-6
 """Residual of a Newton step, as a share of the gradient, at which it is solved."""
@@ -62,19 +53,25 @@ class Minimum(NamedTuple):
         rounding of the gradient.
     value
         The objective at the weights.
+    ended
+        Why the descent ended: "close" to the minimum, as the tolerance asks or rounding allows; or
+        farther off, because "steps" ran out, because of "rounding", or because the "corner" of the
+        hinge is rounded.
+    steepest
+        Names of the columns in whose coordinates the gradient is largest.
     """
 
     weights: Array
     n_iter: int
     gap: float
     value: float
+    ended: Ended = "close"
+    steepest: tuple[str, ...] = ()
 
-    def gap_of_hinge(self, value: float) -> float:
-        """The gap of the objective with the hinge itself, given its value at the weights.
-
-        The hinge is nowhere below the hinge with a rounded corner, which was minimised.
-        """
-        return self.gap + max(value - self.value, 0.0)
+    @property
+    def share(self) -> float:
+        """The gap as a share of the objective, at most 1."""
+        return share_above_minimum(self.gap, self.value)
 
 
 def minimise(
@@ -99,11 +96,6 @@ def minimise(
     ------
     UsageError
         If lambda is far too small or far too large for the features.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the gap is above its target after `max_iter` steps.
     """
     seen = _Scaled(objective, loss)
     slopes = seen.at(np.zeros_like(start)).gradient
@@ -135,17 +127,43 @@ def minimise(
             "max_trust_radius": np.inf,
         },
     )
-    steps_ran_out = found.status == 1
-    u = found.x if steps_ran_out else seen.polished(found.x, tol)
+    u = found.x if found.status == 1 else seen.polished(found.x, tol)
+    worst = np.argsort(-np.abs(seen.gradient(u)), kind="stable")[:2]
+    names = tuple(objective.feature_names[seen.within.order[i]] for i in worst)
+    weights, value = seen.within.weights(u), seen.at(u).value
     gap = seen.gap(u)
-    share = gap / seen.at(u).value
-    if share > tol and steps_ran_out:
-        _warn_of_steps(share, max_iter)
-    elif share > max(tol, STATED_ACCURACY):
-        worst = np.argsort(-np.abs(seen.gradient(u)), kind="stable")[:2]
-        names = [objective.feature_names[seen.within.order[i]] for i in worst]
-        _warn_of_rounding(share, names)
-    return Minimum(seen.within.weights(u), int(found.nit), gap, seen.at(u).value)
+    ended: Ended = "close"
+    if gap > tol * value:
+        is_rounding = gap > STATED_ACCURACY * value
+        ended = "steps" if found.status == 1 else "rounding" if is_rounding else "close"
+    return Minimum(weights, int(found.nit), gap, value, ended, names)
+
+
+def warn_of_gap(found: Minimum, max_iter: int) -> None:
+    """Warn with the gap, if the descent ended farther from the minimum than it may.
+
+    Where steps ran out, that is the tolerance asked for; else the larger of the tolerance and
+    `STATED_ACCURACY`. A warning of rounding names the columns behind it.
+    """
+    above = f"the objective may be {found.share:.0e} of its value above the minimum"
+    if found.ended == "steps":
+        message = (
+            f"not at the minimum after {max_iter} steps: {above}; raise max_iter, tol or "
+            "regularization."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    elif found.ended == "corner":
+        message = (
+            f"the corner of the hinge is rounded: {above}; raise tol or regularization, or take "
+            "squared hinges."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    elif found.ended == "rounding":
+        message = (
+            f"rounding hides the minimum: {above}, for its units or dependence on other columns "
+            f"most by {' and '.join(found.steepest)}. Scale the features (--normalize standard)."
+        )
+        warnings.warn(message, AccuracyWarning, stacklevel=3)
 
 
 class _Scaled:
@@ -197,25 +215,6 @@ class _Scaled:
                 return u
             u = tried
         return u
-
-
-def _warn_of_steps(share: float, max_iter: int) -> None:
-    warnings.warn(
-        f"not at the minimum after {max_iter} steps: the objective may be {share:.0e} of its value "
-        "above the minimum; raise max_iter, tol or regularization.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
-
-
-def _warn_of_rounding(share: float, names: Sequence[str]) -> None:
-    warnings.warn(
-        f"rounding hides the minimum: the objective may be {share:.0e} of its value above the "
-        "minimum, for its units or dependence on other columns most by "
-        f"{' and '.join(names)}. Scale the features (--normalize standard).",
-        AccuracyWarning,
-        stacklevel=4,
-    )
 
 
 def newton_step(

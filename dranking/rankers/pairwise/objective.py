@@ -96,14 +96,15 @@ class PairwiseObjective:
         """Bytes read and sent so far; see `Tiles.moved`."""
         return self._tiles.moved
 
-    def hinge(self, weights: Array) -> float:
-        """The objective with the plain hinge."""
-        return self.hinge_risk(weights)[0] + 0.5 * self.regularization * float(weights @ weights)
+    def hinge(self, weights: Array, less: float = 0.0) -> float:
+        """The objective with the plain hinge, all margins smaller by `less`."""
+        penalty = 0.5 * self.regularization * float(weights @ weights)
+        return self.hinge_risk(weights, less)[0] + penalty
 
-    def hinge_risk(self, weights: Array) -> tuple[float, Array]:
-        """Mean of the plain hinge over P, and a subgradient (n_features,)."""
+    def hinge_risk(self, weights: Array, less: float = 0.0) -> tuple[float, Array]:
+        """Mean of the plain hinge over P, and a subgradient (n_features,); `less` as in `hinge`."""
         value, slopes = self._tiles.sum_map(
-            hinge_of_pairs, self._targets, Same(weights), name="hinge"
+            hinge_of_pairs, self._targets, Same(weights), Same(less), name="hinge"
         )
         return float(value) / self.n_pairs, slopes / self.n_pairs
 

@@ -10,20 +10,18 @@ from numpy.typing import NDArray
 from dranking.data.scaling import Normalize
 from dranking.engine.executor import get_executor
 from dranking.errors import UsageError
-from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss, smoothed_hinge
+from dranking.losses.pairwise import SQUARED_HINGE, Logistic, PairLoss
 from dranking.rankers.linear.estimator import (
     LinearRanker,
     check_positive,
     check_training_data,
     check_whole,
 )
-from dranking.rankers.pairwise.minimise import minimise, share_above_minimum
+from dranking.rankers.pairwise.hinge import minimise_hinge
+from dranking.rankers.pairwise.minimise import Minimum, minimise, warn_of_gap
 from dranking.rankers.pairwise.objective import PairwiseObjective
 
 Array = NDArray[np.float64]
-
-HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002)
-"""Widths over which the corner of the hinge is rounded; each solution is the start of the next."""
 
 
 class PairwiseRanker(LinearRanker):
@@ -39,14 +37,13 @@ class PairwiseRanker(LinearRanker):
     objective_ : float
         The objective at the weights found.
     gap_ : float
-        The duality gap, ``|gradient|^2 / (2 lambda)``: the objective is at most so far above its
-        minimum, but for the rounding of the gradient. In columns with huge values the rounding of
-        the gradient alone may keep the gap large; scale such columns. For the loss "hinge", also by
-        how much its rounded corner lies below the hinge itself, some 1e-3 of the objective, without
-        a warning.
+        A duality gap: the objective is at most so far above its minimum, but for the rounding of
+        the gradient. In columns with huge values the rounding of the gradient alone may keep the
+        gap large; scale such columns. ``|gradient|^2 / (2 lambda)`` for a smooth loss.
     relative_rounding_ : float
         `gap_` as a share of `objective_`: how far rounding, and an end before the minimum, left the
-        objective above its minimum. Weights may be off by more, where the objective is flat.
+        objective above its minimum. Weights may be off by more, where the objective is flat. A
+        warning says so where this is above both 1e-6 and `tol`.
     n_iter_ : int
         Steps of the trust-region Newton method.
     n_pairs_ : float
@@ -76,34 +73,35 @@ class PairwiseRanker(LinearRanker):
         Warns
         -----
         ConvergenceWarning
-            If the minimum is not reached in `max_iter` steps.
+            If `gap_` is above its target after `max_iter` steps.
+        AccuracyWarning
+            If rounding keeps `relative_rounding_` above 1e-6; the warning names columns.
         """
         check_positive("regularization", self.regularization)
         check_positive("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        losses = self._losses()
+        self._check_loss()
         run = get_executor(executor)
         dataset = self._training_data(X, y, qid, query_weights, run)
         check_training_data(dataset)
         objective = PairwiseObjective(dataset, self.regularization, run)
-        weights, self.n_iter_ = np.zeros(dataset.n_features), 0
-        for loss in losses:
-            found = minimise(objective, loss, weights, self.tol, self.max_iter)
-            weights = found.weights
-            self.n_iter_ += found.n_iter
-        self.n_pairs_ = objective.n_pairs
-        self.objective_ = self._value(objective, weights)
-        self.gap_ = found.gap_of_hinge(self.objective_)
-        self.relative_rounding_ = share_above_minimum(self.gap_, self.objective_)
-        self._set_weights(dataset, weights)
+        found = self._minimum(objective, np.zeros(dataset.n_features))
+        warn_of_gap(found, self.max_iter)
+        self.n_pairs_, self.n_iter_ = objective.n_pairs, found.n_iter
+        self.objective_, self.gap_ = found.value, found.gap
+        self.relative_rounding_ = found.share
+        self._set_weights(dataset, found.weights)
         return self
 
-    def _losses(self) -> list[PairLoss]:
-        """The losses to minimise in turn, each from the solution of the loss before."""
+    def _check_loss(self) -> None:
+        """Raise UsageError if there is no such loss."""
+
+    def _loss(self) -> PairLoss:
+        """The smooth loss to minimise."""
         raise NotImplementedError
 
-    def _value(self, objective: PairwiseObjective, weights: Array) -> float:
-        return objective.at(self._losses()[-1], weights).value
+    def _minimum(self, objective: PairwiseObjective, start: Array) -> Minimum:
+        return minimise(objective, self._loss(), start, self.tol, self.max_iter)
 
     def _fit_facts(self) -> dict[str, Any]:
         return {
@@ -123,14 +121,16 @@ class RankSVM(PairwiseRanker):
     regularization
         lambda > 0, of the mean over pairs; the C of a sum over pairs is 1 / (lambda n_pairs).
     loss
-        "squared-hinge"; or "hinge", whose corner is rounded over the last of `HINGE_WIDTHS` for the
-        solver (`objective_` is the objective with the hinge itself).
+        "squared-hinge"; or "hinge", whose corner is rounded for the solver, over ever smaller
+        widths down to the last of `HINGE_WIDTHS`. `objective_` and `gap_` are those of the hinge
+        itself.
     tol
-        The solver ends where `gap_` is at most `tol` times the objective, or where rounding keeps
-        `gap_` above that and no step lowers the objective. Columns are scaled inside the solver:
-        the steps do not depend on the units of the features.
+        The solver ends where `gap_` is at most `tol` times the objective (for "hinge": 1e-6 times,
+        if `tol` is smaller), or where rounding keeps `gap_` above that and no step lowers the
+        objective. Columns are scaled inside the solver: the steps do not depend on the units of the
+        features.
     max_iter
-        Largest number of steps for each rounding of the loss.
+        Largest number of steps; for "hinge", for each width.
     normalize
         Scaling of the features that `fit` fits and the model carries out, as in `GreedyRankRLS`.
 
@@ -162,17 +162,17 @@ class RankSVM(PairwiseRanker):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def _losses(self) -> list[PairLoss]:
-        if self.loss == "squared-hinge":
-            return [SQUARED_HINGE]
-        if self.loss == "hinge":
-            return [smoothed_hinge(width) for width in HINGE_WIDTHS]
-        raise UsageError(f"loss is {self.loss!r}; choose squared-hinge or hinge.")
+    def _check_loss(self) -> None:
+        if self.loss not in ("squared-hinge", "hinge"):
+            raise UsageError(f"loss is {self.loss!r}; choose squared-hinge or hinge.")
 
-    def _value(self, objective: PairwiseObjective, weights: Array) -> float:
+    def _loss(self) -> PairLoss:
+        return SQUARED_HINGE
+
+    def _minimum(self, objective: PairwiseObjective, start: Array) -> Minimum:
         if self.loss == "hinge":
-            return objective.hinge(weights)
-        return super()._value(objective, weights)
+            return minimise_hinge(objective, 1.0, start, self.tol, self.max_iter)
+        return super()._minimum(objective, start)
 
 
 class RankLogistic(PairwiseRanker):
@@ -209,5 +209,5 @@ class RankLogistic(PairwiseRanker):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def _losses(self) -> list[PairLoss]:
-        return [Logistic()]
+    def _loss(self) -> PairLoss:
+        return Logistic()

@@ -1,0 +1,66 @@
+"""The minimum of the plain hinge over all pairs, with a duality gap of the hinge itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dranking.errors import STATED_ACCURACY
+from dranking.losses.pairwise import HingeSum, smoothed_hinge
+from dranking.rankers.pairwise.minimise import Minimum, minimise
+from dranking.rankers.pairwise.objective import PairwiseObjective
+
+Array = NDArray[np.float64]
+
+HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002, 5e-4, 1e-4, 2e-5, 4e-6, 8e-7)
+"""Widths over which the corner of the hinge is rounded; each solution is the start of the next. The
+smaller the width, the more digits the rounded hinge loses, which is a difference of squares."""
+
+
+def minimise_hinge(
+    objective: PairwiseObjective, margin: float, start: Array, tol: float, max_iter: int
+) -> Minimum:
+    """Minimise an objective with the hinge, whose corner is rounded over ever smaller widths.
+
+    The widths end where the gap is at most a share of the objective: `tol`, or `STATED_ACCURACY` if
+    `tol` is smaller; or where a smaller width cannot help, since rounding hides the minimum. The
+    steps of all widths count. Parameters are as in `minimise`; `margin` is that of the targets.
+    """
+    n_iter, weights, best, target = 0, start, math.inf, max(tol, STATED_ACCURACY)
+    lower = -math.inf
+    for width in HINGE_WIDTHS:
+        rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
+        weights, n_iter = rounded.weights, n_iter + rounded.n_iter
+        value, corner = hinge_and_corner(objective, rounded, margin, width)
+        lower = max(lower, value - corner - rounded.gap)
+        if value < best:
+            best, found = value, rounded
+        found = found._replace(n_iter=n_iter, value=best, gap=max(best - lower, 0.0))
+        if found.share <= target:
+            return found._replace(ended="close")
+        if rounded.ended == "rounding" and corner <= target * value:
+            break
+    return found._replace(ended="corner" if rounded.ended == "close" else rounded.ended)
+
+
+def hinge_and_corner(
+    objective: PairwiseObjective, rounded: Minimum, margin: float, width: float
+) -> tuple[float, float]:
+    """The objective with the hinge itself at the weights found, and how far its gap is larger.
+
+    With the shortfall x of the margin of a pair, the rounded hinge is ``max_a (a x - width/2 a^2)``
+    for a from 0 to 1. The maximising a of all pairs are a point of both duals, and the dual of the
+    hinge is above that of the rounded hinge by ``width/2 a^2``. So the gap of the hinge is the gap
+    of the rounded hinge, plus the mean of hinge - rounded hinge - width/2 a^2, which is
+    ``x - x^2/width`` for x between 0 and width, and else 0: the hinge of the margin, plus the hinge
+    of the margin less the width, less twice the rounded hinge.
+
+    The rounded hinge comes as a difference of squares, whose rounding is added.
+    """
+    value = objective.hinge(rounded.weights)
+    corner = value + objective.hinge(rounded.weights, width) - 2.0 * rounded.value
+    squares = HingeSum(np.array([[margin, 1.0 / width]]))
+    rounding = float(np.finfo(float).eps) * objective.at(squares, rounded.weights).value
+    return value, max(corner, 0.0) + rounding

@@ -1,0 +1,55 @@
+"""The gap of the plain hinge, against steps on the dual variables of listed pairs."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import dranking as dr
+from dranking.rankers.max_margin.estimator import MaxMarginRanker
+from tests.rankers.problems import random_problem
+from tests.reference.pair_losses import hinge_by_pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("regularization", [0.5, 0.02])
+@pytest.mark.parametrize("form", ["RankSVM", "max-margin"])
+def test_the_minimum_lies_within_the_gap(seed, regularization, form):
+    problem = random_problem(seed, n_queries=12, n_features=3)
+    if form == "RankSVM":
+        ranker = dr.RankSVM(regularization, loss="hinge").fit(problem.dataset())
+        found = hinge_by_pairs(*problem.labelled(), regularization, lambda a, b: 1.0)
+    else:
+        ranker = MaxMarginRanker(regularization, "pairwise").fit(problem.dataset())
+        r = int(np.nanmax(problem.y)) + 1
+        found = hinge_by_pairs(
+            *problem.labelled(), regularization, lambda a, b: r / (r - a) - r / (r - b)
+        )
+    objective, lower = found
+    assert objective - lower <= 1e-8 * objective
+    assert ranker.objective_ >= lower * (1.0 - 1e-12)
+    assert ranker.objective_ - ranker.gap_ <= objective * (1.0 + 1e-12)
+    assert ranker.relative_rounding_ == ranker.gap_ / ranker.objective_ <= 1e-6
+
+
+def test_a_gap_that_the_rounded_corner_leaves_comes_with_a_warning():
+    """One pair, whose minimum near w = 1 is the corner of its hinge."""
+    X = np.array([[0.0], [1.0]], dtype=np.float32)
+    with pytest.warns(
+        ConvergenceWarning, match=r"corner of the hinge is rounded.* may be \de-0\d of"
+    ):
+        ranker = dr.RankSVM(1e-3, loss="hinge").fit(X, [0, 1], qid=[7, 7])
+    assert ranker.relative_rounding_ > 1e-6
+    assert ranker.objective_ >= 4.9e-4
+
+
+def test_a_gap_that_the_end_of_steps_leaves_comes_with_a_warning():
+    problem = random_problem(0, n_features=6)
+    with pytest.warns(ConvergenceWarning, match="not at the minimum after 1 steps"):
+        dr.RankSVM(0.1, loss="hinge", max_iter=1).fit(problem.dataset())
+
+
+def test_a_tolerance_that_is_reached_gives_no_warning():
+    """The gap is stated all the same: the larger the tolerance, the fewer the widths."""
+    problem = random_problem(0, n_features=6)
+    rough = dr.RankSVM(0.1, loss="hinge", tol=1e-2).fit(problem.dataset())
+    assert 1e-6 < rough.relative_rounding_ <= 1e-2
