@@ -28,7 +28,7 @@ from pipelines.forecast import Rates, Sketch
 OBJECTS_PER_SEGMENT = 6
 """Two tables, the table of chunks, the features, and two files of Zarr."""
 
-QUERY_BYTES = 16
+QUERY_BYTES = 12
 """First row and rows of a query, as the driver holds them."""
 
 SPAN_BYTES = 150

@@ -230,6 +230,10 @@ def canonical_csr(
     return features
 
 
+QUERIES_AT_ONCE = 1 << 20
+"""Queries that `block_boundaries` sums at a time."""
+
+
 def block_boundaries(
     query_sizes: NDArray[np.int64], max_documents: int = MAX_BLOCK_DOCUMENTS
 ) -> NDArray[np.int64]:
@@ -248,12 +252,21 @@ def block_boundaries(
     -------
     (n_blocks + 1,) int64 borders; block b holds the queries `borders[b]:borders[b + 1]`.
     """
-    n_queries, boundaries = len(query_sizes), [0]
-    ptr = np.concatenate(([0], np.cumsum(query_sizes, dtype=np.int64)))
-    while (start := boundaries[-1]) < n_queries:
-        end = int(np.searchsorted(ptr, ptr[start] + max_documents, side="right")) - 1
-        # A block without documents so far takes the next query, whatever its size.
-        boundaries.append(min(end + int(ptr[end] == ptr[start]), n_queries))
+    n_queries, boundaries, at_once = len(query_sizes), [0], QUERIES_AT_ONCE
+    while (first := boundaries[-1]) < n_queries:
+        ptr = np.cumsum(query_sizes[first : first + at_once], dtype=np.int64)
+        ptr = np.concatenate(([0], ptr))
+        n_read, start = len(ptr) - 1, 0
+        while start < n_read:
+            end = int(np.searchsorted(ptr, ptr[start] + max_documents, side="right")) - 1
+            # A block without documents so far takes the next query, whatever its size.
+            end += int(ptr[end] == ptr[start])
+            if end >= n_read and first + n_read < n_queries:
+                break  # the block may go on behind the queries that were read
+            start = min(end, n_read)
+            boundaries.append(first + start)
+        if not start:
+            at_once *= 2
     return np.array(boundaries, dtype=np.int64)
 
 

@@ -24,3 +24,14 @@ def blocks(groups, max_documents):
         else:
             packed.append([rows])
     return packed
+
+
+def block_borders(sizes, most):
+    """Borders of blocks of queries: one query after the other, as long as they fit."""
+    borders, filled = [0], 0
+    for query, size in enumerate(sizes):
+        if filled and filled + size > most:
+            borders.append(query)
+            filled = 0
+        filled += size
+    return [*borders, len(sizes)] if sizes else [0]

@@ -16,20 +16,25 @@ from dranking.data.blocks import (
     segment_borders,
 )
 
+QUERIES_AT_ONCE = 1 << 20
+"""Queries, about, that are ordered at a time."""
+
 
 class QueryOrder(NamedTuple):
     """The queries of a data set by first appearance.
 
     Attributes
     ----------
-    first, rows
-        (n_queries,) int64 number of the query's first row, ascending; its rows.
+    first
+        (n_queries,) int64 number of each query's first row, ascending.
+    rows
+        (n_queries,) rows of each query: uint32, or int64 if one has 2^32 rows or more.
     n_scattered_queries, n_scattered_rows
         Queries whose rows are not adjacent, and the rows of these queries.
     """
 
     first: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    rows: NDArray[Any]
     n_scattered_queries: int
     n_scattered_rows: int
 
@@ -49,9 +54,10 @@ def summarize(lines: NDArray[Any]) -> QueryOrder:
     """
     lines = lines[np.argsort(lines["first"])]
     scattered = lines["last"] - lines["first"] + 1 > lines["rows"]
+    is_large = len(lines) and lines["rows"].max() > np.iinfo(np.uint32).max
     return QueryOrder(
         np.ascontiguousarray(lines["first"]),
-        np.ascontiguousarray(lines["rows"]),
+        lines["rows"].astype(np.int64 if is_large else np.uint32),
         int(scattered.sum()),
         int(lines["rows"][scattered].sum()),
     )
@@ -60,22 +66,32 @@ def summarize(lines: NDArray[Any]) -> QueryOrder:
 def order_queries(parts: Iterable[QueryOrder]) -> QueryOrder:
     """Join the orders of disjoint sets of queries, such as ranges of hashes.
 
-    At most two copies of the queries are in memory, if the caller keeps none.
+    Twice the memory of the result is in use, if the caller keeps no part: 240 MB for 10^7 queries.
     """
-    firsts, rows, n_queries, n_rows = [], [], 0, 0
-    for part in parts:
-        firsts.append(part.first)
-        rows.append(part.rows)
-        n_queries += part.n_scattered_queries
-        n_rows += part.n_scattered_rows
-    del part
-    first = np.concatenate(firsts)
-    firsts.clear()
-    order = np.argsort(first)
-    first.sort()
-    every = np.concatenate(rows)
-    rows.clear()
-    return QueryOrder(first, every[order], n_queries, n_rows)
+    parts = list(parts)
+    n_queries = sum(len(part.first) for part in parts)
+    first = np.empty(n_queries, dtype=np.int64)
+    rows = np.empty(n_queries, dtype=np.result_type(*(part.rows for part in parts)))
+    n_ranges = n_queries // QUERIES_AT_ONCE + 1
+    n_rows = max((int(part.first[-1]) + 1 for part in parts if len(part.first)), default=0)
+    borders = [n_rows * number // n_ranges for number in range(n_ranges + 1)]
+    cuts = [np.searchsorted(part.first, borders).tolist() for part in parts]
+    at = 0
+    for number in range(n_ranges):
+        ranges = [slice(cut[number], cut[number + 1]) for cut in cuts]
+        some = [part.first[own] for part, own in zip(parts, ranges, strict=True)]
+        there = slice(at, at := at + sum(map(len, some)))
+        first[there] = np.concatenate(some)
+        order = np.argsort(first[there])
+        first[there] = first[there][order]
+        some = [part.rows[own] for part, own in zip(parts, ranges, strict=True)]
+        rows[there] = np.concatenate(some)[order]
+    return QueryOrder(
+        first,
+        rows,
+        sum(part.n_scattered_queries for part in parts),
+        sum(part.n_scattered_rows for part in parts),
+    )
 
 
 class Segment(NamedTuple):
@@ -113,7 +129,8 @@ def plan_segments(
 ) -> list[Segment]:
     """Cut queries into blocks, and blocks into segments, as `dranking.data.blocks` does."""
     cuts = block_boundaries(queries.rows, max_documents)
-    row_ptr = np.concatenate(([0], np.cumsum(queries.rows)))[cuts]
+    block_rows = [int(queries.rows[a:b].sum(dtype=np.int64)) for a, b in pairwise(cuts.tolist())]
+    row_ptr = np.cumsum([0, *block_rows])
     groups = segment_borders(np.diff(row_ptr).tolist(), segment_documents)
     borders, n_queries = row_ptr.tolist(), np.diff(cuts).tolist()
     return [

@@ -8,16 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dranking.data.blocks import block_boundaries
+from dranking.data.regrouping import layout
 from dranking.data.regrouping.exchange import first_rows, join_rows, split_rows
 from dranking.data.regrouping.layout import (
     HashCollisionError,
+    QueryOrder,
     check_queries,
     order_queries,
     plan_segments,
     summarize,
 )
-from dranking.data.regrouping.query_lines import hash_ids, merge_lines, query_lines
-from tests.reference.regrouping import blocks, regrouped, scattered
+from dranking.data.regrouping.query_lines import LINE, hash_ids, merge_lines, query_lines
+from tests.reference.regrouping import block_borders, blocks, regrouped, scattered
 
 NAMES = ["a", "b", "", "ä", "a long name of more than eight bytes", "another such name", "7", "8"]
 
@@ -34,6 +37,52 @@ def problems(draw):
 
 def ids_of(qids, kind):
     return pa.array(qids) if kind == "int64" else pa.array([NAMES[q] for q in qids])
+
+
+@given(
+    sizes=st.lists(st.integers(0, 9), max_size=40),
+    most=st.integers(1, 20),
+    at_once=st.integers(1, 6),
+)
+def test_blocks_of_queries_that_are_summed_in_parts(sizes, most, at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dranking.data.blocks.QUERIES_AT_ONCE", at_once)
+        found = block_boundaries(np.array(sizes, dtype=np.int64), most)
+    assert found.tolist() == block_borders(sizes, most)
+
+
+@given(cuts=st.lists(st.integers(1, 30), max_size=30, unique=True), data=st.data())
+def test_queries_are_ordered_in_parts(cuts, data):
+    """Parts of a drawn number of queries, which overlap; some parts are empty."""
+    first = np.cumsum([0, *cuts])[:-1]
+    part = np.array([data.draw(st.integers(0, 3)) for _ in cuts], dtype=int)
+    parts = []
+    for number in range(5):
+        own = first[part == number]
+        rows = np.array(cuts, dtype=np.uint32)[part == number]
+        parts.append(QueryOrder(own, rows, len(own), 2 * len(own)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "QUERIES_AT_ONCE", data.draw(st.integers(1, 6)))
+        order = order_queries(parts)
+    assert order.first.tolist() == first.tolist()
+    assert order.rows.tolist() == cuts
+    assert (order.n_scattered_queries, order.n_scattered_rows) == (len(cuts), 2 * len(cuts))
+
+
+def test_a_query_of_many_rows():
+    """One query has more rows than 32 bits count; another part has small queries alone."""
+    lines = np.zeros(3, LINE)
+    lines["first"], lines["rows"] = [2**33, 7, 0], [2**32 + 5, 2**33 - 7, 7]
+    lines["last"] = lines["first"] + lines["rows"] - 1
+    order = order_queries([summarize(lines[:2]), summarize(lines[2:])])
+    assert order.first.tolist() == [0, 7, 2**33]
+    assert order.rows.tolist() == [7, 2**33 - 7, 2**32 + 5]
+    assert order.is_adjacent
+    assert [each.row_ptr for each in plan_segments(order)] == [
+        (0, 7),
+        (7, 2**33),
+        (2**33, 2**33 + 2**32 + 5),
+    ]
 
 
 @given(problem=problems(), key=st.integers(0, 3), n_groups=st.integers(1, 3), data=st.data())
