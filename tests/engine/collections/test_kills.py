@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dranking as dr
-from dranking.engine.cluster import supervisor
+from dranking.engine.cluster import stuck_workers
 from dranking.engine.collections import assembly
 from dranking.errors import TryAgainError
 from pipelines.benchmarks.clusters.faults import FaultInjector, random_kills, signal_worker
@@ -41,7 +41,7 @@ def frame():
 def many_tasks(monkeypatch):
     """Blocks brought together one by one, and workers given up after a second of silence."""
     monkeypatch.setattr(assembly, "GROUP_BLOCKS", 1)
-    monkeypatch.setattr(supervisor, "HEARTBEATS", 2)
+    monkeypatch.setattr(stuck_workers, "HEARTBEATS", 2)
     with dask.config.set({"dranking.worker-seconds": 2, "dranking.lost-workers": 100}):
         yield
 
