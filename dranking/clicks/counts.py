@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +56,21 @@ class ClickCounts:
     weight_sum: NDArray[np.float64] | None = None
     weight_square_sum: NDArray[np.float64] | None = None
     sessions: NDArray[np.int64] | None = None
+
+    def of_queries(self, chosen: NDArray[np.bool_]) -> ClickCounts:
+        """The counts of some of the queries, `chosen` (n_queries,), which are numbered anew."""
+        rows = chosen[self.query]
+        per_row = ("document", "context", "night", "arm", "position", "impressions", "clicks")
+        sums = (self.weight_sum, self.weight_square_sum)
+        return replace(
+            self,
+            query_ids=self.query_ids[chosen],
+            query=(np.cumsum(chosen) - 1)[self.query[rows]],
+            weight_sum=None if sums[0] is None else sums[0][rows],
+            weight_square_sum=None if sums[1] is None else sums[1][rows],
+            sessions=None if self.sessions is None else self.sessions[chosen],
+            **{name: getattr(self, name)[rows] for name in per_row},
+        )
 
     @property
     def traffic(self) -> NDArray[np.float64]:

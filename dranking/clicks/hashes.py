@@ -6,7 +6,10 @@ import hashlib
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from dranking.data.regrouping.query_lines import hash_ids
 
 
 def hashed_texts(texts: Iterable[str], salt: str) -> list[str]:
@@ -28,6 +31,11 @@ def hashed_users(texts: Iterable[str | None], salt: str) -> NDArray[np.uint64]:
         for text in texts
     ]
     return np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64)
+
+
+def query_keys(query_ids: NDArray[np.str_]) -> NDArray[np.uint64]:
+    """(n_queries,) 64-bit hashes of the ids of queries."""
+    return hash_ids(pa.array(query_ids.tolist(), pa.string()))
 
 
 def session_key(salt: str) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dranking.clicks.counts import ClickCounts
 from dranking.clicks.labels.labels import LabelRules, labels_of
 from dranking.clicks.propensities.propensities import Propensities
-from dranking.clicks.store.source import ClickSource, bucket_tasks
+from dranking.clicks.store.source import ClickSource, QueryFold, bucket_tasks
 from dranking.data.blocks import QueryBlock
 from dranking.engine.executor import Executor
 from dranking.errors import DataError
@@ -82,7 +82,15 @@ def label_table(
     source: ClickSource, propensities: Propensities, rules: LabelRules, run: Executor
 ) -> LabelTable:
     """The labels of all queries of the counts; query weights have the mean 1."""
-    tasks = bucket_tasks(_table_of, source, run, propensities, rules, name="labels")
+    n_folds = len(propensities.folds)
+    sources: list[tuple[ClickSource, Propensities]] = [(source, propensities)]
+    if n_folds:
+        sources = [(QueryFold(source, k, n_folds), own) for k, own in enumerate(propensities.folds)]
+    tasks = [
+        task
+        for some, own in sources
+        for task in bucket_tasks(_table_of, some, run, own, rules, name="labels")
+    ]
     parts = run.gather(tasks)
     sizes = np.concatenate([np.diff(part.query_ptr) for part in parts])
     weights = None

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dranking.clicks.counts import ClickCounts
 from dranking.clicks.labels.label_sums import label_sums
 from dranking.clicks.propensities.propensities import Prior, Propensities
-from dranking.clicks.store.source import ClickSource, as_source, bucket_tasks
-from dranking.engine.executor import get_executor
+from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
+from dranking.engine.executor import Executor, get_executor
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import DataError
 
@@ -33,7 +33,7 @@ def fit_prior(
     *,
     executor: Any = None,
 ) -> Propensities:
-    """The propensities with the prior of relevance that fits the clicks.
+    """The propensities, and those of their folds, with the prior of relevance that fits the clicks.
 
     The estimate x of a document, its corrected clicks over its examined impressions, has mean r and
     noise of a variance that counts and the mean relevance r0 say. Mean r0 and variance v of r over
@@ -47,6 +47,16 @@ def fit_prior(
         If there are no clicks at the positions of the propensities.
     """
     source, run = as_source(clicks), get_executor(executor)
+    n_folds = len(propensities.folds)
+    folds = [
+        own.model_copy(update={"prior": _prior(QueryFold(source, k, n_folds, True), own, run)})
+        for k, own in enumerate(propensities.folds)
+    ]
+    prior = _prior(source, propensities, run)
+    return propensities.model_copy(update={"prior": prior, "folds": tuple(folds)})
+
+
+def _prior(source: ClickSource, propensities: Propensities, run: Executor) -> Prior:
     parts = bucket_tasks(_estimates, source, run, propensities, name="relevance of documents")
     mean, spread = 1.0, np.inf
     for _ in range(MAX_ROUNDS):
@@ -59,7 +69,7 @@ def fit_prior(
         spread = mean**2 if spread == np.inf else max(second / squares, LEAST_SPREAD * mean**2)
         if np.allclose(before, (mean, spread), rtol=TOLERANCE, atol=0.0):
             break
-    return propensities.model_copy(update={"prior": Prior(mean=mean, pseudo_count=mean / spread)})
+    return Prior(mean=mean, pseudo_count=mean / spread)
 
 
 def _estimates(counts: ClickCounts, propensities: Propensities) -> tuple[Array, Array, Array]:

@@ -40,11 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts, UserCounts
+from dranking.clicks.hashes import query_keys
 from dranking.clicks.labels.label_sums import sums_over
 from dranking.clicks.off_policy.pages import Pages
 from dranking.clicks.off_policy.rewards import Reward
 from dranking.clicks.propensities.propensities import Propensities
-from dranking.clicks.propensities.resampling import Keys, query_keys
+from dranking.clicks.propensities.resampling import Keys
 from dranking.clicks.rows.groups import Groups
 
 Array: TypeAlias = NDArray[np.float64]

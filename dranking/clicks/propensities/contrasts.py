@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dranking.clicks.counts import ClickCounts
-from dranking.clicks.propensities.resampling import Keys, query_keys
+from dranking.clicks.hashes import query_keys
+from dranking.clicks.propensities.resampling import Keys
 
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ class Contrasts:
     impressions, clicks
         (n_contrasts, n_positions) float64 whole numbers, from position 1 on.
     query_keys
-        (n_queries,) hashes of the ids of all queries in the counts (`resampling.query_keys`).
+        (n_queries,) hashes of the ids of all queries in the counts (`hashes.query_keys`).
     contexts
         Names of the contexts.
     """

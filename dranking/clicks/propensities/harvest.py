@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from dranking.clicks.propensities.conditional_poisson import (
 from dranking.clicks.propensities.contrasts import ContrastRules, contrasts_of
 from dranking.clicks.propensities.propensities import Curve, Propensities
 from dranking.clicks.propensities.trust_bias import trust_bias
-from dranking.clicks.store.source import ClickSource, as_source, bucket_tasks
+from dranking.clicks.store.source import ClickSource, QueryFold, as_source, bucket_tasks
 from dranking.engine.executor import Executor, Task, get_executor
 from dranking.engine.tree_sum import tree_sum
 from dranking.errors import ClickWarning, DataError, UsageError
@@ -53,6 +53,8 @@ class HarvestRules:
         Whether contexts with enough clicks get curves of their own.
     n_replicates, seed
         Of the bootstrap over queries, at least 2 replicates.
+    n_folds
+        Folds of the queries whose labels get propensities of the other folds; 0 for none.
     """
 
     nights_are_arms: bool = False
@@ -62,6 +64,7 @@ class HarvestRules:
     contexts: bool = True
     n_replicates: int = 400
     seed: int = 0
+    n_folds: int = 0
 
 
 def harvest_propensities(
@@ -99,12 +102,25 @@ def harvest_propensities(
     """
     if rules.n_replicates < 2 or (rules.depth is not None and rules.depth < 1):
         raise UsageError("give at least 2 bootstrap replicates, and a depth of at least 1.")
+    if rules.n_folds < 0 or rules.n_folds == 1:
+        raise UsageError(f"n_folds is {rules.n_folds}; there are two folds of queries at least.")
     source, run = as_source(clicks), get_executor(executor)
     depth, arms, contexts = _facts(source, run)
     _check_arms(arms, rules)
-    depth = min(depth, rules.depth or depth)
-    contrast_rules = ContrastRules(rules.nights_are_arms, rules.randomised_arms)
-    parts = bucket_tasks(contrasts_of, source, run, contrast_rules, depth, name="contrasts")
+    rules = replace(rules, depth=min(depth, rules.depth or depth))
+    found = _harvested(source, contexts, rules, run)
+    folds = (QueryFold(source, k, rules.n_folds, left_out=True) for k in range(rules.n_folds))
+    return found.model_copy(
+        update={"folds": tuple(_harvested(fold, contexts, rules, run) for fold in folds)}
+    )
+
+
+def _harvested(
+    source: ClickSource, contexts: set[str], rules: HarvestRules, run: Executor
+) -> Propensities:
+    """The curves of all contexts and of those with enough clicks, as deep as the rules say."""
+    compared = ContrastRules(rules.nights_are_arms, rules.randomised_arms)
+    parts = bucket_tasks(contrasts_of, source, run, compared, rules.depth, name="contrasts")
     curves = [_curve(parts, None, _between(parts, None, run), rules, run)]
     several = sorted(contexts) if rules.contexts and len(contexts) > 1 else []
     for context in several:

@@ -112,6 +112,10 @@ class Propensities(BaseModel):
         Seed of the bootstrap, with which values of rankers draw the same queries.
     prior
         None before it is fitted (`fit_prior`).
+    folds
+        For labels without the influence of other clicks on the same query: of each fold of the
+        queries (`dranking.clicks.store.source.QueryFold`), the propensities and the prior of all
+        other folds. Labels take them if there are any; all else takes the curves above.
     """
 
     model_config = _STRICT
@@ -123,6 +127,7 @@ class Propensities(BaseModel):
     randomised_arms: tuple[str, ...] = ()
     seed: NonNegativeInt = 0
     prior: Prior | None = None
+    folds: tuple[Propensities, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Propensities:

@@ -24,18 +24,13 @@ _AT_MOST = special.pdtr(np.arange(20), 1.0)
 """P(X <= x) of a Poisson variable of mean 1; above 19 it is 1 - 2e-19."""
 
 
-def query_keys(query_ids: NDArray[np.str_]) -> Keys:
-    """(n_queries,) 64-bit hashes of the ids of queries."""
-    return hash_ids(pa.array(query_ids.tolist(), pa.string()))
-
-
 def times_drawn(keys: Keys, bootstrap: tuple[int, int]) -> Iterator[Array]:
     """How often queries count, replicate by replicate.
 
     Parameters
     ----------
     keys
-        (n_queries,) from `query_keys`.
+        (n_queries,) from `dranking.clicks.hashes.query_keys`.
     bootstrap
         Number of replicates, and seed.
 

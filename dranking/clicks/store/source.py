@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from dranking.clicks.counts import ClickCounts, UserCounts
+from dranking.clicks.hashes import query_keys
 from dranking.engine.executor import Executor, Task
 from dranking.engine.tree_sum import tree_sum
 
@@ -67,6 +69,48 @@ class CountsInMemory:
     def names_of(self, queries: pa.Array) -> pa.Array:
         """The queries themselves."""
         return queries
+
+
+@dataclass(frozen=True)
+class QueryFold:
+    """A `ClickSource` of the queries of one fold of another source, or of all others.
+
+    The fold of a query follows from its id alone (`dranking.clicks.hashes.query_keys`).
+
+    Attributes
+    ----------
+    source
+        The other source.
+    fold, n_folds
+        The fold, from 0, and how many there are.
+    left_out
+        Whether the fold is left out.
+    """
+
+    source: ClickSource
+    fold: int
+    n_folds: int
+    left_out: bool = False
+    has_users: bool = False
+
+    @property
+    def buckets(self) -> range:
+        """Numbers of the buckets."""
+        return self.source.buckets
+
+    def counts(self, bucket: int) -> ClickCounts:
+        """The counts of one bucket."""
+        counts = self.source.counts(bucket)
+        inside = query_keys(counts.query_ids) % np.uint64(self.n_folds) == self.fold
+        return counts.of_queries(inside != self.left_out)
+
+    def user_counts(self, bucket: int) -> UserCounts:
+        """There are none."""
+        raise NotImplementedError("folds of queries have no counts by user.")
+
+    def names_of(self, queries: pa.Array) -> pa.Array:
+        """Ids in the counts of the queries with these texts."""
+        return self.source.names_of(queries)
 
 
 def as_source(clicks: ClickSource | ClickCounts | Sequence[ClickCounts]) -> ClickSource:

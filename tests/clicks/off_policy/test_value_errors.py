@@ -5,13 +5,14 @@ import pytest
 from scipy import stats
 
 from dranking.clicks.counts import ClickCounts, UserCounts
+from dranking.clicks.hashes import query_keys
 from dranking.clicks.off_policy.off_policy import query_values
 from dranking.clicks.off_policy.off_policy_value import off_policy_value
 from dranking.clicks.off_policy.rewards import parse_reward
 from dranking.clicks.off_policy.value_errors import propensity_variance, user_variance
 from dranking.clicks.propensities.harvest import HarvestRules, harvest_propensities
 from dranking.clicks.propensities.propensities import Curve, Propensities, given_propensities
-from dranking.clicks.propensities.resampling import query_keys, times_drawn
+from dranking.clicks.propensities.resampling import times_drawn
 from dranking.clicks.store.source import CountsInMemory, sum_of_buckets
 from dranking.engine.executor import ThreadExecutor
 from tests.clicks.made import counts_of, simulated_rows

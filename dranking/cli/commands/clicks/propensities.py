@@ -51,6 +51,14 @@ class HarvestOptions:
         int, typer.Option(min=2, help="Bootstrap replicates of the queries, for intervals.")
     ] = 400
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")] = 0
+    folds: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Folds of the queries; labels of a fold then take propensities and prior of the "
+            "others. Of use where queries are few. 0 for none.",
+        ),
+    ] = 0
 
     @property
     def rules(self) -> HarvestRules:
@@ -65,6 +73,7 @@ class HarvestOptions:
             contexts=not self.pool_contexts,
             n_replicates=self.replicates,
             seed=self.seed,
+            n_folds=self.folds,
         )
 
 
