@@ -15,7 +15,7 @@ from typing import Any
 
 import dask
 
-from dranking.engine.cluster.deploy import check_options
+from dranking.engine.cluster.starting.deploy import check_options
 from dranking.errors import UsageError
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import optional, refuse_security
+from dranking.engine.cluster.starting.deploy import optional, refuse_security
 from dranking.errors import UsageError
 
 GATEWAY_OPTIONS = ("address", "proxy_address", "auth")

@@ -20,7 +20,7 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from dranking.engine.cluster.deploy import optional, refuse_security, settings_variables
+from dranking.engine.cluster.starting.deploy import optional, refuse_security, settings_variables
 from dranking.errors import UsageError
 
 SCHEDULER_RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}

@@ -8,6 +8,6 @@ Options: n_workers, threads_per_worker (1), memory_limit of each worker, and oth
 `security = true` (which needs the extra `tls`).
 """
 
-from dranking.engine.cluster.deploy import local_cluster as make_cluster
+from dranking.engine.cluster.starting.deploy import local_cluster as make_cluster
 
 __all__ = ["make_cluster"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import batch_options, job_queues, start
+from dranking.engine.cluster.starting.deploy import batch_options, job_queues, start
 
 DASK_JOBQUEUE = job_queues("pbs")
 

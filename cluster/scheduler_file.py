@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import check_options
+from dranking.engine.cluster.starting.deploy import check_options
 from dranking.errors import UsageError
 
 

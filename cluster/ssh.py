@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dranking.engine.cluster.deploy import LOOPBACK, optional, start
+from dranking.engine.cluster.starting.deploy import LOOPBACK, optional, start
 from dranking.engine.cluster.tls import tls_settings
 from dranking.errors import UsageError
 

@@ -43,7 +43,7 @@ def client() -> Iterator[Any]:
     """A client of two worker processes on this machine; not the current one."""
     from distributed import Client
 
-    from dranking.engine.cluster.deploy import local_cluster
+    from dranking.engine.cluster.starting.deploy import local_cluster
 
     with (
         local_cluster({"n_workers": 2, "memory_limit": "2GiB"}) as cluster,

@@ -53,7 +53,7 @@ def cluster_of_workers(ranker: Any) -> Any:
     """Two worker processes, which have done a small fit, and their client."""
     from distributed import Client
 
-    from dranking.engine.cluster.deploy import local_cluster
+    from dranking.engine.cluster.starting.deploy import local_cluster
 
     context = local_cluster({"n_workers": 2, "memory_limit": "8GiB"})
     client = Client(context.__enter__(), set_as_default=False)

@@ -14,8 +14,8 @@ from distributed import Client, Scheduler, Security, SpecCluster, Worker
 import dranking as dr
 from dranking.cli.app import run as run_command
 from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.cluster.deploy import local_cluster
 from dranking.engine.cluster.open_executor import open_executor
+from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.cluster.tls import take_security
 from dranking.errors import SelectionWarning, TryAgainError, UsageError
 

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from dranking.cli.app import run as run_command
-from dranking.engine.cluster.deploy import batch_options
 from dranking.engine.cluster.open_executor import open_executor
+from dranking.engine.cluster.starting.deploy import batch_options
 from dranking.errors import TryAgainError, UsageError
 from tests.cluster.conftest import FOLDER, scheduler_file
 
@@ -89,7 +89,7 @@ def test_every_way_is_in_the_readme():
 
 @pytest.fixture(scope="module")
 def address():
-    from dranking.engine.cluster.deploy import local_cluster
+    from dranking.engine.cluster.starting.deploy import local_cluster
 
     with local_cluster({"n_workers": 1, "processes": False, "protocol": "tcp"}) as cluster:
         yield cluster.scheduler_address

@@ -1,8 +1,9 @@
 """Dask clusters: starting, connecting, running tasks, and what to do when parts of them fail.
 
 `open_executor.open_executor` goes from the option ``--scheduler`` to an executor: it loads and runs
-a file with `make_cluster` (`make_cluster`), or finds the address of a scheduler
+a file with `make_cluster` (`starting.make_cluster`), or finds the address of a scheduler
 (`scheduler_address`), connects a client (`connect`), and yields a `dask_executor.DaskExecutor`.
+`starting` has what such files call, and the worker processes on this machine.
 
 `DaskExecutor.submit` puts a task into a queue. The tasks of the queue go to the scheduler as one
 graph before the next wait, because a message takes the scheduler longer than a task. A task runs

@@ -12,9 +12,9 @@ from typing import Any
 from dranking.engine.cluster.connect import Access, connect
 from dranking.engine.cluster.dask_executor import DaskExecutor
 from dranking.engine.cluster.deadlines import exit_in_time
-from dranking.engine.cluster.deploy import local_cluster, patience, quiet
-from dranking.engine.cluster.make_cluster import load_maker, start_cluster
 from dranking.engine.cluster.scheduler_address import scheduler_address
+from dranking.engine.cluster.starting.deploy import local_cluster, patience, quiet
+from dranking.engine.cluster.starting.make_cluster import load_maker, start_cluster
 from dranking.engine.cluster.tls import take_security
 from dranking.engine.executor import Executor, ThreadExecutor
 from dranking.engine.memory import format_bytes, parse_memory

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dranking.engine.cluster.deploy import LOOPBACK, SETTINGS
+from dranking.engine.cluster.starting.deploy import LOOPBACK, SETTINGS
 
 AT_ONCE = 50
 """Workers of a process that start at the same time; more would run into Dask's time limits."""

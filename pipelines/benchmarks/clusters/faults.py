@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.cluster.deploy import local_cluster, patience
+from dranking.engine.cluster.starting.deploy import local_cluster, patience
 from dranking.engine.cluster.supervisor import Supervisor
 
 GATHER = "gather"

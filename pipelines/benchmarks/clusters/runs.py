@@ -14,7 +14,7 @@ from unittest import mock
 
 import dranking as dr
 from dranking.data.dataset import Dataset
-from dranking.engine.cluster.deploy import local_cluster
+from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.executor import Executor, get_executor
 from dranking.engine.tiles import Tiles
 from dranking.rankers.gram.moments import QueryMoments

@@ -17,7 +17,7 @@ from typing import Any
 import dranking as dr
 from dranking.cli.output import note
 from dranking.data.dataset import Dataset
-from dranking.engine.cluster.deploy import local_cluster
+from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.tile_layout import tile_ranges
 from dranking.rankers.greedy.path import Selection, SelectionRules
 from dranking.rankers.greedy.selection import select_paths

@@ -50,7 +50,7 @@ def test_a_cluster_that_adapts_from_no_workers_begins(tmp_path):
 def test_dasks_own_messages_are_silent_unless_its_configuration_names_them():
     import dask
 
-    from dranking.engine.cluster.deploy import quiet
+    from dranking.engine.cluster.starting.deploy import quiet
 
     logger = logging.getLogger("distributed.scheduler")
     with quiet():

@@ -8,8 +8,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dranking as dr
-from dranking.engine.cluster.dask_settings import SETTINGS
-from dranking.engine.cluster.deploy import LOOPBACK, start
+from dranking.engine.cluster.starting.dask_settings import SETTINGS
+from dranking.engine.cluster.starting.deploy import LOOPBACK, start
 from dranking.engine.executor import ThreadExecutor, get_executor
 from dranking.engine.tile_layout import tile_ranges
 from dranking.engine.tree_sum import combining_tasks

@@ -12,7 +12,7 @@ from distributed import Client
 
 from dranking.data.texts.collection import collection, load_collection
 from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.cluster.deploy import local_cluster
+from dranking.engine.cluster.starting.deploy import local_cluster
 from dranking.engine.executor import ThreadExecutor
 from dranking.errors import DataError
 from dranking.rankers.bilinear.estimator import BilinearRanker

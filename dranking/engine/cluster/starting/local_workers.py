@@ -16,7 +16,7 @@ from distributed import Nanny, Worker
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
-from dranking.engine.cluster.dask_settings import REUSE_MEMORY, SETTINGS
+from dranking.engine.cluster.starting.dask_settings import REUSE_MEMORY, SETTINGS
 from dranking.engine.memory import release_memory
 
 HELD_SHARE = 0.6

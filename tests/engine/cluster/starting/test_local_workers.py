@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dranking.engine.cluster import local_workers
+from dranking.engine.cluster.starting import local_workers
 
 
 @pytest.mark.cluster

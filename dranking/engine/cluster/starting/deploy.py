@@ -9,8 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, cast
 
-from dranking.engine.cluster.dask_settings import REUSE_MEMORY, SETTINGS, settings_variables
 from dranking.engine.cluster.deadlines import setting
+from dranking.engine.cluster.starting.dask_settings import (
+    REUSE_MEMORY,
+    SETTINGS,
+    settings_variables,
+)
 from dranking.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
@@ -158,7 +162,7 @@ def local_cluster(options: Mapping[str, Any]) -> Any:
     """
     from distributed import LocalCluster
 
-    from dranking.engine.cluster.local_workers import QuickNanny
+    from dranking.engine.cluster.starting.local_workers import QuickNanny
 
     # By default, the dashboard would listen on every interface.
     defaults: dict[str, Any] = {
