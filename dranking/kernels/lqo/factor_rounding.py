@@ -61,9 +61,9 @@ def relative_rounding(
 
 
 def residual_rounding(
-    residuals: Array, margins: Array, rotation: Rotation, relative_rounding: Array
+    norms: Array, margins: Array, rotation: Rotation, relative_rounding: Array
 ) -> Array:
-    """(n_lambdas,) estimated norms of the rounding error of residuals.
+    """(n_queries, n_lambdas) estimated norms of the rounding error of residuals.
 
     W W' and W F U'Q'y are off by the relative error of predictions, times the norm of W W' and the
     norm of W times the norm of y; the square of the norm of W is 1 less the margin. The solution of
@@ -72,8 +72,10 @@ def residual_rounding(
 
     Parameters
     ----------
-    residuals, margins
-        As from `lqo_residuals`; margins above 0.
+    norms
+        (n_queries, n_lambdas) norms of the residuals of `lqo_residuals`.
+    margins
+        (n_queries, n_lambdas) as from `lqo_residuals`; above 0.
     rotation
         Rotation of all queries, with the norm of all labels. Residuals that are far smaller than
         the labels have fewer digits.
@@ -82,7 +84,7 @@ def residual_rounding(
     """
     own = SAFETY * (len(rotation.columns) + 1) * np.finfo(float).eps / margins
     shares = np.sqrt(np.clip(1.0 - margins, 0.0, 1.0))
-    scale = np.linalg.norm(residuals, axis=1) + shares * rotation.label_norm
+    scale = norms + shares * rotation.label_norm
     rounding: Array = np.maximum(own, relative_rounding) * scale
     return rounding
 

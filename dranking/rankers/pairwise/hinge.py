@@ -18,6 +18,10 @@ HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002, 5e-4, 1e-4, 2e-5, 4e-6, 8e-7)
 """Widths over which the corner of the hinge is rounded; each solution is the start of the next. The
 smaller the width, the more digits the rounded hinge loses, which is a difference of squares."""
 
+WIDEST = 1e3
+"""Largest width, over the share that the gap may have, for which the gap is computed: this takes
+three passes, and with larger widths the gap was always larger than that share."""
+
 
 def minimise_hinge(
     objective: PairwiseObjective, margin: float, start: Array, tol: float, max_iter: int
@@ -33,6 +37,8 @@ def minimise_hinge(
     for width in HINGE_WIDTHS:
         rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
         weights, n_iter = rounded.weights, n_iter + rounded.n_iter
+        if width > WIDEST * target:
+            continue
         value, corner = hinge_and_corner(objective, rounded, margin, width)
         lower = max(lower, value - corner - rounded.gap)
         if value < best:

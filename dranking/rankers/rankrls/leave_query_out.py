@@ -272,19 +272,22 @@ def document_errors(
     query = 0
     for rows, ptr in centred_rows(block):
         rotated = rotated_rows(rows[:, :-1], rotation)
-        for start, stop in pairwise(ptr.tolist()):
+        all_squares, all_margins = np.zeros((2, len(ptr) - 1, len(regularizations)))
+        for place, (start, stop) in enumerate(pairwise(ptr.tolist())):
             residuals, margins = lqo_residuals(
                 rotated[start:stop], rows[start:stop, -1], rotation, regularizations
             )
             kept = margins >= LEAST_MARGIN
-            own_errors = np.square(residuals[kept]).sum(axis=1)
-            errors[kept] += own_errors
-            off[kept] += error_rounding(
-                own_errors,
-                residual_rounding(residuals[kept], margins[kept], rotation, rounding[kept]),
-            )
+            all_squares[place, kept] = np.square(residuals[kept]).sum(axis=1)
+            all_margins[place] = margins
+            errors += all_squares[place]
             if not kept.all():
                 own = TriangularFactor(triangle_of(rows[start:stop]))
                 dominant.append(DominantQuery(block.query_ids[query].as_py(), own, ~kept))
             query += 1
+        # At once for all queries: one by one, these few numbers took 4 % of the fit.
+        kept = all_margins >= LEAST_MARGIN
+        norms, margins = np.sqrt(all_squares), np.where(kept, all_margins, 1.0)
+        own_off = residual_rounding(norms, margins, rotation, rounding)
+        off += np.where(kept, error_rounding(all_squares, own_off), 0.0).sum(axis=0)
     return errors, off, DominantQueries(dominant)
