@@ -18,9 +18,9 @@ HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002, 5e-4, 1e-4, 2e-5, 4e-6, 8e-7)
 """Widths over which the corner of the hinge is rounded; each solution is the start of the next. The
 smaller the width, the more digits the rounded hinge loses, which is a difference of squares."""
 
-WIDEST = 1e3
-"""Largest width, over the share that the gap may have, for which the gap is computed: this takes
-three passes, and with larger widths the gap was always larger than that share."""
+WIDEST = 1e4
+"""Largest width, over the share that the gap may have, for which the gap is computed, which takes
+two passes or three. With larger widths, the gap was larger than that share on all data tried."""
 
 
 def minimise_hinge(
@@ -37,22 +37,27 @@ def minimise_hinge(
     for width in HINGE_WIDTHS:
         rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
         weights, n_iter = rounded.weights, n_iter + rounded.n_iter
-        if width > WIDEST * target:
+        is_last = width == HINGE_WIDTHS[-1]
+        if width > WIDEST * target and not is_last:
             continue
-        value, corner = hinge_and_corner(objective, rounded, margin, width)
-        lower = max(lower, value - corner - rounded.gap)
+        value, corner = hinge_and_corner(objective, rounded, width)
         if value < best:
             best, found = value, rounded
+        is_last = is_last or (rounded.ended == "rounding" and corner <= target * value)
+        if not is_last and corner + rounded.gap > target * value:
+            continue
+        gap = corner + rounded.gap + rounding_of_squares(objective, rounded, margin, width)
+        lower = max(lower, value - gap)
         found = found._replace(n_iter=n_iter, value=best, gap=max(best - lower, 0.0))
         if found.share <= target:
             return found._replace(ended="close")
-        if rounded.ended == "rounding" and corner <= target * value:
+        if is_last:
             break
     return found._replace(ended="corner" if rounded.ended == "close" else rounded.ended)
 
 
 def hinge_and_corner(
-    objective: PairwiseObjective, rounded: Minimum, margin: float, width: float
+    objective: PairwiseObjective, rounded: Minimum, width: float
 ) -> tuple[float, float]:
     """The objective with the hinge itself at the weights found, and how far its gap is larger.
 
@@ -62,11 +67,15 @@ def hinge_and_corner(
     of the rounded hinge, plus the mean of hinge - rounded hinge - width/2 a^2, which is
     ``x - x^2/width`` for x between 0 and width, and else 0: the hinge of the margin, plus the hinge
     of the margin less the width, less twice the rounded hinge.
-
-    The rounded hinge comes as a difference of squares, whose rounding is added.
     """
     value = objective.hinge(rounded.weights)
     corner = value + objective.hinge(rounded.weights, width) - 2.0 * rounded.value
+    return value, max(corner, 0.0)
+
+
+def rounding_of_squares(
+    objective: PairwiseObjective, rounded: Minimum, margin: float, width: float
+) -> float:
+    """Estimated rounding of twice the rounded hinge, which comes as a difference of squares."""
     squares = HingeSum(np.array([[margin, 1.0 / width]]))
-    rounding = float(np.finfo(float).eps) * objective.at(squares, rounded.weights).value
-    return value, max(corner, 0.0) + rounding
+    return float(np.finfo(float).eps) * objective.at(squares, rounded.weights).value
