@@ -91,7 +91,7 @@ sys.exit(code)
 """
 MOST_OF_COMMANDS = {
     "ingest data.txt --output new.zarr": 30,
-    "select data.zarr --n-features 3 --output selected.json": 39,
+    "select data.zarr --n-features 3 --output selected.json": 37,
     "evaluate model.json data.zarr": 20,
     "train ranksvm data.zarr --output svm.json": 31,
     "quickstart": 84,

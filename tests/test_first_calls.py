@@ -83,6 +83,13 @@ def test_a_ranker_is_exported_as_its_model(ranker):
         (lambda t, r: dr.compare(dr.evaluate(r, t), r), r"dranking\.evaluate\(a, data\)"),
         (lambda t, r: dr.RankRLS().fit(t.sample(frac=1, random_state=0)), "sort them by query"),
         (lambda t, r: dr.RankRLS().fit(t.assign(title="x")), r"Columns\(exclude="),
+        (
+            lambda t, r: dr.RankRLS().fit(
+                t[NAMES].assign(a=t["a"].gt(0).astype("category")), t["relevance"], qid=t["qid"]
+            ),
+            "get_dummies",
+        ),
+        (lambda t, r: dr.RankRLS().fit(t.assign(b=t["b"].where(t["b"] > 0))), "fillna"),
         (lambda t, r: r.predict(t[NAMES].iloc[0]), "Reshape your data"),
         (lambda t, r: r.predict({"a": 1.0}), r"must be \(n_documents, n_features\)"),
         (lambda t, r: dr.tune(t, [1.0], validation="test.zarr"), "give judged queries"),

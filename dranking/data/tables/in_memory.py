@@ -250,7 +250,10 @@ def _as_features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
                     f"X has a column {field.name!r}, which would become a feature; drop it from X."
                 )
             if not is_number(field.type):
-                raise DataError(f"column {field.name!r} is {field.type}; features are numbers.")
+                raise DataError(
+                    f"column {field.name!r} is {field.type}; features are numbers. Drop the column "
+                    "from X, or encode it, as pandas.get_dummies does for categories."
+                )
         return table, tuple(table.column_names)
     return _as_matrix(X), None
 

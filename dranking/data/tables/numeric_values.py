@@ -59,7 +59,8 @@ def feature_error(place: str, query: object, feature: str, invalid: InvalidValue
     return DataError(
         f"{place}, column {feature!r} (query {query}): the value {invalid.problem}. Features must "
         "be finite float32 numbers; limit them first, and say with --null zero, --null minimum or "
-        "--null mean of dranking ingest what stands for missing values."
+        "--null mean of dranking ingest what stands for missing values (in Python, fill them, as "
+        "DataFrame.fillna does)."
     )
 
 
