@@ -14,6 +14,7 @@ from dranking.errors import UsageError
 from dranking.kernels.listwise import rankings as listwise
 from dranking.kernels.listwise.rankings import AP, NDCG, Lists
 from dranking.kernels.machine.compile import frozen
+from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.products import times, transposed_times
 
 Array = NDArray[np.float64]
@@ -66,6 +67,7 @@ class ArgmaxHinge(NamedTuple):
     def at(self, scores: Array, lists: Lists) -> tuple[float, Array]:
         """Value, and a subgradient (n_documents,) with respect to the scores."""
         slopes = np.empty(len(scores))
+        before_first_call("largest_hinges")
         return listwise.largest_hinges(frozen_lists(lists), frozen(scores), slopes), slopes
 
     def too_long(self, lists: Lists) -> TooLong | None:
@@ -116,6 +118,7 @@ class SumHinge(NamedTuple):
         if too_long is not None:
             raise UsageError(f"a list {too_long.why}")
         slopes = np.empty(len(scores))
+        before_first_call("sum_of_hinges")
         value = listwise.sum_of_hinges(frozen_lists(lists), self.by_class, frozen(scores), slopes)
         return value, slopes
 

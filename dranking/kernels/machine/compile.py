@@ -31,6 +31,10 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
+_not_kept: list[str] = []
+"""Names of kernels for which there is no folder that takes a cache."""
+
+
 class _FirstUse(event.Listener):  # type: ignore[misc]
     """Passes the first compilation on; kernels from the cache are not compiled."""
 
@@ -75,7 +79,13 @@ def _compiled(function: Function, **options: bool) -> Function:
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder for the cache can be written: compile in every process
+        _not_kept.append(function.__qualname__)
         return cast(Function, numba.njit(nogil=True, **options)(function))
+
+
+def kept_on_disk() -> bool:
+    """Whether compiled kernels are kept, so that one process can compile for another."""
+    return not _not_kept
 
 
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
