@@ -18,7 +18,7 @@ from functools import partial
 
 from dranking.kernels.machine import first_use
 
-SELECTION = ("pivots", "advance")
+SELECTION = ("update",)
 LISTWISE = ("largest_hinges", "sum_of_hinges")
 
 AHEAD: dict[str, tuple[str, ...]] = {

@@ -13,9 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo import state
-from dranking.kernels.lqo.pivots import Picks, Pivots, packed_matrices, pivots_of
-from dranking.kernels.lqo.state import BlockState, Start
+from dranking.kernels.lqo.pivots import Picks, packed_matrices
+from dranking.kernels.lqo.state import BlockState, Start, update
 from dranking.kernels.machine.compile import frozen
 
 Array = NDArray[np.float64]
@@ -25,18 +24,10 @@ def _ones(*shape: int) -> Array:
     return frozen(np.ones(shape))
 
 
-def _picks() -> Picks:
+def _update() -> None:
     """The first pick of a selection among one feature, in one query."""
     slots, columns = frozen(np.zeros(1, dtype=np.int64)), frozen(np.zeros(1, dtype=np.int64))
-    return Picks(slots, _ones(1, 1, 1), _ones(1, 1), _ones(1, 1), columns, _ones(0, 1))
-
-
-def _pivots() -> Pivots:
-    return pivots_of(_picks(), packed_matrices(1, 1), packed_matrices(1, 1), 1.0)
-
-
-def _advance() -> None:
-    n_numbers = np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), np.ones((1, 1, 2, 1))
+    picks = Picks(slots, _ones(1, 1, 1), _ones(1, 1), _ones(1, 1), columns, _ones(0, 1))
     after = BlockState(
         start=Start(_ones(1, 1), _ones(1, 1), _ones(1), _ones(1)),
         state=np.empty((1, 4, 1)),
@@ -47,8 +38,7 @@ def _advance() -> None:
         scores=np.empty((1, 2)),
         least=np.empty((1, 1)),
     )
-    pivots = Pivots(*map(frozen, n_numbers))
-    state.advance(_ones(0, 4, 1), _ones(1), _picks(), pivots, 1.0, after)
+    update(_ones(0, 4, 1), _ones(1), picks, 1.0, after)
 
 
 def _lists() -> tuple[tuple[int, Array, Array, NDArray[np.int64], Array], Array, Array]:
@@ -73,8 +63,7 @@ def _sum_of_hinges() -> None:
 
 
 JOBS: dict[str, Callable[[], object]] = {
-    "pivots": _pivots,
-    "advance": _advance,
+    "update": _update,
     "largest_hinges": _largest_hinges,
     "sum_of_hinges": _sum_of_hinges,
 }

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.machine.compile import frozen, kernel
+from dranking.kernels.machine.compile import kernel
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
@@ -52,23 +52,6 @@ class Picks(NamedTuple):
     total_within: Array
     columns: NDArray[np.int64]
     announced: Array
-
-
-class Pivots(NamedTuple):
-    """Of c picks, each after the picks before it, for every query; written by `append_picks`.
-
-    Attributes
-    ----------
-    beta, delta
-        (c, n_groups, size, lanes) results of `find_pivots`; of the t + c rows, pick j has the first
-        t + j.
-    numbers
-        (c, n_groups, 2, lanes) results of `find_pivots`.
-    """
-
-    beta: Array
-    delta: Array
-    numbers: Array
 
 
 def packed_matrices(n_queries: int, size: int) -> Array:
@@ -242,52 +225,3 @@ def find_pivots(
             norms[q] = fma(-delta[j, q], total[j] - within[row + j, q], norms[q])
     for q in range(lanes):
         norms[q] = max(norms[q], 0.0)
-
-
-@kernel
-def append_picks(
-    within: Array, factors: Array, picks: Picks, regularization: float, out: Pivots
-) -> None:
-    """Append the rows of all picks to the matrices of every query, and overwrite `out`.
-
-    Parameters
-    ----------
-    within, factors
-        (n_groups, at least (t + c) (t + c + 1) / 2, lanes) packed A_q[S, S], and packed Cholesky
-        factors of M_q[S, S].
-    """
-    n_picks, lanes, rows = len(out.beta), within.shape[2], picks.rows
-    t = len(picks.slots) - n_picks
-    for group in range(len(within)):
-        for pick in range(n_picks):
-            row_f = rows[picks.slots[t + pick]]
-            append_to_gram(
-                within[group], t + pick, row_f, picks.columns, picks.announced, group * lanes
-            )
-            find_pivots(
-                within[group],
-                factors[group],
-                picks.total_within[pick],
-                t + pick,
-                regularization,
-                out.beta[pick, group],
-                out.delta[pick, group],
-                out.numbers[pick, group],
-            )
-
-
-def pivots_of(picks: Picks, within: Array, factors: Array, regularization: float) -> Pivots:
-    """The pivots of all picks in every query; their rows are appended to the packed matrices.
-
-    This is a pass of its own, so that its loops are compiled once, and not again into the update of
-    the state.
-    """
-    n_groups, _, lanes = factors.shape
-    n_picks, size = len(picks.total_rows), len(picks.slots)
-    out = Pivots(
-        beta=np.empty((n_picks, n_groups, size, lanes)),
-        delta=np.empty((n_picks, n_groups, size, lanes)),
-        numbers=np.empty((n_picks, n_groups, 2, lanes)),
-    )
-    append_picks(within, factors, picks, regularization, out)
-    return Pivots(*map(frozen, out))

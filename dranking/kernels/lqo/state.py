@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.kernels.lqo.pivots import Picks, Pivots, pivots_of
+from dranking.kernels.lqo.pivots import Picks, append_to_gram, find_pivots
 from dranking.kernels.machine.compile import kernel
-from dranking.kernels.machine.first_use import before_first_call
 from dranking.kernels.machine.instructions import fma
 
 Array = NDArray[np.float64]
@@ -258,43 +257,6 @@ def copy_rows(source: Array, target: Array) -> None:
 
 
 @kernel
-def advance(
-    state: Array,
-    errors: Array,
-    picks: Picks,
-    pivots: Pivots,
-    regularization: float,
-    after: BlockState,
-) -> None:
-    """The pass of `update` over the states of all queries, when the pivots are known."""
-    n_picks, n = picks.total_rows.shape
-    t, lanes = len(picks.slots) - n_picks, pivots.beta.shape[3]
-    rows, slots, columns, announced = picks.rows, picks.slots, picks.columns, picks.announced
-    sums = np.empty((3, n))
-    after.scores[:], after.least[:] = 0.0, np.inf
-    copy_rows(picks.total_rows, after.total_rows[t:])
-    for q in range(len(errors)):
-        group, lane = q // lanes, q % lanes
-        error, now = errors[q], after.state[q % len(after.state)]
-        if t == 0:
-            initial_state(after.start, q, regularization, now)
-        else:
-            copy_rows(state[q], now)
-        for pick in range(n_picks):
-            f = t + pick
-            beta, delta = pivots.beta[pick, group], pivots.delta[pick, group]
-            eliminate(beta, delta, lane, rows, slots[: f + 1], after.total_rows, q, sums)
-            if len(announced) > 0:
-                r, u = announced[f + 1, q], announced[f + 2, q]
-            else:
-                r, u = now[1, columns[f]], now[2, columns[f]]
-            numbers = pivots.numbers[pick, group]
-            pivot, norm = numbers[0, lane], numbers[1, lane]
-            error -= advance_state(now, sums, pivot, norm, r, u, regularization)
-            add_scores(now, error, after.scores[pick], after.least[pick])
-        after.errors[q] = error
-
-
 def update(
     state: Array, errors: Array, picks: Picks, regularization: float, after: BlockState
 ) -> None:
@@ -312,7 +274,36 @@ def update(
         `least`: one row for each pick, of the round after the pick. Rows are appended to its other
         arrays.
     """
-    before_first_call("pivots")
-    pivots = pivots_of(picks, after.within, after.factors, regularization)
-    before_first_call("advance")
-    advance(state, errors, picks, pivots, regularization, after)
+    n_picks, n = picks.total_rows.shape
+    size, lanes = len(picks.slots), after.factors.shape[2]
+    t, rows, slots = size - n_picks, picks.rows, picks.slots
+    columns, announced = picks.columns, picks.announced
+    beta, delta = np.empty((n_picks, size, lanes)), np.empty((n_picks, size, lanes))
+    numbers, sums = np.empty((n_picks, 2, lanes)), np.empty((3, n))
+    after.scores[:], after.least[:] = 0.0, np.inf
+    copy_rows(picks.total_rows, after.total_rows[t:])
+    for q in range(len(errors)):
+        lane, error, now = q % lanes, errors[q], after.state[q % len(after.state)]
+        if lane == 0:
+            within, factors = after.within[q // lanes], after.factors[q // lanes]
+            for pick in range(n_picks):
+                append_to_gram(within, t + pick, rows[slots[t + pick]], columns, announced, q)
+                total, out = picks.total_within[pick], (beta[pick], delta[pick], numbers[pick])
+                find_pivots(within, factors, total, t + pick, regularization, *out)
+        if t == 0:
+            initial_state(after.start, q, regularization, now)
+        else:
+            copy_rows(state[q], now)
+        for pick in range(n_picks):
+            f = t + pick
+            eliminate(
+                beta[pick], delta[pick], lane, rows, slots[: f + 1], after.total_rows, q, sums
+            )
+            if len(announced) > 0:
+                r, u = announced[f + 1, q], announced[f + 2, q]
+            else:
+                r, u = now[1, columns[f]], now[2, columns[f]]
+            pivot, norm = numbers[pick, 0, lane], numbers[pick, 1, lane]
+            error -= advance_state(now, sums, pivot, norm, r, u, regularization)
+            add_scores(now, error, after.scores[pick], after.least[pick])
+        after.errors[q] = error

@@ -28,8 +28,9 @@ These steps pass values to each other, and call functions whose names say what t
 functions: `rankers.gram.sample` guesses rows for step 3, `engine.tile_tasks` has what the tasks of
 step 5 run, `engine.traffic` counts their messages, `engine.cluster.supervisor` waits for step 6 as
 long as `engine.cluster.deadlines` says, `kernels.lqo.rounding` makes errors equal that only
-rounding tells apart, and `kernels.machine.compile` and `kernels.machine.instructions` compile
-kernels. A test traces a round, and compares the files with this text.
+rounding tells apart, `kernels.machine.compile` and `kernels.machine.instructions` compile kernels,
+and `kernels.machine.first_use` waits for `update` if another process compiles it. A test traces a
+round, and compares the files with this text.
 
 `checkpoint` saves the rounds. `rankers.leave_query_out.criterion` is the interface of step 9;
 sparse data and refits have other states there.
