@@ -84,7 +84,7 @@ ROOMS = {
         {"runner"},
     ],
     "cli": [
-        {"output", "parsing", "signals", "warm_jobs"},
+        {"compile_ahead", "compile_jobs", "output", "parsing", "signals", "warm_jobs"},
         {"feature_profiles", "options"},
         {"commands"},
         {"app"},
