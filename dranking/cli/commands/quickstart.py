@@ -84,14 +84,17 @@ def quickstart(
 
 def _ingest(judged: Judged, output: Path, name: str) -> Any:
     """Write LETOR text, as users have, and ingest the text."""
+    from sklearn.datasets import dump_svmlight_file
+
+    from dranking.data.ingest.row_rules import RowRules
     from dranking.engine.ingest.ingest import ingest
 
     text = output / f"{name}.txt"
-    with text.open("w", encoding="ascii") as file:
-        for features, relevance, qid in zip(*judged, strict=True):
-            values = " ".join(f"{i}:{v:g}" for i, v in enumerate(features, start=1))
-            file.write(f"{relevance} qid:{qid} {values}\n")
-    dataset, _ = ingest([text], output / f"{name}.zarr", overwrite=True)
+    dump_svmlight_file(
+        judged.features, judged.relevance, str(text), zero_based=False, query_id=judged.qid
+    )
+    rules = RowRules(n_features=N_PIXELS)
+    dataset, _ = ingest([text], output / f"{name}.zarr", rows=rules, overwrite=True)
     note(f"ingested {text}: {dataset.n_documents:,} documents of {dataset.n_queries} queries")
     return dataset
 
