@@ -52,7 +52,8 @@ COMMANDS = {
     "train ranksvm": "train ranksvm table.zarr --output ranksvm.json --overwrite",
     "train ranksvm --loss hinge": "train ranksvm table.zarr -o hinge.json --loss hinge --overwrite",
     "train spd": "train spd table.zarr --epochs 1 --output spd.json --overwrite",
-    "train lcra": "train lcra table.zarr --unlabelled table.zarr --epochs 1 --output lcra.json --overwrite",
+    "train lcra": "train lcra table.zarr --unlabelled table.zarr --epochs 1 -o lcra.json "
+    "--overwrite",
     "train max-margin": "train max-margin table.zarr --output margin.json --overwrite",
     "quickstart": "quickstart",
 }
