@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from dranking.data.regrouping.query_lines import hash_ids
 
+NO_USER = np.uint64(0)
+"""In the place of the hash of a user: the event has no id."""
+
 
 def hashed_texts(texts: Iterable[str], salt: str) -> list[str]:
     """Query texts as 32 hex digits: keyed BLAKE2b of the text, with the salt as key.
@@ -22,7 +25,7 @@ def hashed_texts(texts: Iterable[str], salt: str) -> list[str]:
 
 
 def hashed_users(texts: Iterable[str | None], salt: str) -> NDArray[np.uint64]:
-    """(n,) 64-bit hashes of ids of users: keyed BLAKE2b, with the salt as key; 0 for no id."""
+    """(n,) 64-bit hashes of ids of users, or `NO_USER`: keyed BLAKE2b, with the salt as key."""
     key = _key(salt)
     words = [
         b"\0" * 8

@@ -40,7 +40,8 @@ def variance_of_users(rows, page, a):
 
     `rows` holds (query, document, position, user, clicked) of every impression. The part of a user
     in a query is the share of its traffic times the distance of its value from the mean, and the
-    clicks beyond those expected; different parts of one user add their product.
+    clicks beyond those expected; different parts of one user add their product. User 0 stands for
+    all visitors without an id, of whom no two parts are known to be of one.
     """
     queries = sorted({row[0] for row in rows})
     examined, clicks, shown, sessions = {}, {}, {}, {}
@@ -62,5 +63,7 @@ def variance_of_users(rows, page, a):
         part[q, u] += sessions[q] * weight * (c - a[k - 1] * rate[q, d])
     added = 0.0
     for (q, u), one in part.items():
+        if u == 0:
+            continue
         added += sum(one * other for (p, v), other in part.items() if v == u and p != q)
     return added / total**2

@@ -11,7 +11,8 @@ sum_q z_q, if queries are independent of each other and propensities are known.
   their own query, and are drawn with it.
 - *Users* who come back with other queries make queries dependent. With z_uq, the part of z_q that
   came from user u, the pairs of parts of one user add sum_u (sum_q z_uq)^2 - sum_uq z_uq^2: the
-  variance of means over two crossed ways of clustering, queries and users.
+  variance of means over two crossed ways of clustering, queries and users. Nothing is known of
+  visitors without an id, and they add nothing.
 
 References
 ----------
@@ -25,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dranking.clicks.hashes import NO_USER
 from dranking.clicks.off_policy.off_policy import QueryValues
 from dranking.clicks.propensities.propensities import Curve, Propensities
 from dranking.clicks.propensities.resampling import times_drawn
@@ -75,15 +77,17 @@ def user_variance(values: QueryValues, ends: Array) -> float:
     """What users with several queries add to the variance of a mean; at least 0.
 
     Arguments are those of `propensity_variance`. Without counts by user, nothing is known and
-    nothing is added.
+    nothing is added; so it is for visitors without an id (`NO_USER`), who are no single user.
     """
-    if not len(values.users):
+    known = values.users != NO_USER
+    if not known.any():
         return 0.0
     total = float(values.traffic.sum())
     mean = float(values.traffic @ ends) / total
     rows = values.user_query
     parts = values.user_noise + values.user_traffic * (ends[rows] - mean)
-    of_user = Groups([values.users]).sum(parts)
+    parts = parts[known]
+    of_user = Groups([values.users[known]]).sum(parts)
     between = float(of_user @ of_user - parts @ parts) / total**2
     return max(between, 0.0)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dranking.clicks.hashes import NO_USER
 from dranking.clicks.logs.values import DAY
 from dranking.clicks.rows.exchange import one_array
 from dranking.clicks.rows.groups import Groups
@@ -178,9 +179,16 @@ def _results(log: SessionEvents, ids: Sequence[str], found: Counter[str]) -> Ses
         return shown.replaced(weight=np.where(shown.clicked, shown.weight, 0.0))
     clicked = group.any(shown.clicked)
     weight = group.greatest(np.where(shown.clicked, shown.weight, -np.inf))
-    user = group.least(shown.user.view(np.int64)).view(np.uint64)
+    user = _one_user(shown.user, group)
     weight = np.where(clicked, weight, 0.0)
     return shown.only(group.first).replaced(clicked=clicked, weight=weight, user=user)
+
+
+def _one_user(users: NDArray[np.uint64], group: Groups) -> NDArray[np.uint64]:
+    """The least id of a user in each group, as a signed number; `NO_USER` if there is none."""
+    has_id = users != NO_USER
+    numbers = np.where(has_id, users.view(np.int64), np.iinfo(np.int64).max)
+    return np.where(group.any(has_id), group.least(numbers).view(np.uint64), NO_USER)
 
 
 def _with_clicks(log: SessionEvents, results: SessionEvents, found: Counter[str]) -> SessionEvents:

@@ -136,6 +136,20 @@ def log_file(tmp_path_factory):
     return write_log(tmp_path_factory.mktemp("log") / "log", ROWS, "parquet")
 
 
+def test_a_repeated_event_is_of_the_user_who_is_named_once(tmp_path):
+    """The sign of the hash of a user had decided whether the user was kept."""
+    names = [f"u{s}" for s in range(12)]
+    rows = [
+        {**row, "user": user}
+        for row in ROWS
+        for user in ("", f"u{row['session'][1:]}")  # an empty field is no id
+    ]
+    log = ClickLog(columns=ALL, users=True, salt="x")
+    store, _ = build_clicks(write_log(tmp_path / "log", rows, "csv"), output(), log)
+    found = {key[-1] for bucket in store.buckets for key in rows_of(*store.user_counts(bucket))}
+    assert found == {hashed(name, "x") for name in names}
+
+
 @pytest.mark.parametrize("min_sessions", [1, 3])
 def test_nights_that_are_appended_are_those_of_one_build(tmp_path, min_sessions):
     """With one session of the second night, q0 is rare in that night."""

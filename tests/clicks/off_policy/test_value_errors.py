@@ -34,11 +34,11 @@ def visits(seed, n_users, factors, *, n_queries=60, n_visits=20):
     rng = np.random.default_rng(seed)
     relevance = rng.choice([0.1, 0.4], (n_queries, 3))
     factor = rng.choice(factors, n_users)
-    user = np.repeat(np.arange(n_users), n_visits)
+    user = np.repeat(np.arange(1, n_users + 1), n_visits)  # 0 is no id
     query = rng.integers(0, n_queries, len(user))
     page = np.argsort(rng.random((len(user), 3)), axis=1).ravel()
     query, user, position = np.repeat(query, 3), np.repeat(user, 3), np.tile([1, 2, 3], len(user))
-    rate = np.array(A)[position - 1] * relevance[query, page] * factor[user]
+    rate = np.array(A)[position - 1] * relevance[query, page] * factor[user - 1]
     return np.stack([query, page, position, user, rng.random(len(rate)) < rate], axis=1)
 
 
@@ -69,8 +69,10 @@ def by_user(rows):
     return UserCounts(*counted(rows, 4))
 
 
-def test_users_add_the_products_of_their_own_parts():
+@pytest.mark.parametrize("without_id", [(), (2, 5)])
+def test_users_add_the_products_of_their_own_parts(without_id):
     rows = visits(0, 7, [0.5, 1.5], n_queries=6)
+    rows[np.isin(rows[:, 3], without_id), 3] = 0
     counts, users = counted(rows)[0], by_user(rows)
     values = query_values(counts, KNOWN, REWARD, pages_of([PAGE] * 6, 3), users=users)
     expected = variance_of_users(rows.tolist(), PAGE, A)
