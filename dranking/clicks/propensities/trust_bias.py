@@ -63,14 +63,14 @@ def trust_bias(
     Raises
     ------
     DataError
-        If some positions are in no pair, or if relevance differs too little between documents.
+        If some positions are in no pair, or if relevance differs too little between documents, of
+        all queries or of those of a replicate.
     """
     tasks = [run.submit(moments, part, context, bootstrap, name="trust bias") for part in parts]
     sums = tree_sum(run.gather(tasks))
     spread = _spread(sums)
     error = spread[1:].std(axis=0, ddof=1)
     usable = spread[0] > LEAST_PRECISION * error
-    _check_joined(usable, sums.shape[1])
     slopes = [_solved(each, usable) for each in sums]
     return slopes[0][0], slopes[0][1], np.array(slopes[1:])
 
@@ -112,12 +112,22 @@ def _spread(sums: Array) -> Array:
 
 
 def _solved(sums: Array, usable: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Slopes and intercepts of the positions from the moments (n_pairs, N_MOMENTS) of pairs."""
+    """Slopes and intercepts of the positions from the moments (n_pairs, N_MOMENTS) of pairs.
+
+    In a replicate, noise may leave a usable pair without spread; the pair says nothing there.
+
+    Raises
+    ------
+    DataError
+        If the pairs with spread do not join all positions.
+    """
+    usable = usable & (_spread(sums) > 0.0)
+    _check_joined(usable, len(sums))
     n_positions = _n_positions(len(sums))
     pairs = np.array(list(combinations(range(n_positions), 2)))[usable]
     weight, x, y, xy = sums[usable, :4].T
     x, y, xy = x / weight, y / weight, xy / weight
-    spread = np.maximum(_spread(sums)[usable], 1e-300)
+    spread = _spread(sums)[usable]
     slope = np.maximum((xy - x * y) / spread, 1e-6)
     rows = np.arange(len(pairs))
     design = np.zeros((len(pairs), n_positions))

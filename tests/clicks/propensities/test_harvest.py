@@ -95,6 +95,23 @@ def test_buckets_and_threads_change_no_bit():
     np.testing.assert_allclose(whole.curves[0].a, runs[0].curves[0].a, rtol=1e-9)
 
 
+def test_a_pair_without_spread_in_a_replicate_says_nothing_there():
+    """In some of 400 replicates of this small log, noise takes all spread of a pair."""
+    rng, slopes, trust = np.random.default_rng(2), (1.0, 0.6, 0.4), (0.0, 0.05, 0.1)
+    relevance = rng.choice([0.05, 0.6], (30, 3))
+    rows = [
+        (q, d, 0, 0, arm, k + 1, 8, rng.binomial(8, slopes[k] * relevance[q, d] + trust[k]))
+        for q in range(30)
+        for arm in range(3)
+        for k, d in enumerate(rng.permutation(3))
+    ]
+    counts = counts_of(rows, arms=ARMS[:3])
+    found = harvest_propensities(counts, HarvestRules(trust_bias=True)).curves[0]
+    replicates = np.array(found.a_replicates)
+    assert replicates.shape == (400, 3)
+    assert np.log(replicates).std(axis=0).max() < 2
+
+
 def test_trust_bias_is_found_where_relevance_differs():
     slopes, trust = np.array([0.9, 0.5, 0.3]), np.array([0.1, 0.06, 0.01])
     rows, _ = simulated_rows(8, slopes, b=trust, n_queries=300, n_documents=4, sessions=2000)
