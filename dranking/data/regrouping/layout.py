@@ -66,7 +66,9 @@ def summarize(lines: NDArray[Any]) -> QueryOrder:
 def order_queries(parts: Iterable[QueryOrder]) -> QueryOrder:
     """Join the orders of disjoint sets of queries, such as ranges of hashes.
 
-    Twice the memory of the result is in use, if the caller keeps no part: 240 MB for 10^7 queries.
+    Where row numbers are spread evenly, twice the memory of the result is in use, if the caller
+    keeps no part: 240 MB for 10^7 queries. Where most of them lie close together, one range
+    holds most queries, and 13 bytes more for each query are in use.
     """
     parts = list(parts)
     n_queries = sum(len(part.first) for part in parts)

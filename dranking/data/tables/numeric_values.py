@@ -127,8 +127,8 @@ def check_relevance(relevance: NDArray[np.float64], place: Place = row_place) ->
         value = relevance[row]
         raise DataError(
             f"{place(row)}: relevance is {'infinite' if np.isinf(value) else value}; it must be a "
-            f"number of at most {LARGEST_GRADE:g}, whose squares can be summed, or missing for an "
-            "unlabelled document."
+            f"number from -{LARGEST_GRADE:g} to {LARGEST_GRADE:g}, whose squares can be summed, or "
+            "missing for an unlabelled document."
         )
 
 

@@ -72,7 +72,7 @@ class Minimum(NamedTuple):
         Risk plus lambda / 2 |w|^2 at the best point.
     gap
         Duality gap: the minimum is at most this much lower than `objective`. The lower bound counts
-        the rounding of the planes.
+        the rounding of the planes, but not that of the scores by which they are chosen.
     n_iter
         Number of rounds.
     target_gap

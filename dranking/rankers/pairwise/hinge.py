@@ -33,7 +33,7 @@ def minimise_hinge(
     steps of all widths count. Parameters are as in `minimise`; `margin` is that of the targets.
     """
     n_iter, weights, best, target = 0, start, math.inf, max(tol, STATED_ACCURACY)
-    lower = -math.inf
+    lower = 0.0  # no hinge is below 0
     for width in HINGE_WIDTHS:
         rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
         weights, n_iter = rounded.weights, n_iter + rounded.n_iter
@@ -47,7 +47,10 @@ def minimise_hinge(
         if not is_last and corner + rounded.gap > target * value:
             continue
         gap = corner + rounded.gap + rounding_of_squares(objective, rounded, margin, width)
-        lower = max(lower, value - gap)
+        if (
+            rounded.gap < rounded.value
+        ):  # else it is a limit, and not the gap of a point of the dual
+            lower = max(lower, value - gap)
         found = found._replace(n_iter=n_iter, value=best, gap=max(best - lower, 0.0))
         if found.share <= target:
             return found._replace(ended="close")

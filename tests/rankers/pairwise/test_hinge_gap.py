@@ -48,6 +48,20 @@ def test_a_gap_that_the_end_of_steps_leaves_comes_with_a_warning():
         dr.RankSVM(0.1, loss="hinge", max_iter=1).fit(problem.dataset())
 
 
+@pytest.mark.parametrize("max_iter", [1, 2, 4])
+def test_steps_that_end_far_from_the_minimum_state_no_bound_above_it(max_iter):
+    """A direction that orders all pairs has an objective of lambda / 2 times its squared norm."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 8)).astype(np.float32), np.repeat(np.arange(6), 10)
+    w = rng.normal(size=8)
+    scores = (X @ w).reshape(6, 10)
+    grades = scores.argsort(axis=1).argsort(axis=1) // 4
+    least = min((s[:, None] - s)[g[:, None] > g].min() for s, g in zip(scores, grades, strict=True))
+    with pytest.warns(ConvergenceWarning):
+        ranker = dr.RankSVM(1e-16, loss="hinge", max_iter=max_iter).fit(X, grades.ravel(), qid=qid)
+    assert ranker.objective_ - ranker.gap_ <= 0.5e-16 * (w @ w) / least**2
+
+
 def test_a_tolerance_that_is_reached_gives_no_warning():
     """The gap is stated all the same: the larger the tolerance, the fewer the widths."""
     problem = random_problem(0, n_features=6)
