@@ -175,7 +175,7 @@ def minimise(
         if there < at.objective:
             at = at._replace(best=point, objective=there)
         checkpoint.save(partial(stored_round, at, planes))
-    gap = max(at.objective - at.lower, 0.0)
+    gap = max(float(at.objective - at.lower), 0.0)
     return Minimum(at.best, at.objective, gap, at.n_iter, at.target_gap, planes.arrays["steepest"])
 
 

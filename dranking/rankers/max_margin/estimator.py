@@ -264,9 +264,9 @@ class MaxMarginRanker(LinearRanker):
         found: Minimum = cutting_planes.minimise(
             risk, dataset.n_features, self.regularization, self.tol, self.max_iter, checkpoint
         )
+        found = found._replace(gap=min(found.gap, found.objective))  # no hinge is below 0
         warn_of_planes(found, dataset.feature_names)
-        self.objective_, self.n_iter_ = found.objective, found.n_iter
-        self.gap_ = min(found.gap, found.objective)  # no hinge is below 0
+        self.objective_, self.gap_, self.n_iter_ = found.objective, found.gap, found.n_iter
         return found.weights
 
     def _fit_by_sgd(
