@@ -12,10 +12,19 @@ import pytest
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
+# For the kernels as plain Python, some hundred times slower: there indices are what is looked at.
+hypothesis.settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # pytest-xdist gives its workers the width of its own terminal; tables of tests are of one width.
 os.environ.pop("COLUMNS", None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process ends with one while the other idles."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

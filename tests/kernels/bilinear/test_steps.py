@@ -12,7 +12,7 @@ from dranking.kernels.bilinear.shrinkage import entrywise, normwise
 from dranking.kernels.bilinear.sparse_weights import SparseWeights
 from dranking.kernels.bilinear.steps import BilinearRun, Steps
 from dranking.kernels.bilinear.window import Tuples
-from tests.kernels.compiled import needs_compiled
+from tests.kernels.compiled import COMPILED, needs_compiled
 from tests.reference import bilinear as reference
 
 
@@ -129,7 +129,7 @@ def test_norms_of_blocks_are_shrunk(seed, lam, n):
 def test_float32_weights_are_those_of_float64_rounded():
     rng = np.random.default_rng(0)
     queries, documents = rows(rng, 30, 40), rows(rng, 30, 40)
-    batches = [tuples(rng, 500, 30, 30)]
+    batches = [tuples(rng, 500 if COMPILED else 50, 30, 30)]
     steps = Steps(0.5, False, 1e-3, 10, grows=True)
     start = sparse.eye_array(40, format="csr")
     exact, _ = train(start, queries, documents, batches, steps)
@@ -183,7 +183,7 @@ def test_rows_of_one_entry_wait_for_the_end():
     untouched = np.flatnonzero(~np.isin(np.arange(300), vectors.indices))
     weights = SparseWeights(1e-6 * sparse.eye_array(300, format="csr"), np.float32)
     run = BilinearRun(weights, Steps(1.0, False, 0.02, 10, grows=True), entrywise(300))
-    run.take(vectors, vectors, tuples(rng, 1_000, 3, 3))
+    run.take(vectors, vectors, tuples(rng, 1_000 if COMPILED else 200, 3, 3))
     assert (weights.to_csr().diagonal()[untouched] == np.float32(1e-6)).all()
     run.finish()
     assert not weights.to_csr()[untouched].count_nonzero()
@@ -204,7 +204,8 @@ def test_windows_do_not_change_the_steps(monkeypatch, room):
     """However few steps are taken side by side, and with room for a single one."""
     rng = np.random.default_rng(3)
     queries, documents = rows(rng, 9, 40, 0.7), rows(rng, 9, 50, 0.6)
-    batches, start = [tuples(rng, 150, 9, 9)], rows(rng, 40, 50)
+    batches = [tuples(rng, 150 if COMPILED else 30, 9, 9)]
+    start = rows(rng, 40, 50)
     steps = Steps(0.7, False, 0.01, 40, grows=True)
     wanted, _ = train(start, queries, documents, batches, steps)
     for name, value in room.items():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import dranking as dr
 from dranking.errors import AccuracyWarning
@@ -55,7 +56,9 @@ def test_statistics_name_the_features_behind_the_rounding(tmp_path):
 def test_the_largest_numbers_that_are_read_overflow_nowhere(name):
     """Grades of 1e50, weights of 1e50, and features of 1e38: no NaN, and no warning of NumPy."""
     problem = random_problem(0, n_features=6)
-    ranker, _ = CERTIFIED[name]
+    ranker = clone(CERTIFIED[name][0])
+    if "lists" in name:
+        ranker.set_params(max_iter=50)  # by then the planes are as huge as they become
     grades = problem.y if "lists" in name or "max-margin" in name else problem.y * 2e49
     huge = problem._replace(
         X=(problem.X / np.abs(problem.X).max() * 3e38).astype(np.float32),
