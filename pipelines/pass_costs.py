@@ -12,15 +12,12 @@ from math import ceil, expm1, log1p
 
 from dranking.data.blocks import SEGMENT_BLOCKS, SEGMENT_DOCUMENTS
 from dranking.data.ingest.scan import N_BINS
+from dranking.data.regrouping.layout import QUERIES_AT_ONCE, QUERY
 from dranking.data.regrouping.query_lines import LINE
 from dranking.data.scores.parts import BLOCKS_PER_PART
 from dranking.data.store.segment_layout import FEATURES_PER_CHUNK
-from dranking.engine.ingest.order_rows import (
-    LINES_AT_ONCE,
-    MAX_BUCKET_BYTES,
-    MAX_ROWS,
-    MIN_ROWS,
-)
+from dranking.engine.ingest.exchange_rows import MAX_BUCKET_BYTES, groups_of
+from dranking.engine.ingest.order_rows import LINES_AT_ONCE, MAX_ROWS, MIN_ROWS, PARTS_AT_ONCE
 from dranking.engine.map_blocks import RUN_BLOCKS
 from dranking.engine.tree_sum import combining_tasks
 from pipelines.forecast import Rates, Sketch
@@ -28,11 +25,11 @@ from pipelines.forecast import Rates, Sketch
 OBJECTS_PER_SEGMENT = 6
 """Two tables, the table of chunks, the features, and two files of Zarr."""
 
-QUERY_BYTES = 12
-"""First row and rows of a query, as the driver holds them."""
+BORDER_BYTES = 8
+"""Memory of the driver for a border of parts of scratch files."""
 
-SPAN_BYTES = 150
-"""Memory of the driver for the place of a bucket's rows in a file of a range of rows."""
+PART_BYTES = 3 * BORDER_BYTES
+"""Memory of the driver for a part of a scratch file that a task gets: file, start and stop."""
 
 FACT_BYTES = 1_000
 """Memory of the driver for a task with its result, or a segment: rounded up."""
@@ -113,10 +110,34 @@ class IngestSizes:
         return ceil(self.data.n_blocks / per_segment)
 
     @property
+    def n_parts(self) -> int:
+        """Parts into which the ordered queries are cut."""
+        return ceil(self.data.n_queries / QUERIES_AT_ONCE)
+
+    @property
     def n_buckets(self) -> int:
         """Groups of segments that a task brings together, of 256 MiB or one segment."""
         per_bucket = MAX_BUCKET_BYTES // (row_bytes(self.data) * SEGMENT_DOCUMENTS)
         return ceil(self.n_segments / max(1, per_bucket))
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of buckets that ranges of rows are sorted by; as many as buckets, if few."""
+        return len(groups_of(self.n_buckets))
+
+    @property
+    def n_files(self) -> int:
+        """Files into which the ranges of rows are sorted by group, of 256 MiB at most."""
+        per_range = self.data.n_documents / self.n_ranges * row_bytes(self.data)
+        return self.n_ranges * ceil(per_range / MAX_BUCKET_BYTES)
+
+    @property
+    def n_splits(self) -> int:
+        """Files into which the groups are sorted by bucket; 0 if a group is a bucket."""
+        if self.n_groups == self.n_buckets:
+            return 0
+        part = self.data.n_documents * row_bytes(self.data) / (self.n_files * self.n_groups)
+        return self.n_groups * ceil(self.n_files / max(1, MAX_BUCKET_BYTES // part))
 
 
 def row_bytes(data: Sketch) -> int:
@@ -142,20 +163,27 @@ def passes(data: Sketch, n_workers: int, n_weights: int) -> Iterator[PassCosts]:
 
 
 def ingest(sizes: IngestSizes) -> PassCosts:
-    """Scan, merge, write; rows in any order are exchanged through scratch files in between."""
+    """Scan, merge, order, write; rows in any order are exchanged through scratch files before."""
     data, ranges, segments = sizes.data, sizes.n_ranges, sizes.n_segments
     parts, lines = sizes.n_partitions, LINE.itemsize * sizes.n_lines
+    queries = QUERY.itemsize * data.n_queries
     all_rows = data.n_documents * row_bytes(data)
-    tasks = ranges + parts + segments + 1
-    read, written = 8 * data.n_documents + lines + all_rows, lines + all_rows
-    requests = ranges + ranges * parts + ranges + OBJECTS_PER_SEGMENT * segments + segments
-    driver = 2 * QUERY_BYTES * data.n_queries + FACT_BYTES * tasks
+    tasks = ranges + parts + sizes.n_parts + segments + 1
+    read = 8 * data.n_documents + lines + queries + all_rows
+    written = lines + queries + all_rows
+    requests = ranges + ranges * parts + ranges + parts + parts * sizes.n_parts
+    requests += OBJECTS_PER_SEGMENT * segments + segments
+    driver = BORDER_BYTES * (N_BINS + 1) * ranges + PART_BYTES * ranges * parts
+    driver += 2 * PARTS_AT_ONCE * QUERIES_AT_ONCE * QUERY.itemsize + PART_BYTES * data.n_blocks
     if not sizes.in_order:
-        buckets = sizes.n_buckets
-        tasks += ranges + parts - segments + buckets
-        read, written = read + all_rows + lines, written + all_rows
-        requests += 2 * ranges * parts + ranges + ranges * buckets
-        driver += SPAN_BYTES * ranges * buckets
+        buckets, splits = sizes.n_buckets, sizes.n_splits
+        pieces = sizes.n_files * sizes.n_groups + splits * buckets // sizes.n_groups
+        moved = all_rows * (2 if splits else 1)
+        tasks += ranges + parts - segments + buckets + splits
+        read, written = read + moved + lines, written + moved
+        requests += 2 * ranges * parts + ranges + sizes.n_files + 2 * splits + buckets + pieces
+        driver += (BORDER_BYTES + PART_BYTES) * (ranges * parts + pieces)
+    driver += FACT_BYTES * (tasks + segments)
     name = "ingest" if sizes.in_order else "ingest, rows in any order"
     return PassCosts(name, tasks, read, written, requests, driver)
 

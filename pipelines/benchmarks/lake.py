@@ -29,7 +29,8 @@ ingest
     workers, against adjacent rows.
 planner
     Seconds and the driver's peak memory of the plan of an ingest of 10^7 queries, of 10^9 adjacent
-    rows and of 5 x 10^7 rows in any order; one run each.
+    rows and of 5 x 10^7 rows in any order; one run each. Then the driver's memory of the plan of
+    10^9 rows x 1,000 features in any order, for 1,000 workers whose tasks do nothing.
 
 Each topic runs by itself: ``--topics ingest``. Version 1 needs its last commit in the repository's
 history; in a copy without history, such as a shallow clone, these figures are skipped and say so:
@@ -73,6 +74,7 @@ from pipelines.benchmarks.harness import (
     processor_seconds,
     skipped,
 )
+from pipelines.benchmarks.lake_exchange import bookkeeping
 from pipelines.benchmarks.lake_ingest import ingest
 from pipelines.benchmarks.lake_planner import N_QUERIES, planner
 from pipelines.benchmarks.lake_scale import growth, predict
@@ -386,7 +388,8 @@ def collections(n_documents: int, rounds: int) -> list[Figure]:
 
 def plan_queries(n_documents: int, rounds: int) -> list[Figure]:
     """The plan of 10^7 queries, in a quick run of 10^5; a single round."""
-    return planner(N_QUERIES if n_documents > QUICK_DOCUMENTS else N_QUERIES // 100)
+    n_queries = N_QUERIES if n_documents > QUICK_DOCUMENTS else N_QUERIES // 100
+    return planner(n_queries) + bookkeeping(100 * n_queries, 1_000, n_queries, 1_000)
 
 
 TOPICS: Mapping[str, Callable[[int, int], list[Figure]]] = {

@@ -16,7 +16,7 @@ from dranking.data.ingest.row_source import IdBatch
 from dranking.data.ingest.scratch import Scratch
 from dranking.data.regrouping.layout import plan_segments
 from dranking.engine.cluster.dask_executor import DaskExecutor
-from dranking.engine.ingest.order_rows import scan_queries
+from dranking.engine.ingest.order_rows import queries_in_order, scan_queries
 from dranking.engine.tile_tasks import given
 from dranking.files.writing.debris import new_token
 from pipelines.benchmarks.clusters.faults import started
@@ -96,9 +96,10 @@ def plan(source: Any, folder: Path, client: Any) -> None:
     executor = DaskExecutor(client)
     scratch = Scratch(folder, new_token(), is_kept=True)
     shared = executor.submit(given, source, name="source")
-    queries = scan_queries(executor, shared, source, scratch, 0).queries
-    segments = plan_segments(queries)
+    scan = scan_queries(executor, shared, source, scratch, 0)
+    segments = plan_segments(queries_in_order(executor, scratch, scan))
     scratch.clear()
-    found = (len(queries.first), queries.is_adjacent, segments[-1].row_ptr[-1])
+    n_queries = sum(sum(segment.n_queries) for segment in segments)
+    found = (n_queries, not scan.n_scattered_queries, segments[-1].row_ptr[-1])
     if found != (source.n_queries, source.is_adjacent, source.n_rows):
         raise RuntimeError(f"the plan of {source.n_rows} rows is wrong: {found}")

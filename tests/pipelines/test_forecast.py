@@ -17,6 +17,7 @@ from dranking.rankers.greedy.path import SelectionRules
 from dranking.rankers.greedy.selection import select_paths
 from dranking.rankers.leave_query_out.memory_plan import Needs
 from pipelines.benchmarks.clusters import rates
+from pipelines.benchmarks.lake_exchange import made_plan
 from pipelines.cluster_costs import main
 from pipelines.forecast import Rates, SelectionForecast, Sketch
 from pipelines.pass_costs import OBJECTS_PER_SEGMENT, IngestSizes
@@ -178,6 +179,26 @@ def test_the_planner_of_ingest_makes_the_tasks_of_the_forecast(tmp_path):
         assert len(folders) == sizes.n_segments
         for folder in folders:
             assert sum(file.is_file() for file in folder.rglob("*")) == OBJECTS_PER_SEGMENT
+
+
+def test_groups_of_buckets_are_split_as_the_forecast_says():
+    """So many rows that one step would sort them into too many buckets; tasks do nothing."""
+    sizes = IngestSizes(Sketch(10**8, 1_000, 10**6), 100, in_order=False)
+    executor, work = made_plan(sizes)
+    assert abs(executor.n_tasks.pop("order") - sizes.n_parts) <= 1
+    assert executor.n_tasks == {
+        "scan": sizes.n_ranges,
+        "reduce": sizes.n_partitions,
+        "answer": sizes.n_partitions,
+        "cuts": 1 + sizes.n_groups,
+        "exchange": sizes.n_ranges,
+        "split": sizes.n_splits,
+    }
+    assert len(work) == sizes.n_buckets > 1_024
+    assert sizes.n_splits > sizes.n_groups > 1
+    n_parts = [len(each.parts.numbers) for each in work]
+    assert max(n_parts) < 60  # of 1,600 files; about the square root of all
+    assert sum(n_parts) == sizes.n_splits * sizes.n_buckets // sizes.n_groups
 
 
 class NamingExecutor(ThreadExecutor):

@@ -5,16 +5,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dranking.data.ingest.row_source import RowSource
-from dranking.data.ingest.scan import Span, all_ids, read_answers
-from dranking.data.ingest.scratch import Scratch
-from dranking.data.regrouping.exchange import first_rows, join_rows, split_rows
-from dranking.data.regrouping.query_lines import LINE
+from dranking.data.ingest.scan import all_ids, read_answers, read_lines
+from dranking.data.ingest.scratch import FileParts, Scratch, numbered
+from dranking.data.regrouping.exchange import first_rows, join_rows, split_again, split_rows
 from dranking.data.roles import QID
+
+FILES_OF_RANGE = 10**6
+"""The files of a range of rows have numbers from this times the number of the range on."""
+
+
+class BucketFiles(NamedTuple):
+    """Numbered files with rows sorted by bucket, in the order of their rows.
+
+    Attributes
+    ----------
+    stem
+        Beginning of the names of the files.
+    numbers
+        (n_files,) int64 numbers of the files.
+    borders
+        (n_files, n_buckets + 1) int64 first byte of each bucket, then the end of the last one. The
+        schema, which is the same in all files, is before the first bucket.
+    """
+
+    stem: str
+    numbers: NDArray[np.int64]
+    borders: NDArray[np.int64]
+
+    def of(self, bucket: int) -> FileParts:
+        """Where the rows of a bucket are; files without such rows are left out."""
+        ends = self.borders[:, bucket : bucket + 2]
+        held = ends[:, 0] < ends[:, 1]
+        return FileParts(self.stem, self.numbers[held], ends[held])
+
+
+def joined_files(files: Sequence[BucketFiles]) -> BucketFiles:
+    """Files of several tasks as one list; there is at least one task."""
+    return BucketFiles(
+        files[0].stem,
+        np.concatenate([each.numbers for each in files]),
+        np.concatenate([each.borders for each in files]),
+    )
 
 
 @dataclass(frozen=True)
@@ -23,60 +61,105 @@ class SplitRange:
 
     Attributes
     ----------
-    name
-        Beginning of the names of the files to write.
+    number
+        Number of the range, and of the file with the lines of its queries.
     start, stop
         The rows.
-    lines
-        Name of the file with the lines of the queries of the range.
     answers
         First rows of these queries in all rows.
     key
         Key of the hashes.
-    borders
-        Smallest first row of each bucket.
     n_bytes
         Bytes of rows to sort at a time; each such part is a file.
     """
 
-    name: str
+    number: int
     start: int
     stop: int
-    lines: str
-    answers: tuple[Span, ...]
+    answers: FileParts
     key: int
-    borders: tuple[int, ...]
     n_bytes: int
 
 
 def split_range(
-    source: RowSource, scratch: Scratch, part: SplitRange
-) -> list[tuple[str, tuple[int, ...]]]:
-    """Write the rows of a range sorted by bucket.
-
-    Returns
-    -------
-    Name of each file, and the borders of the buckets in it, in bytes.
-    """
-    own = np.frombuffer(scratch.get(part.lines), LINE)
+    source: RowSource, scratch: Scratch, stem: str, part: SplitRange, cuts: NDArray[np.int64]
+) -> BucketFiles:
+    """Write the rows of a range sorted by bucket; `cuts` are the smallest first rows of buckets."""
+    own = read_lines(scratch, part.number)
     first = read_answers(scratch, part.answers)
-    cuts = np.asarray(part.borders)
-    written = []
+    numbers, borders = [], []
     for number, table in enumerate(source.tables(part.start, part.stop, part.n_bytes)):
         of_rows = first_rows(all_ids(table, QID), own, first, key=part.key)
-        rows, ptr = split_rows(table, of_rows, cuts)
-        sink, ends = pa.BufferOutputStream(), [0]
-        for begins, stops in pairwise(ptr.tolist()):
-            if begins < stops:
-                with pa.ipc.new_stream(sink, rows.schema) as stream:
-                    stream.write_table(rows.slice(begins, stops - begins))
-            ends.append(sink.tell())
-        file = f"{part.name}-{number:04d}"
-        scratch.put(file, sink.getvalue())
-        written.append((file, tuple(ends)))
-    return written
+        numbers.append(FILES_OF_RANGE * part.number + number)
+        split = split_rows(table, of_rows, cuts)
+        borders.append(_write(scratch, numbered(stem, numbers[-1]), *split))
+    return BucketFiles(
+        stem,
+        np.array(numbers, dtype=np.int64),
+        np.array(borders, dtype=np.int64).reshape(-1, len(cuts) + 1),
+    )
 
 
-def join_bucket(scratch: Scratch, spans: Sequence[Span]) -> pa.Table:
-    """The rows of a bucket by query; `spans` are bytes of files, in the order of their rows."""
-    return join_rows([pa.ipc.open_stream(scratch.get(*span)).read_all() for span in spans])
+def split_files(
+    scratch: Scratch, stem: str, number: int, parts: FileParts, head: int, cuts: NDArray[np.int64]
+) -> BucketFiles:
+    """Read rows of one bucket and write them sorted by the smaller buckets that `cuts` makes of it.
+
+    Parameters
+    ----------
+    scratch
+        Place of all files.
+    stem, number
+        Name of the file to write.
+    parts, head
+        As for `read_rows`.
+    cuts
+        (n_buckets,) smallest first row of each of the smaller buckets.
+    """
+    rows, ptr = split_again(pa.concat_tables(read_rows(scratch, parts, head)), cuts)
+    borders = _write(scratch, numbered(stem, number), rows, ptr)
+    return BucketFiles(stem, np.array([number]), borders[None, :])
+
+
+def _write(
+    scratch: Scratch, name: str, rows: pa.Table, ptr: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Write a stream of the rows of all buckets; returns the bytes where the buckets begin."""
+    sink = pa.BufferOutputStream()
+    sink.write(rows.schema.serialize())
+    ends = [sink.tell()]
+    for start, stop in pairwise(ptr.tolist()):
+        for batch in rows.slice(start, stop - start).to_batches():
+            sink.write(batch.serialize())
+        ends.append(sink.tell())
+    scratch.put(name, sink.getvalue())
+    return np.array(ends, dtype=np.int64)
+
+
+def read_rows(scratch: Scratch, parts: FileParts, head: int) -> list[pa.Table]:
+    """The rows of parts of streams, in order.
+
+    Parameters
+    ----------
+    scratch
+        Place of the files.
+    parts
+        Bytes of the files; at least one part.
+    head
+        Bytes of the schema, with which each file begins.
+    """
+    name = numbered(parts.stem, int(parts.numbers[0]))
+    schema = pa.ipc.read_schema(pa.py_buffer(scratch.get(name, 0, head)))
+    return [_table(content, schema) for content in scratch.get_parts(parts)]
+
+
+def _table(content: bytes, schema: pa.Schema) -> pa.Table:
+    stream, batches = pa.BufferReader(content), []
+    while stream.tell() < len(content):
+        batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(stream), schema))
+    return pa.Table.from_batches(batches, schema)
+
+
+def join_bucket(scratch: Scratch, parts: FileParts, head: int) -> pa.Table:
+    """The rows of a bucket by query, from parts in the order of their rows; see `read_rows`."""
+    return join_rows(read_rows(scratch, parts, head))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dranking.data.ingest.row_source import RowSource
-from dranking.data.ingest.scratch import Scratch
-from dranking.data.regrouping.layout import QueryOrder, summarize
+from dranking.data.ingest.scratch import FileParts, Scratch, numbered
+from dranking.data.regrouping.layout import QUERY, FirstRows, Summary, order_queries, summarize
 from dranking.data.regrouping.query_lines import LINE, hash_ids, merge_lines, query_lines
 from dranking.data.tables.query_rows import run_starts
 
@@ -22,54 +22,62 @@ N_BINS = 256
 """Bins of hashes, by their first byte; a partition of hashes is some neighbouring bins."""
 
 
-class Span(NamedTuple):
-    """Items `start` to `stop` - 1 of a scratch file."""
-
-    name: str
-    start: int
-    stop: int
+LINES, QUERIES, FIRST_ROWS = "lines", "queries", "first"
+"""Scratch files: lines of a range of rows; queries of a partition of hashes, by first row; and the
+first rows of the queries of all lines of a partition."""
 
 
 def scan_rows(
-    source: RowSource, scratch: Scratch, name: str, start: int, stop: int, key: int
-) -> tuple[int, ...]:
+    source: RowSource, scratch: Scratch, number: int, start: int, stop: int, key: int
+) -> NDArray[np.int64]:
     """Write the lines of the queries of a range of rows, sorted by hash.
 
     Returns
     -------
-    (N_BINS + 1,) first line of each bin of hashes, then the number of lines.
+    (N_BINS + 1,) int64 first line of each bin of hashes, then the number of lines.
     """
     batches = source.query_ids(start, stop)
     lines = merge_lines([query_lines(b.ids, b.first_row, key=key) for b in batches])
-    scratch.put(name, lines.tobytes())
+    scratch.put(numbered(LINES, number), lines.tobytes())
     bins = (lines["hash"] >> np.uint64(56)).astype(np.int64)
-    return tuple(np.concatenate(([0], np.cumsum(np.bincount(bins, minlength=N_BINS)))).tolist())
+    return np.append(0, np.cumsum(np.bincount(bins, minlength=N_BINS))).astype(np.int64)
 
 
-def reduce_lines(scratch: Scratch, spans: Sequence[Span]) -> QueryOrder:
-    """The queries of a partition of hashes, from its lines in all ranges of rows."""
-    return summarize(merge_lines([_lines(scratch, span) for span in spans]))
+def reduce_lines(scratch: Scratch, number: int, lines: FileParts) -> Summary:
+    """Write the queries of a partition of hashes by first row, from its lines in all ranges."""
+    queries, summary = summarize(merge_lines(_lines(scratch, lines)))
+    scratch.put(numbered(QUERIES, number), queries.tobytes())
+    return summary
 
 
-def answer_lines(scratch: Scratch, name: str, spans: Sequence[Span]) -> tuple[int, ...]:
+def ordered_queries(scratch: Scratch, rows: FirstRows) -> NDArray[Any]:
+    """(n,) `QUERY` of all partitions whose first rows are in a range, in order."""
+    parts = FileParts(QUERIES, np.arange(len(rows.items)), rows.items)
+    found = [np.frombuffer(part, QUERY) for part in scratch.get_parts(parts, QUERY.itemsize)]
+    return order_queries(found, rows.low, rows.high)
+
+
+def answer_lines(scratch: Scratch, number: int, lines: FileParts) -> NDArray[np.int64]:
     """Write, for every line of a partition, the first row of its query in all rows (int64).
 
     Returns
     -------
-    (len(spans) + 1,) first item of the answers to each span, then the number of items.
+    (n_ranges + 1,) int64 first item of the answers to each range, then the number of items.
     """
-    parts = [_lines(scratch, span) for span in spans]
+    parts = _lines(scratch, lines)
     whole = merge_lines(parts)
     first = [whole["first"][np.searchsorted(whole["hash"], part["hash"])] for part in parts]
-    scratch.put(name, np.concatenate(first).tobytes() if first else b"")
-    return tuple(np.cumsum([0, *map(len, parts)]).tolist())
+    content = np.concatenate(first).tobytes() if first else b""
+    scratch.put(numbered(FIRST_ROWS, number), content)
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
 
 def known_hashes(
-    scratch: Scratch, spans: Sequence[Span], hashes: NDArray[np.uint64]
+    scratch: Scratch, lines: FileParts, hashes: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """Those of some hashes that the lines of a partition have."""
-    return np.intersect1d(np.concatenate([_lines(scratch, s)["hash"] for s in spans]), hashes)
+    found = [part["hash"] for part in _lines(scratch, lines)]
+    return np.intersect1d(np.concatenate([np.empty(0, np.uint64), *found]), hashes)
 
 
 def hashes_of_any_type(ids: pa.Array, key: int) -> NDArray[np.uint64]:
@@ -98,15 +106,18 @@ def ids_with(
     return found
 
 
-def _lines(scratch: Scratch, span: Span) -> NDArray[Any]:
-    size = LINE.itemsize
-    return np.frombuffer(scratch.get(span.name, span.start * size, span.stop * size), LINE)
+def _lines(scratch: Scratch, parts: FileParts) -> list[NDArray[Any]]:
+    return [np.frombuffer(part, LINE) for part in scratch.get_parts(parts, LINE.itemsize)]
 
 
-def read_answers(scratch: Scratch, spans: Sequence[Span]) -> NDArray[np.int64]:
+def read_lines(scratch: Scratch, number: int) -> NDArray[Any]:
+    """All lines of a range of rows."""
+    return np.frombuffer(scratch.get(numbered(LINES, number)), LINE)
+
+
+def read_answers(scratch: Scratch, answers: FileParts) -> NDArray[np.int64]:
     """(n,) int64 first rows, joined from the answers of all partitions."""
-    parts = [scratch.get(span.name, 8 * span.start, 8 * span.stop) for span in spans]
-    return np.frombuffer(b"".join(parts), np.int64)
+    return np.frombuffer(b"".join(scratch.get_parts(answers, 8)), np.int64)
 
 
 def partition_bins(bin_sizes: Sequence[int], n_lines: int) -> list[tuple[int, int]]:

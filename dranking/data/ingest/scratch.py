@@ -13,14 +13,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dranking.errors import UsageError
 from dranking.files.places import Place, is_local
-from dranking.files.reading import open_input, read_bytes
+from dranking.files.reading import at_once, open_input, read_bytes
 from dranking.files.writing import object_store
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """Parts of numbered scratch files, in order, in arrays: a job has millions of parts.
+
+    Attributes
+    ----------
+    stem
+        Beginning of the names of the files.
+    numbers
+        (n,) int64 numbers of the files.
+    borders
+        (n, 2) int64 first item of each part, and the item after its last.
+    """
+
+    stem: str
+    numbers: NDArray[np.int64]
+    borders: NDArray[np.int64]
+
+
+def numbered(stem: str, number: int) -> str:
+    """Name of a numbered scratch file."""
+    return f"{stem}-{number:08d}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +120,18 @@ class Scratch:
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Content of a file, or a part of it."""
         return read_bytes(self.place(name), start, end)
+
+    def get_parts(self, parts: FileParts, item_bytes: int = 1) -> list[bytes]:
+        """Contents of parts of files, side by side if the files are behind a URL."""
+        wanted = [
+            (numbered(parts.stem, number), item_bytes * start, item_bytes * stop)
+            for number, (start, stop) in zip(
+                parts.numbers.tolist(), parts.borders.tolist(), strict=True
+            )
+        ]
+        if is_local(self.folder):
+            return [self.get(*each) if each[1] < each[2] else b"" for each in wanted]
+        return at_once(lambda each: self.get(*each), wanted)
 
     def open_arrow(self, name: str) -> pa.ipc.RecordBatchFileReader:
         """Open an Arrow file; a local file is mapped, not read."""

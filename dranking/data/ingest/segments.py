@@ -17,8 +17,7 @@ from dranking.data.dataset import Dataset
 from dranking.data.ingest.exchange_files import join_bucket
 from dranking.data.ingest.finish_blocks import finish_block, queries_without_pairs
 from dranking.data.ingest.row_source import RowSource
-from dranking.data.ingest.scan import Span
-from dranking.data.ingest.scratch import Scratch
+from dranking.data.ingest.scratch import FileParts, Scratch
 from dranking.data.regrouping.layout import Segment, check_queries
 from dranking.data.store.manifest import WrittenSegment
 from dranking.data.store.segment_writer import write_segment
@@ -55,15 +54,16 @@ class AdjacentRows:
 
 @dataclass(frozen=True)
 class BucketRows:
-    """Segments whose rows were exchanged; `spans` are the bytes of their bucket."""
+    """Segments whose rows were exchanged; see `dranking.data.ingest.exchange_files.read_rows`."""
 
     segments: tuple[Segment, ...]
     scratch: Scratch
-    spans: tuple[Span, ...]
+    parts: FileParts
+    head: int
 
     def segments_of(self, source: RowSource) -> Iterator[SegmentBlocks]:
         """Bring the rows of the bucket in order and cut them."""
-        rows = join_bucket(self.scratch, self.spans)
+        rows = join_bucket(self.scratch, self.parts, self.head)
         first = self.segments[0].row_ptr[0]
         for segment in self.segments:
             blocks = [

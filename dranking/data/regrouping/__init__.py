@@ -6,8 +6,9 @@ range of rows can be scanned alone:
 1. `query_lines.query_lines` reduces the ids of a range to one line per query: a 64-bit hash of the
    id, the query's first and last row in the range, and its number of rows.
    `query_lines.merge_lines` merges lines of several ranges, in any order and grouping.
-2. `layout.order_queries` orders the queries by first row and tells whether the rows of each query
-   are adjacent; `layout.plan_segments` cuts the queries into blocks and segments.
+2. `layout.summarize` orders the queries of a part of the hashes by first row, and tells whether the
+   rows of each query are adjacent; `layout.order_queries` joins such parts, a range of first rows
+   at a time, and `layout.plan_segments` cuts the queries into blocks and segments.
 3. Adjacent rows are read by segment. Other rows are exchanged: `exchange.first_rows` finds the
    first row of the query of every row of a range, `exchange.split_rows` sorts the range by bucket
    (a range of first rows), and `exchange.join_rows` puts the rows of a bucket in order. The result

@@ -64,9 +64,14 @@ def split_rows(
     ptr
         (n_buckets + 1,) int64; bucket b holds the rows `ptr[b]:ptr[b + 1]`.
     """
+    return split_again(table.append_column(FIRST, pa.array(first)), borders)
+
+
+def split_again(table: pa.Table, borders: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Sort rows that have the column `FIRST` by other buckets; as `split_rows`."""
+    first = table.column(FIRST).to_numpy()
     bucket = np.searchsorted(borders, first, side="right") - 1
     ptr = np.concatenate(([0], np.cumsum(np.bincount(bucket, minlength=len(borders)))))
-    table = table.append_column(FIRST, pa.array(first))
     return take_rows(table, np.argsort(bucket, kind="stable")), ptr.astype(np.int64)
 
 

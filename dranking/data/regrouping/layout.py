@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,84 +16,102 @@ from dranking.data.blocks import (
     segment_borders,
 )
 
-QUERIES_AT_ONCE = 1 << 20
-"""Queries, about, that are ordered at a time."""
+QUERIES_AT_ONCE = 1 << 18
+"""Queries, about, that one task orders, and that the driver packs into blocks at a time."""
+
+SAMPLE = 1 << 10
+"""A part of the queries tells the first row of every query with a number divisible by this."""
+
+QUERY = np.dtype([("first", np.int64), ("rows", np.int64)])
+"""What the order of the queries follows from: number of the first row, rows."""
 
 
-class QueryOrder(NamedTuple):
-    """The queries of a data set by first appearance.
+class Summary(NamedTuple):
+    """What the driver holds of a part of the queries, such as a range of hashes.
 
     Attributes
     ----------
-    first
-        (n_queries,) int64 number of each query's first row, ascending.
-    rows
-        (n_queries,) rows of each query: uint32, or int64 if one has 2^32 rows or more.
+    n_queries
+        Queries of the part.
+    sample
+        First row of every `SAMPLE`-th of them by first row, from the first query on.
     n_scattered_queries, n_scattered_rows
         Queries whose rows are not adjacent, and the rows of these queries.
     """
 
-    first: NDArray[np.int64]
-    rows: NDArray[Any]
+    n_queries: int
+    sample: NDArray[np.int64]
     n_scattered_queries: int
     n_scattered_rows: int
 
-    @property
-    def is_adjacent(self) -> bool:
-        """Whether the rows of every query are adjacent."""
-        return not self.n_scattered_queries
+
+class FirstRows(NamedTuple):
+    """Queries that one task orders: those whose first row is at least `low` and below `high`.
+
+    Attributes
+    ----------
+    low, high
+        Numbers of rows.
+    items
+        (n_parts, 2) int64: the queries of each part, in its order, among which they are.
+    """
+
+    low: int
+    high: int
+    items: NDArray[np.int64]
 
 
-def summarize(lines: NDArray[Any]) -> QueryOrder:
+def summarize(lines: NDArray[Any]) -> tuple[NDArray[Any], Summary]:
     """Order the queries of merged lines by first row; the hashes are left out.
 
     Parameters
     ----------
     lines
         (n_queries,) lines of whole queries: of all ranges of rows of the data set.
+
+    Returns
+    -------
+    queries
+        (n_queries,) `QUERY`, by first row.
+    summary
+        What the driver needs of them.
     """
     lines = lines[np.argsort(lines["first"])]
     scattered = lines["last"] - lines["first"] + 1 > lines["rows"]
-    is_large = len(lines) and lines["rows"].max() > np.iinfo(np.uint32).max
-    return QueryOrder(
-        np.ascontiguousarray(lines["first"]),
-        lines["rows"].astype(np.int64 if is_large else np.uint32),
+    queries = np.empty(len(lines), QUERY)
+    queries["first"], queries["rows"] = lines["first"], lines["rows"]
+    summary = Summary(
+        len(lines),
+        np.ascontiguousarray(lines["first"][::SAMPLE]),
         int(scattered.sum()),
         int(lines["rows"][scattered].sum()),
     )
+    return queries, summary
 
 
-def order_queries(parts: Iterable[QueryOrder]) -> QueryOrder:
-    """Join the orders of disjoint sets of queries, such as ranges of hashes.
+def ranges_of_first_rows(parts: Sequence[Summary]) -> list[FirstRows]:
+    """Cut the queries by first row into ranges of about `QUERIES_AT_ONCE` queries.
 
-    Where row numbers are spread evenly, twice the memory of the result is in use, if the caller
-    keeps no part: 240 MB for 10^7 queries. Where most of them lie close together, one range
-    holds most queries, and 13 bytes more for each query are in use.
+    The cuts are quantiles of the samples, so that ranges are alike wherever the queries begin.
     """
-    parts = list(parts)
-    n_queries = sum(len(part.first) for part in parts)
-    first = np.empty(n_queries, dtype=np.int64)
-    rows = np.empty(n_queries, dtype=np.result_type(*(part.rows for part in parts)))
-    n_ranges = n_queries // QUERIES_AT_ONCE + 1
-    n_rows = max((int(part.first[-1]) + 1 for part in parts if len(part.first)), default=0)
-    borders = [n_rows * number // n_ranges for number in range(n_ranges + 1)]
-    cuts = [np.searchsorted(part.first, borders).tolist() for part in parts]
-    at = 0
-    for number in range(n_ranges):
-        ranges = [slice(cut[number], cut[number + 1]) for cut in cuts]
-        some = [part.first[own] for part, own in zip(parts, ranges, strict=True)]
-        there = slice(at, at := at + sum(map(len, some)))
-        first[there] = np.concatenate(some)
-        order = np.argsort(first[there])
-        first[there] = first[there][order]
-        some = [part.rows[own] for part, own in zip(parts, ranges, strict=True)]
-        rows[there] = np.concatenate(some)[order]
-    return QueryOrder(
-        first,
-        rows,
-        sum(part.n_scattered_queries for part in parts),
-        sum(part.n_scattered_rows for part in parts),
-    )
+    sample = np.sort(np.concatenate([np.empty(0, np.int64), *(part.sample for part in parts)]))
+    cuts = np.unique(sample[:: max(QUERIES_AT_ONCE // SAMPLE, 1)]).tolist()
+    ranges = []
+    for low, high in pairwise([*cuts, np.iinfo(np.int64).max]):
+        starts = [np.searchsorted(part.sample, low, side="right") - 1 for part in parts]
+        stops = [np.searchsorted(part.sample, high, side="left") for part in parts]
+        items = SAMPLE * np.column_stack([np.maximum(starts, 0), stops]).astype(np.int64)
+        items = np.minimum(items, np.array([[part.n_queries] for part in parts]))
+        ranges.append(FirstRows(low, high, items))
+    return ranges
+
+
+def order_queries(parts: Sequence[NDArray[Any]], low: int, high: int) -> NDArray[Any]:
+    """Join parts of queries: (n,) `QUERY` with first rows from `low` to `high` - 1, in order."""
+    queries = np.concatenate([np.empty(0, QUERY), *parts])
+    queries = queries[(queries["first"] >= low) & (queries["first"] < high)]
+    ordered: NDArray[Any] = queries[np.argsort(queries["first"])]
+    return ordered
 
 
 class Segment(NamedTuple):
@@ -124,26 +142,51 @@ class Segment(NamedTuple):
 
 
 def plan_segments(
-    queries: QueryOrder,
+    queries: Iterable[NDArray[Any]],
     *,
     max_documents: int = MAX_BLOCK_DOCUMENTS,
     segment_documents: int = SEGMENT_DOCUMENTS,
 ) -> list[Segment]:
-    """Cut queries into blocks, and blocks into segments, as `dranking.data.blocks` does."""
-    cuts = block_boundaries(queries.rows, max_documents)
-    block_rows = [int(queries.rows[a:b].sum(dtype=np.int64)) for a, b in pairwise(cuts.tolist())]
-    row_ptr = np.cumsum([0, *block_rows])
-    groups = segment_borders(np.diff(row_ptr).tolist(), segment_documents)
-    borders, n_queries = row_ptr.tolist(), np.diff(cuts).tolist()
+    """Cut queries into blocks, and blocks into segments, as `dranking.data.blocks` does.
+
+    Parameters
+    ----------
+    queries
+        All queries in order, in parts of some `QUERY`; memory is held for a part and for blocks.
+    max_documents, segment_documents
+        Largest number of documents in a block and in a segment, unless a query is larger.
+    """
+    blocks = np.concatenate([np.empty((0, 3), np.int64), *_packed(queries, max_documents)])
+    borders = np.append(0, np.cumsum(blocks[:, 0])).tolist()
+    groups = segment_borders(blocks[:, 0].tolist(), segment_documents) if len(blocks) else []
     return [
         Segment(
             number,
             tuple(borders[start : stop + 1]),
-            tuple(n_queries[start:stop]),
-            int(queries.first[cuts[start]]),
+            tuple(blocks[start:stop, 1].tolist()),
+            int(blocks[start, 2]),
         )
         for number, (start, stop) in enumerate(pairwise(groups))
     ]
+
+
+def _packed(queries: Iterable[NDArray[Any]], max_documents: int) -> Iterator[NDArray[np.int64]]:
+    """Blocks in parts of (n_blocks, 3): rows and queries of each, first row of its first query."""
+    last = np.empty(0, QUERY)  # the last block may go on with queries of the next part
+    for part in queries:
+        known = np.concatenate([last, part])
+        cuts = block_boundaries(known["rows"], max_documents)
+        last = known[cuts[-2] :] if len(cuts) > 1 else known
+        yield _blocks(known, cuts[:-1])
+    if len(last):
+        yield _blocks(last, np.array([0, len(last)]))
+
+
+def _blocks(queries: NDArray[Any], cuts: NDArray[np.int64]) -> NDArray[np.int64]:
+    if len(cuts) < 2:
+        return np.empty((0, 3), np.int64)
+    n_rows = np.add.reduceat(queries["rows"][: cuts[-1]], cuts[:-1])
+    return np.column_stack([n_rows, np.diff(cuts), queries["first"][cuts[:-1]]])
 
 
 class HashCollisionError(Exception):

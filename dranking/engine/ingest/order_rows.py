@@ -1,28 +1,27 @@
-"""The queries of a source of rows, and what each task writes."""
+"""The queries of a source of rows, and what each task writes where their rows are adjacent."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dranking.data.blocks import block_boundaries
-from dranking.data.ingest.exchange_files import SplitRange, split_range
 from dranking.data.ingest.row_source import RowSource
 from dranking.data.ingest.scan import (
-    Span,
-    answer_lines,
+    LINES,
+    ordered_queries,
     partition_bins,
     reduce_lines,
     scan_rows,
 )
-from dranking.data.ingest.scratch import Scratch
-from dranking.data.ingest.segments import AdjacentRows, BucketRows
-from dranking.data.regrouping.layout import QueryOrder, Segment, order_queries
+from dranking.data.ingest.scratch import FileParts, Scratch
+from dranking.data.ingest.segments import AdjacentRows
+from dranking.data.regrouping.layout import Segment, Summary, ranges_of_first_rows
 from dranking.engine.executor import Executor, Task
 from dranking.engine.ingest.gathering import results_of
 
@@ -33,10 +32,8 @@ MIN_ROWS = 1 << 14
 LINES_AT_ONCE = 1 << 20
 """Lines of queries that one task merges, unless the hashes of one bin have more."""
 
-MAX_BUCKET_BYTES = 1 << 28
-MEMORY_PARTS = 12
-"""A task sorts a twelfth of its share of the memory at a time: the rows, their sorted copy, their
-bytes in a file, and the blocks and segments made of them are in memory together."""
+PARTS_AT_ONCE = 4
+"""Parts of the ordered queries that are in the memory of the driver together: 4 MB each."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +44,32 @@ class ScannedRows:
     ----------
     ranges
         Ranges of rows, one for each task.
-    names, bins
-        The file with the lines of each range, and the borders of the bins in it.
+    bins
+        (n_ranges, N_BINS + 1) int64 borders of the bins in the file with the lines of each range.
     partitions
         Ranges of bins of which one task merges the lines.
-    queries
-        All queries.
+    summaries
+        What the merged lines of each partition tell of its queries.
     """
 
     ranges: list[tuple[int, int]]
-    names: list[str]
-    bins: list[tuple[int, ...]]
+    bins: NDArray[np.int64]
     partitions: list[tuple[int, int]]
-    queries: QueryOrder
+    summaries: list[Summary]
 
-    def spans(self, partition: tuple[int, int]) -> list[Span]:
+    def lines(self, partition: tuple[int, int]) -> FileParts:
         """Where the lines of a partition are, range by range."""
-        low, high = partition
-        return [
-            Span(name, bins[low], bins[high])
-            for name, bins in zip(self.names, self.bins, strict=True)
-        ]
+        return FileParts(LINES, np.arange(len(self.bins)), self.bins[:, partition])
+
+    @property
+    def n_scattered_queries(self) -> int:
+        """Number of queries whose rows are not adjacent."""
+        return sum(each.n_scattered_queries for each in self.summaries)
+
+    @property
+    def n_scattered_rows(self) -> int:
+        """Number of rows of the queries whose rows are not adjacent."""
+        return sum(each.n_scattered_rows for each in self.summaries)
 
 
 def row_ranges(source: RowSource, n_slots: int) -> list[tuple[int, int]]:
@@ -83,7 +85,7 @@ def row_ranges(source: RowSource, n_slots: int) -> list[tuple[int, int]]:
 def scan_queries(
     executor: Executor, shared: Task, source: RowSource, scratch: Scratch, key: int
 ) -> ScannedRows:
-    """Find the queries of a source.
+    """Find the queries of a source; they stay in the scratch place.
 
     Parameters
     ----------
@@ -92,30 +94,37 @@ def scan_queries(
     shared, source
         The source, as a task's result that other tasks use, and itself.
     scratch
-        Place of the lines.
+        Place of the lines and queries.
     key
         Key of the hashes.
     """
     ranges = row_ranges(source, executor.n_slots)
-    names = [f"lines-{number:06d}" for number in range(len(ranges))]
     tasks = [
-        executor.submit(scan_rows, shared, scratch, name, *rows, key, name="scan")
-        for name, rows in zip(names, ranges, strict=True)
+        executor.submit(scan_rows, shared, scratch, number, *rows, key, name="scan")
+        for number, rows in enumerate(ranges)
     ]
-    bins = list(results_of(executor, tasks, "scan"))
-    sizes = np.sum([np.diff(each) for each in bins], axis=0).tolist()
-    scan = ScannedRows(ranges, names, bins, partition_bins(sizes, LINES_AT_ONCE), _nothing())
+    bins = np.stack(list(results_of(executor, tasks, "scan")))
+    sizes = np.diff(bins).sum(axis=0).tolist()
+    scan = ScannedRows(ranges, bins, partition_bins(sizes, LINES_AT_ONCE), [])
     tasks = [
-        executor.submit(reduce_lines, scratch, scan.spans(part), name="reduce")
-        for part in scan.partitions
+        executor.submit(reduce_lines, scratch, number, scan.lines(part), name="reduce")
+        for number, part in enumerate(scan.partitions)
     ]
-    queries = order_queries(results_of(executor, tasks, "order"))
-    return ScannedRows(ranges, names, bins, scan.partitions, queries)
+    scan.summaries.extend(results_of(executor, tasks, "order"))
+    return scan
 
 
-def _nothing() -> QueryOrder:
-    empty: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    return QueryOrder(empty, empty, 0, 0)
+def queries_in_order(
+    executor: Executor, scratch: Scratch, scan: ScannedRows
+) -> Iterator[NDArray[Any]]:
+    """All queries by first row, in parts of `QUERY`; only a few parts are in memory together."""
+    ranges = ranges_of_first_rows(scan.summaries)
+    for start in range(0, len(ranges), PARTS_AT_ONCE):
+        tasks = [
+            executor.submit(ordered_queries, scratch, rows, name="order")
+            for rows in ranges[start : start + PARTS_AT_ONCE]
+        ]
+        yield from executor.gather(tasks)
 
 
 def adjacent_work(
@@ -132,81 +141,3 @@ def adjacent_work(
     for group in (tuple(segments_of) for _, segments_of in by_group):
         work += [AdjacentRows(group[i : i + most]) for i in range(0, len(group), most)]
     return work
-
-
-def bucket_bytes(executor: Executor) -> int:
-    """Bytes of rows that one task sorts."""
-    share = executor.memory_bytes // executor.n_slots
-    return max(min(share // MEMORY_PARTS, MAX_BUCKET_BYTES), 1)
-
-
-def exchange_rows(
-    executor: Executor,
-    shared: Task,
-    source: RowSource,
-    scratch: Scratch,
-    scan: ScannedRows,
-    segments: Sequence[Segment],
-    key: int,
-) -> list[BucketRows]:
-    """Bring the rows of every query together in a scratch place; segments for each task.
-
-    Parameters
-    ----------
-    executor, shared, source, scratch, key
-        As of `scan_queries`.
-    scan
-        The queries.
-    segments
-        Segments of the queries in order of first appearance.
-
-    Raises
-    ------
-    UsageError
-        If the scratch place has no room for the rows.
-    """
-    scratch.check_space(source.n_rows * source.row_bytes)
-    n_bytes = bucket_bytes(executor)
-    sizes = np.array([segment.n_rows * source.row_bytes for segment in segments])
-    cuts = block_boundaries(sizes, n_bytes).tolist()
-    buckets = [tuple(segments[start:stop]) for start, stop in pairwise(cuts)]
-    answers = _answer(executor, scratch, scan)
-    parts = [
-        SplitRange(
-            f"rows-{number:06d}",
-            *rows,
-            scan.names[number],
-            tuple(answer[number] for answer in answers),
-            key,
-            tuple(bucket[0].first for bucket in buckets),
-            n_bytes,
-        )
-        for number, rows in enumerate(scan.ranges)
-    ]
-    tasks = [executor.submit(split_range, shared, scratch, part, name="exchange") for part in parts]
-    files = [file for written in results_of(executor, tasks, "exchange") for file in written]
-    return [
-        BucketRows(
-            bucket,
-            scratch,
-            tuple(
-                Span(name, ends[number], ends[number + 1])
-                for name, ends in files
-                if ends[number] < ends[number + 1]
-            ),
-        )
-        for number, bucket in enumerate(buckets)
-    ]
-
-
-def _answer(executor: Executor, scratch: Scratch, scan: ScannedRows) -> list[list[Span]]:
-    """For each partition and each range of rows: where the first rows of its queries are."""
-    names = [f"first-{number:06d}" for number in range(len(scan.partitions))]
-    tasks = [
-        executor.submit(answer_lines, scratch, name, scan.spans(part), name="answer")
-        for name, part in zip(names, scan.partitions, strict=True)
-    ]
-    return [
-        [Span(name, start, stop) for start, stop in pairwise(ptr)]
-        for name, ptr in zip(names, results_of(executor, tasks, "answer"), strict=True)
-    ]

@@ -26,6 +26,7 @@ from dranking.data.scaling import Normalize
 from dranking.data.store.dataset import StoredDataset
 from dranking.data.tables.any_table import is_table
 from dranking.engine.executor import Executor, Task
+from dranking.engine.ingest.exchange_rows import Exchange, exchange_rows
 from dranking.engine.ingest.gathering import results_of
 from dranking.engine.ingest.open_rows import (
     OpenedRows,
@@ -38,7 +39,7 @@ from dranking.engine.ingest.open_rows import (
 from dranking.engine.ingest.order_rows import (
     ScannedRows,
     adjacent_work,
-    exchange_rows,
+    queries_in_order,
     scan_queries,
 )
 from dranking.engine.tile_tasks import given
@@ -224,14 +225,15 @@ def _plan_rows(
     scan = scan_queries(executor, shared, source, scratch, key)
     if before is not None:
         _check_new(executor, shared, scratch, scan, before, key)
-    segments = plan_segments(scan.queries)
-    work: Sequence[Work]
-    if scan.queries.is_adjacent:
-        work = adjacent_work(source, segments, executor.n_slots)
-    elif request.rows.regroup:
-        work = exchange_rows(executor, shared, source, scratch, scan, segments, key)
-    else:
+    if scan.n_scattered_queries and not request.rows.regroup:
         raise repeated_query(source)
+    segments = plan_segments(queries_in_order(executor, scratch, scan))
+    work: Sequence[Work]
+    if scan.n_scattered_queries:
+        exchange = Exchange(executor, shared, scratch, scan, key)
+        work = exchange_rows(exchange, source, segments)
+    else:
+        work = adjacent_work(source, segments, executor.n_slots)
     return Plan(
         source,
         work,
@@ -240,7 +242,7 @@ def _plan_rows(
         rows.roles,
         rows.is_sparse,
         source.n_rows,
-        IngestFacts(0, scan.queries.n_scattered_queries, scan.queries.n_scattered_rows),
+        IngestFacts(0, scan.n_scattered_queries, scan.n_scattered_rows),
     )
 
 
@@ -256,7 +258,7 @@ def _check_new(
     ids = before.query_ids()
     hashes = hashes_of_any_type(ids, key)
     tasks = [
-        executor.submit(known_hashes, scratch, scan.spans(part), hashes, name="known")
+        executor.submit(known_hashes, scratch, scan.lines(part), hashes, name="known")
         for part in scan.partitions
     ]
     known = np.concatenate(list(results_of(executor, tasks, "known")))

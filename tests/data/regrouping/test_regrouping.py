@@ -13,10 +13,10 @@ from dranking.data.regrouping import layout
 from dranking.data.regrouping.exchange import first_rows, join_rows, split_rows
 from dranking.data.regrouping.layout import (
     HashCollisionError,
-    QueryOrder,
     check_queries,
     order_queries,
     plan_segments,
+    ranges_of_first_rows,
     summarize,
 )
 from dranking.data.regrouping.query_lines import LINE, hash_ids, merge_lines, query_lines
@@ -51,22 +51,50 @@ def test_blocks_of_queries_that_are_summed_in_parts(sizes, most, at_once):
     assert found.tolist() == block_borders(sizes, most)
 
 
-@given(cuts=st.lists(st.integers(1, 30), max_size=30, unique=True), data=st.data())
-def test_queries_are_ordered_in_parts(cuts, data):
+def in_order(parts):
+    """All queries by first row, as the tasks of an ingest order them, from parts of lines."""
+    summarized = [summarize(part) for part in parts]
+    found = []
+    for low, high, items in ranges_of_first_rows([summary for _, summary in summarized]):
+        read = [q[a:b] for (q, _), (a, b) in zip(summarized, items.tolist(), strict=True)]
+        found.append(order_queries(read, low, high))
+    return np.concatenate(found), [summary for _, summary in summarized], found
+
+
+@given(
+    cuts=st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    at_once=st.integers(1, 6),
+    sample=st.integers(1, 4),
+    data=st.data(),
+)
+def test_queries_are_ordered_and_packed_in_parts(cuts, at_once, sample, data):
     """Parts of a drawn number of queries, which overlap; some parts are empty."""
-    first = np.cumsum([0, *cuts])[:-1]
-    part = np.array([data.draw(st.integers(0, 3)) for _ in cuts], dtype=int)
-    parts = []
-    for number in range(5):
-        own = first[part == number]
-        rows = np.array(cuts, dtype=np.uint32)[part == number]
-        parts.append(QueryOrder(own, rows, len(own), 2 * len(own)))
+    part = np.array([data.draw(st.integers(0, 3)) for _ in cuts])
+    lines = np.zeros(len(cuts), LINE)
+    lines["first"], lines["rows"] = np.cumsum([0, *cuts])[:-1], cuts
+    lines["last"] = lines["first"] + lines["rows"] - np.array(cuts) % 2  # odd ones are adjacent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "QUERIES_AT_ONCE", data.draw(st.integers(1, 6)))
-        order = order_queries(parts)
-    assert order.first.tolist() == first.tolist()
-    assert order.rows.tolist() == cuts
-    assert (order.n_scattered_queries, order.n_scattered_rows) == (len(cuts), 2 * len(cuts))
+        patch.setattr(layout, "QUERIES_AT_ONCE", at_once)
+        patch.setattr(layout, "SAMPLE", sample)
+        queries, summaries, found = in_order([lines[part == number] for number in range(5)])
+    assert queries["first"].tolist() == lines["first"].tolist()
+    assert queries["rows"].tolist() == cuts
+    even = [n for n in cuts if n % 2 == 0]
+    assert sum(each.n_scattered_queries for each in summaries) == len(even)
+    assert sum(each.n_scattered_rows for each in summaries) == sum(even)
+    assert max(map(len, found)) <= max(at_once, sample) + 5 * sample
+    segments = plan_segments(found, max_documents=40, segment_documents=90)
+    borders = block_borders(cuts, 40)
+    assert [n for each in segments for n in each.n_queries] == np.diff(borders).tolist()
+    rows = [0, *(row for each in segments for row in each.row_ptr[1:])]
+    assert rows == [sum(cuts[:query]) for query in borders]
+    queries_before = np.cumsum([0, *(sum(each.n_queries) for each in segments)])[:-1]
+    assert [each.first for each in segments] == lines["first"][queries_before].tolist()
+
+
+def test_a_source_without_queries():
+    assert plan_segments([]) == []
+    assert ranges_of_first_rows([summarize(np.zeros(0, LINE))[1]]) == []
 
 
 def test_a_query_of_many_rows():
@@ -74,11 +102,11 @@ def test_a_query_of_many_rows():
     lines = np.zeros(3, LINE)
     lines["first"], lines["rows"] = [2**33, 7, 0], [2**32 + 5, 2**33 - 7, 7]
     lines["last"] = lines["first"] + lines["rows"] - 1
-    order = order_queries([summarize(lines[:2]), summarize(lines[2:])])
-    assert order.first.tolist() == [0, 7, 2**33]
-    assert order.rows.tolist() == [7, 2**33 - 7, 2**32 + 5]
-    assert order.is_adjacent
-    assert [each.row_ptr for each in plan_segments(order)] == [
+    queries, summaries, parts = in_order([lines[:2], lines[2:]])
+    assert queries["first"].tolist() == [0, 7, 2**33]
+    assert queries["rows"].tolist() == [7, 2**33 - 7, 2**32 + 5]
+    assert not any(each.n_scattered_queries for each in summaries)
+    assert [each.row_ptr for each in plan_segments(parts)] == [
         (0, 7),
         (7, 2**33),
         (2**33, 2**33 + 2**32 + 5),
@@ -94,23 +122,22 @@ def test_rows_come_together_in_order(problem, key, n_groups, data):
     groups = [scans[i::n_groups] for i in range(n_groups)]
     lines = merge_lines([merge_lines(group) for group in groups])
     half = len(lines) // 2
-    order = order_queries([summarize(lines[half:]), summarize(lines[:half])])
+    order, summaries, parts = in_order([lines[half:], lines[:half]])
 
     expected = regrouped(qids)
     apart = scattered(qids)
-    assert order.first.tolist() == [rows[0] for rows in expected]
-    assert order.rows.tolist() == [len(rows) for rows in expected]
-    assert order.is_adjacent == (not apart)
-    assert order.n_scattered_queries == len(apart)
-    assert order.n_scattered_rows == sum(map(len, apart))
+    assert order["first"].tolist() == [rows[0] for rows in expected]
+    assert order["rows"].tolist() == [len(rows) for rows in expected]
+    assert sum(each.n_scattered_queries for each in summaries) == len(apart)
+    assert sum(each.n_scattered_rows for each in summaries) == sum(map(len, apart))
 
-    segments = plan_segments(order, max_documents=6, segment_documents=12)
+    segments = plan_segments(parts, max_documents=6, segment_documents=12)
     packed = blocks(expected, 6)
     sizes = [b - a for s in segments for a, b in zip(s.row_ptr, s.row_ptr[1:], strict=False)]
     assert sizes == [sum(map(len, block)) for block in packed]
     assert [n for s in segments for n in s.n_queries] == [len(block) for block in packed]
     assert all(s.n_rows <= 12 or len(s.n_queries) == 1 for s in segments)
-    eight = [s for s in plan_segments(order, max_documents=1) if s.n_rows]
+    eight = [s for s in plan_segments(parts, max_documents=1) if s.n_rows]
     assert all(len(s.n_queries) == 8 for s in eight[:-1])
 
     inner = [s.first for s in segments[1:] if data.draw(st.booleans())]

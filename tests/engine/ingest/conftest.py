@@ -2,8 +2,9 @@ import functools
 
 import pytest
 
+from dranking.data.regrouping import layout
 from dranking.engine.executor import ThreadExecutor
-from dranking.engine.ingest import open_rows, order_rows, plan
+from dranking.engine.ingest import exchange_rows, open_rows, order_rows, plan
 
 SMALL_BLOCKS = {"max_documents": 6, "segment_documents": 12}
 
@@ -16,7 +17,10 @@ def small_tasks():
         patch.setattr(order_rows, "MIN_ROWS", 3)
         patch.setattr(order_rows, "MAX_ROWS", 7)
         patch.setattr(order_rows, "LINES_AT_ONCE", 2)
-        patch.setattr(order_rows, "MAX_BUCKET_BYTES", 1_000)
+        patch.setattr(exchange_rows, "MAX_BUCKET_BYTES", 1_000)
+        patch.setattr(exchange_rows, "MAX_BUCKETS", 2)  # of more, groups are split again
+        patch.setattr(layout, "QUERIES_AT_ONCE", 2)
+        patch.setattr(layout, "SAMPLE", 2)
         patch.setattr(open_rows, "FOOTERS_AT_ONCE", 2)
         patch.setattr(open_rows, "RANGE_BYTES", 60)
         patch.setattr(open_rows, "MIN_RANGE_BYTES", 20)

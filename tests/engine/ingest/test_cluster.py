@@ -13,7 +13,7 @@ import pytest
 
 import dranking as dr
 from dranking.engine.cluster import stuck_workers
-from dranking.engine.ingest import open_rows, order_rows, plan
+from dranking.engine.ingest import exchange_rows, open_rows, order_rows, plan
 from dranking.files.places import as_place
 from dranking.files.reading import exists
 from dranking.rankers import write_scores
@@ -52,7 +52,7 @@ def many_tasks():
         patch.setattr(plan, "plan_segments", partial(plan.plan_segments, **sizes))
         patch.setattr(order_rows, "MIN_ROWS", 100)
         patch.setattr(order_rows, "LINES_AT_ONCE", 100)
-        patch.setattr(order_rows, "MAX_BUCKET_BYTES", 20_000)
+        patch.setattr(exchange_rows, "MAX_BUCKET_BYTES", 20_000)
         patch.setattr(open_rows, "MIN_RANGE_BYTES", 10_000)
         yield
 
