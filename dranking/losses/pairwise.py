@@ -132,18 +132,42 @@ def pair_targets(block: QueryBlock) -> PairTargets:
     return PairTargets(groups, float(counts @ block.weights))
 
 
+class Shortfalls(NamedTuple):
+    """Weighted sums over all pairs of a block, or of a data set.
+
+    Attributes
+    ----------
+    hinge
+        Shortfalls of the margins: the plain hinge.
+    beyond
+        What the shortfalls exceed the width of a rounded corner by.
+    squares
+        Squares of the shortfalls.
+    """
+
+    hinge: np.float64
+    beyond: np.float64
+    squares: np.float64
+
+
+def shortfalls_of(targets: PairTargets, tangent: Tangent, width: float) -> Shortfalls:
+    """The `Shortfalls` of a block at the scores of a tangent, which `HingeSum.at` has filled."""
+    sums = np.empty((2, 2))
+    margins = targets.margin - np.array([0.0, width])
+    pairs.hinge_shortfalls(frozen_groups(targets), margins, frozen_tangent(tangent), sums)
+    return Shortfalls(sums[0, 0], sums[1, 0], sums[0, 1])
+
+
 def hinge_of_pairs(
-    block: QueryBlock, targets: PairTargets, weights: Array, less: float = 0.0
+    block: QueryBlock, targets: PairTargets, weights: Array
 ) -> tuple[np.float64, Array]:
     """Weighted sum of the plain hinge over all pairs of a block, and a subgradient.
 
-    The subgradient (n_features,) is with respect to the weights of a linear model. All margins are
-    smaller by `less`.
+    The subgradient (n_features,) is with respect to the weights of a linear model.
     """
     slopes = np.empty(block.n_documents)
     scores = times(block.features, weights) - targets.offsets
-    margin = targets.margin - less
-    hinge = pairs.plain_hinge(frozen_groups(targets), margin, frozen(scores), slopes)
+    hinge = pairs.plain_hinge(frozen_groups(targets), targets.margin, frozen(scores), slopes)
     return np.float64(hinge), transposed_times(block.features, slopes)
 
 
@@ -161,8 +185,13 @@ def curvature_of_model(
 ) -> Array:
     """(n_features,) second derivative with respect to the weights, times a direction."""
     along = times(block.features, direction)
-    there = Tangent(frozen(tangent.scores), frozen(tangent.order), frozen(tangent.numbers))
-    return transposed_times(block.features, loss.curvature(there, frozen_groups(targets), along))
+    bend = loss.curvature(frozen_tangent(tangent), frozen_groups(targets), along)
+    return transposed_times(block.features, bend)
+
+
+def frozen_tangent(tangent: Tangent) -> Tangent:
+    """The tangent with read-only arrays: kernels are compiled for read-only arrays alone."""
+    return Tangent(frozen(tangent.scores), frozen(tangent.order), frozen(tangent.numbers))
 
 
 def frozen_groups(targets: PairTargets) -> Groups:

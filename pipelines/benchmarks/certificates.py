@@ -81,7 +81,7 @@ GRID = (
     Part(leave_query_out, "share_of_exact"),
 )
 RIDGE = (Part(estimator.DirectSolver, "rounding"),)
-GAP = (Part(minimise._Scaled, "gap"), Part(hinge, "hinge_and_corner"))
+GAP = (Part(minimise._Scaled, "gap"), Part(hinge, "corner_of"))
 
 
 def measure(options: argparse.Namespace) -> Sequence[Figure]:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dranking.data.blocks import QueryBlock
+from dranking.kernels.machine.compile import frozen
+from dranking.kernels.pairwise.pair_sums import is_wide
 from dranking.losses.pairwise import (
     SQUARED_HINGE,
     Logistic,
@@ -17,6 +19,7 @@ from dranking.losses.pairwise import (
     hinge_of_pairs,
     loss_of_model,
     pair_targets,
+    shortfalls_of,
     smoothed_hinge,
 )
 from tests.reference import pair_losses as reference
@@ -113,3 +116,25 @@ def test_derivatives_by_the_weights(name, layout, n_features):
 def test_a_tangent_has_room_for_every_document():
     tangent = empty_tangent(np.arange(5.0))
     assert [len(part) for part in tangent] == [5, 5, 5]
+
+
+@given(scored(), st.sampled_from([0.25, 1e4]))
+def test_shortfalls(problem, unit):
+    """In a small unit, scores differ by so many margins that pairs are listed."""
+    sizes, grades, weights, scores = problem
+    block = block_of(sizes, grades, weights, np.zeros((len(grades), 1), dtype=np.float32))
+    targets, scores = pair_targets(block), scores * unit
+    tangent = smoothed_hinge(0.5).at(scores, frozen_groups(targets)).tangent
+    sums = shortfalls_of(targets, tangent, 0.5)
+    expected = [
+        reference.loss_sum(listed, scores, grades, block.query_ptr, weights)
+        for listed in (reference.hinge, lambda gap: max(0.0, 0.5 - gap), reference.squared_hinge)
+    ]
+    np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-11)
+
+
+def test_the_corner_of_a_hinge_does_not_have_all_pairs_listed():
+    """Margins of 0, and below 0, as the rounded corner has them, say nothing of the scores."""
+    scores, order = np.linspace(-50.0, 50.0, 300), np.arange(300)
+    assert not is_wide(frozen(scores), frozen(order))
+    assert is_wide(frozen(8.0 * scores), frozen(order))

@@ -20,6 +20,7 @@ from dranking.data.store.segment_layout import (
 )
 from dranking.data.store.segment_reader import SegmentReader
 from dranking.data.store.segment_writer import (
+    check_labels,
     document_columns,
     parquet_of,
     query_columns,
@@ -53,7 +54,7 @@ def relabel_segment(
     Raises
     ------
     DataError
-        If the segment is damaged.
+        If the segment is damaged, or a new grade or query weight is out of range.
     """
     manifest, entry = source.manifest, source.entries.entry(segment)
     sizes = [(block.n_documents, block.n_values) for block in entry.blocks]
@@ -62,6 +63,8 @@ def relabel_segment(
     kept = SegmentFiles(source.path, entry, specs).table
     reader = SegmentReader(source.path, manifest, entry)
     blocks = relabel(list(reader.blocks_without_features()))
+    for block in blocks:
+        check_labels(block)
     files = {
         **zarr_metadata(specs),
         DOCUMENTS_FILE: parquet_of([document_columns(block) for block in blocks]),

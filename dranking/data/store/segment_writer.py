@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import google_crc32c
@@ -26,7 +27,7 @@ from dranking.data.store.segment_layout import (
 )
 from dranking.data.store.zarr_arrays import StoredChunk, write_shard, zarr_metadata
 from dranking.data.tables.ids import int64_or_string
-from dranking.data.tables.numeric_values import check_relevance
+from dranking.data.tables.numeric_values import check_query_weights, check_relevance
 from dranking.errors import DataError
 from dranking.files.places import Place
 from dranking.files.writing.atomic_files import new_folder
@@ -58,11 +59,12 @@ def write_segment(root: Place, name: str, blocks: Sequence[QueryBlock]) -> Writt
     Raises
     ------
     DataError
-        If a feature value is not finite or a grade out of range (the message names the query), a
-        query has no id, or some blocks are sparse and others dense.
+        If a feature value is not finite, or a grade or query weight out of range (the message names
+        the query), a query has no id, or some blocks are sparse and others dense.
     """
     check_alike(block.is_sparse for block in blocks)
     for block in blocks:
+        check_labels(block)
         _check_values(block)
     width = max(block.n_features for block in blocks)
     blocks = _with_common_ids([_canonical(block, width) for block in blocks])
@@ -183,21 +185,27 @@ def _doc_id_type(blocks: Sequence[QueryBlock]) -> IdType | None:
     return id_type(given[0]) if given else None
 
 
-def _check_values(block: QueryBlock) -> None:
-    """Raise DataError if a value is not finite, a grade out of range, or a query has no id."""
-    values = block.features.data if block.is_sparse else block.features.T
-    finite = np.isfinite(values)
+def check_labels(block: QueryBlock) -> None:
+    """Raise DataError if a query has no id, or a grade or a query weight is out of range."""
     if block.query_ids.null_count:
         raise DataError(
             f"{block.query_ids.null_count} queries have no id (null); give each query an id."
         )
+    check_relevance(block.relevance, partial(_place, block))
+    if block.query_weights is not None:
+        check_query_weights(block.query_weights, block.query_ids)
 
-    def place(row: int) -> str:
-        query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
-        document = row - int(block.query_ptr[query])
-        return f"query {block.query_ids[query]}, document {document} (counted from 0)"
 
-    check_relevance(block.relevance, place)
+def _place(block: QueryBlock, row: int) -> str:
+    query = int(np.searchsorted(block.query_ptr, row, side="right")) - 1
+    document = row - int(block.query_ptr[query])
+    return f"query {block.query_ids[query]}, document {document} (counted from 0)"
+
+
+def _check_values(block: QueryBlock) -> None:
+    """Raise DataError if a feature value is not finite."""
+    values = block.features.data if block.is_sparse else block.features.T
+    finite = np.isfinite(values)
     if not finite.all():
         first = np.unravel_index(np.argmin(finite), finite.shape)
         if block.is_sparse:
@@ -206,8 +214,8 @@ def _check_values(block: QueryBlock) -> None:
         else:
             feature, row = first
         raise DataError(
-            f"{place(int(row))}: feature {feature} (counted from 0) is {values[first]}. Feature "
-            "values must be finite float32 numbers."
+            f"{_place(block, int(row))}: feature {feature} (counted from 0) is {values[first]}. "
+            "Feature values must be finite float32 numbers."
         )
 
 

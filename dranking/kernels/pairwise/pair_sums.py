@@ -20,8 +20,9 @@ Ints = NDArray[np.int64]
 
 
 WIDE = 100.0
-"""Scores of a query that differ by more than this many margins have their pairs listed: sums of
-squares over all documents lose the digits of the small differences among them."""
+"""Scores of a query that differ by more than this, plus the number of its documents, have their
+pairs listed: sums of squares over all documents lose the digits of the small differences among
+them. Margins are about 1, or, by ranks, up to the number of documents."""
 
 
 class Groups(NamedTuple):
@@ -227,13 +228,10 @@ def inverted_pairs(
 
 
 @kernel
-def is_wide(scores: Array, order: Ints, margins: Array) -> bool:
+def is_wide(scores: Array, order: Ints) -> bool:
     """Whether the pairs of a query are listed; see `WIDE`."""
     spread: float = scores[order[-1]] - scores[order[0]]
-    for k in range(len(margins)):
-        if not spread <= WIDE * margins[k, 0]:
-            return True
-    return False
+    return not spread <= WIDE + len(scores)
 
 
 @kernel
@@ -273,6 +271,29 @@ def listed_hinge_curvature(
                         out[b] -= change
 
 
+@inlined
+def slope_of(s: float, margin: float, balance: float, number: float, total: float) -> float:
+    """Derivative of the sum of squared shortfalls by the score of one document."""
+    return 2.0 * (s * number - total - margin * balance)
+
+
+@kernel
+def sums_of_partners(
+    s: Array, margin: float, balance: Array, number: Array, total: Array
+) -> tuple[float, float]:
+    """Sums of the shortfalls of the pairs of a query, and of their squares.
+
+    `balance`, `number` and `total` (l,) are those of `active_partners`, with the scores as values.
+    """
+    shortfall = by_slope = 0.0
+    for i in range(len(s)):
+        shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
+        by_slope += slope_of(s[i], margin, balance[i], number[i], total[i]) * s[i]
+    # With x the shortfalls of the pairs: sum of slope times score = -2 (sum of x margin - sum of
+    # x^2).
+    return shortfall, margin * shortfall + 0.5 * by_slope
+
+
 @kernel
 def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) -> float:
     """Sums of squared hinges over all pairs, ``sum_m c_m max(0, m - (s_a - s_b))^2``, weighted.
@@ -302,7 +323,7 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         slopes[start:end] = 0.0
         if highest(ranks) == 0:
             continue
-        if is_wide(s, order, margins):
+        if is_wide(s, order):
             weight = groups.weights[q]
             loss += listed_hinge_loss(s, ranks, margins, weight, slopes[start:end], numbers)
             continue
@@ -311,17 +332,60 @@ def hinge_loss(groups: Groups, margins: Array, tangent: Tangent, slopes: Array) 
         for k in range(len(margins)):
             margin, weight = margins[k, 0], margins[k, 1] * groups.weights[q]
             active_partners(s, order, ranks, margin, s, balance, number, total)
-            shortfall = by_slope = 0.0
+            squares = sums_of_partners(s, margin, balance, number, total)[1]
             for i in range(end - start):
-                slope = 2.0 * (s[i] * number[i] - total[i] - margin * balance[i])
-                shortfall += 0.5 * margin * number[i] - balance[i] * s[i]
-                by_slope += slope * s[i]
+                slope = slope_of(s[i], margin, balance[i], number[i], total[i])
                 slopes[start + i] += weight * slope
                 numbers[i] += weight * number[i]
-            # With x the shortfalls of the pairs: sum of slope times score = -2 (sum of x margin -
-            # sum of x^2).
-            loss += weight * (margin * shortfall + 0.5 * by_slope)
+            loss += weight * squares
     return loss
+
+
+@kernel
+def listed_shortfalls(s: Array, ranks: Ints, margin: float) -> tuple[float, float]:
+    """Sums of the shortfalls of the pairs of a query, and of their squares, pair by pair."""
+    total = squares = 0.0
+    for a in range(len(s)):
+        for b in range(len(s)):
+            if ranks[a] > ranks[b]:
+                short = max(margin - (s[a] - s[b]), 0.0)
+                total += short
+                squares += short * short
+    return total, squares
+
+
+@kernel
+def hinge_shortfalls(groups: Groups, margins: Array, tangent: Tangent, sums: Array) -> None:
+    """Overwrite the sums of the shortfalls ``max(0, margin - (s_a - s_b))``, and of their squares.
+
+    Parameters
+    ----------
+    margins
+        (n_margins,).
+    tangent
+        Scores and order, as `hinge_loss` has filled them.
+    sums
+        (n_margins, 2) sums over all pairs, with the weights of the queries.
+    """
+    sums[:] = 0.0
+    query_ptr = groups.query_ptr
+    for q in range(len(query_ptr) - 1):
+        start, end = query_ptr[q], query_ptr[q + 1]
+        s, ranks = tangent.scores[start:end], groups.ranks[start:end]
+        order, weight = tangent.order[start:end], groups.weights[q]
+        if highest(ranks) == 0:
+            continue
+        wide = is_wide(s, order)
+        s = s - s[order[(end - start) // 2]]  # differences alone count
+        balance, number, total = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+        for k in range(len(margins)):
+            if wide:
+                shortfall, squares = listed_shortfalls(s, ranks, margins[k])
+            else:
+                active_partners(s, order, ranks, margins[k], s, balance, number, total)
+                shortfall, squares = sums_of_partners(s, margins[k], balance, number, total)
+            sums[k, 0] += weight * shortfall
+            sums[k, 1] += weight * squares
 
 
 @kernel
@@ -341,7 +405,7 @@ def hinge_curvature(
             out[i] = 2.0 * tangent.numbers[i] * direction[i]
         if highest(ranks) == 0:
             continue
-        if is_wide(s, order, margins):
+        if is_wide(s, order):
             weight = groups.weights[q]
             listed_hinge_curvature(s, ranks, margins, weight, d, out[start:end])
             continue

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dranking.errors import STATED_ACCURACY
-from dranking.losses.pairwise import HingeSum, smoothed_hinge
+from dranking.losses.pairwise import smoothed_hinge
 from dranking.rankers.pairwise.minimise import Minimum, minimise
 from dranking.rankers.pairwise.objective import PairwiseObjective
 
@@ -18,9 +19,23 @@ HINGE_WIDTHS = (1.0, 0.25, 0.05, 0.01, 0.002, 5e-4, 1e-4, 2e-5, 4e-6, 8e-7)
 """Widths over which the corner of the hinge is rounded; each solution is the start of the next. The
 smaller the width, the more digits the rounded hinge loses, which is a difference of squares."""
 
-WIDEST = 1e4
-"""Largest width, over the share that the gap may have, for which the gap is computed, which takes
-two passes or three. With larger widths, the gap was larger than that share on all data tried."""
+
+class Corner(NamedTuple):
+    """The hinge itself at the minimum of a hinge with a rounded corner.
+
+    Attributes
+    ----------
+    value
+        The objective with the hinge itself.
+    excess
+        How far its gap is larger than that of the rounded hinge.
+    rounding
+        Estimated rounding of `excess`, which is a difference of squares.
+    """
+
+    value: float
+    excess: float
+    rounding: float
 
 
 def minimise_hinge(
@@ -37,32 +52,22 @@ def minimise_hinge(
     for width in HINGE_WIDTHS:
         rounded = minimise(objective, smoothed_hinge(width, margin), weights, tol, max_iter)
         weights, n_iter = rounded.weights, n_iter + rounded.n_iter
-        is_last = width == HINGE_WIDTHS[-1]
-        if width > WIDEST * target and not is_last:
-            continue
-        value, corner = hinge_and_corner(objective, rounded, width)
+        value, excess, rounding = corner_of(objective, rounded, width)
+        rounded = rounded._replace(tangents=())  # which the workers may forget now
         if value < best:
             best, found = value, rounded
-        is_last = is_last or (rounded.ended == "rounding" and corner <= target * value)
-        if not is_last and corner + rounded.gap > target * value:
-            continue
-        gap = corner + rounded.gap + rounding_of_squares(objective, rounded, margin, width)
-        if (
-            rounded.gap < rounded.value
-        ):  # else it is a limit, and not the gap of a point of the dual
-            lower = max(lower, value - gap)
+        if rounded.gap < rounded.value:  # else a limit, and not the gap of a point of the dual
+            lower = max(lower, value - excess - rounded.gap - rounding)
         found = found._replace(n_iter=n_iter, value=best, gap=max(best - lower, 0.0))
         if found.share <= target:
             return found._replace(ended="close")
-        if is_last:
+        if rounded.ended == "rounding" and excess <= target * value:
             break
     return found._replace(ended="corner" if rounded.ended == "close" else rounded.ended)
 
 
-def hinge_and_corner(
-    objective: PairwiseObjective, rounded: Minimum, width: float
-) -> tuple[float, float]:
-    """The objective with the hinge itself at the weights found, and how far its gap is larger.
+def corner_of(objective: PairwiseObjective, rounded: Minimum, width: float) -> Corner:
+    """The hinge itself at the weights found for a rounded hinge, and how far its gap is larger.
 
     With the shortfall x of the margin of a pair, the rounded hinge is ``max_a (a x - width/2 a^2)``
     for a from 0 to 1. The maximising a of all pairs are a point of both duals, and the dual of the
@@ -71,14 +76,8 @@ def hinge_and_corner(
     ``x - x^2/width`` for x between 0 and width, and else 0: the hinge of the margin, plus the hinge
     of the margin less the width, less twice the rounded hinge.
     """
-    value = objective.hinge(rounded.weights)
-    corner = value + objective.hinge(rounded.weights, width) - 2.0 * rounded.value
-    return value, max(corner, 0.0)
-
-
-def rounding_of_squares(
-    objective: PairwiseObjective, rounded: Minimum, margin: float, width: float
-) -> float:
-    """Estimated rounding of twice the rounded hinge, which comes as a difference of squares."""
-    squares = HingeSum(np.array([[margin, 1.0 / width]]))
-    return float(np.finfo(float).eps) * objective.at(squares, rounded.weights).value
+    hinge, beyond, squares = objective.shortfalls(rounded.tangents, width)
+    penalty = 0.5 * objective.regularization * float(rounded.weights @ rounded.weights)
+    excess = float(hinge) + float(beyond) - 2.0 * (rounded.value - penalty)
+    rounding = float(np.finfo(float).eps) * (float(squares) / width + penalty)
+    return Corner(float(hinge) + penalty, max(excess, 0.0), rounding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
+from dranking.engine.executor import Task
 from dranking.engine.progress import report
 from dranking.errors import STATED_ACCURACY, AccuracyWarning, UsageError
 from dranking.losses.pairwise import PairLoss
@@ -59,6 +60,8 @@ class Minimum(NamedTuple):
         hinge is rounded.
     steepest
         Names of the columns in whose coordinates the gradient is largest.
+    tangents
+        Tasks of the tangents of all blocks at the weights.
     """
 
     weights: Array
@@ -67,6 +70,7 @@ class Minimum(NamedTuple):
     value: float
     ended: Ended = "close"
     steepest: tuple[str, ...] = ()
+    tangents: Sequence[Task] = ()
 
     @property
     def share(self) -> float:
@@ -98,9 +102,9 @@ def minimise(
         If lambda is far too small or far too large for the features.
     """
     seen = _Scaled(objective, loss)
-    slopes = seen.at(np.zeros_like(start)).gradient
+    value, slopes, tangents = seen.at(np.zeros_like(start))
     if not slopes.any():
-        return Minimum(np.zeros_like(start), 0, 0.0, seen.at(np.zeros_like(start)).value)
+        return Minimum(np.zeros_like(start), 0, 0.0, value, tangents=tangents)
     check_proportion(objective.regularization, float(np.linalg.norm(slopes)))
     unit = float(np.linalg.norm(seen.within.gradient(slopes)))
     first, steps, least = seen.within.of(start), count(1), math.inf
@@ -130,13 +134,13 @@ def minimise(
     u = found.x if found.status == 1 else seen.polished(found.x, tol)
     worst = np.argsort(-np.abs(seen.gradient(u)), kind="stable")[:2]
     names = tuple(objective.feature_names[seen.within.order[i]] for i in worst)
-    weights, value = seen.within.weights(u), seen.at(u).value
+    weights, (value, _, tangents) = seen.within.weights(u), seen.at(u)
     gap = seen.gap(u)
     ended: Ended = "close"
     if gap > tol * value:
         is_rounding = gap > STATED_ACCURACY * value
         ended = "steps" if found.status == 1 else "rounding" if is_rounding else "close"
-    return Minimum(weights, int(found.nit), gap, value, ended, names)
+    return Minimum(weights, int(found.nit), gap, value, ended, names, tangents)
 
 
 def warn_of_gap(found: Minimum, max_iter: int) -> None:

@@ -18,10 +18,12 @@ from dranking.errors import DataError
 from dranking.losses.pairwise import (
     PairLoss,
     PairTargets,
+    Shortfalls,
     curvature_of_model,
     hinge_of_pairs,
     loss_of_model,
     pair_targets,
+    shortfalls_of,
 )
 from dranking.rankers.pairwise.coordinates import Coordinates, coordinates_of
 
@@ -96,17 +98,20 @@ class PairwiseObjective:
         """Bytes read and sent so far; see `Tiles.moved`."""
         return self._tiles.moved
 
-    def hinge(self, weights: Array, less: float = 0.0) -> float:
-        """The objective with the plain hinge, all margins smaller by `less`."""
-        penalty = 0.5 * self.regularization * float(weights @ weights)
-        return self.hinge_risk(weights, less)[0] + penalty
-
-    def hinge_risk(self, weights: Array, less: float = 0.0) -> tuple[float, Array]:
-        """Mean of the plain hinge over P, and a subgradient (n_features,); `less` as in `hinge`."""
+    def hinge_risk(self, weights: Array) -> tuple[float, Array]:
+        """Mean of the plain hinge over P, and a subgradient (n_features,)."""
         value, slopes = self._tiles.sum_map(
-            hinge_of_pairs, self._targets, Same(weights), Same(less), name="hinge"
+            hinge_of_pairs, self._targets, Same(weights), name="hinge"
         )
         return float(value) / self.n_pairs, slopes / self.n_pairs
+
+    def shortfalls(self, tangents: Sequence[Task], width: float) -> Shortfalls:
+        """Means over P at the point of tangents of a sum of hinges; no feature is read."""
+        found = self._tiles.map_values(
+            shortfalls_of, self._targets, tangents, Same(width), name="shortfalls"
+        )
+        sums = self._tiles.sum(found, tuple, "shortfalls")
+        return Shortfalls(*(value / self.n_pairs for value in sums))
 
     def at(self, loss: PairLoss, weights: Array) -> Point:
         """The objective with a loss, at some weights (n_features,)."""

@@ -188,3 +188,12 @@ def test_the_commands_do_the_same(counts, rows, tmp_path, capsys):
     assert run(label_command) == 2  # the output exists
     file.write_text(file.read_text().replace("curves", "curve"))
     assert run([*label_command, "--overwrite"]) == 3
+
+
+def test_labels_beyond_the_largest_grade_are_refused(counts, tmp_path):
+    """One click at a position that is examined once in 3^150 times is worth 4e71."""
+    data = write_dataset(made_blocks(), tmp_path / "data.zarr")
+    hardly_seen = power_propensities(150.0, DEPTH)
+    with pytest.raises(DataError, match=r"query q\d+, document \d .*from -1e\+50 to 1e\+50"):
+        label_dataset(counts, data, tmp_path / "new.zarr", hardly_seen, LabelRules("ips"))
+    assert not (tmp_path / "new.zarr").exists()
