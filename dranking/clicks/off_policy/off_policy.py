@@ -69,8 +69,8 @@ class QueryValues:
     covered, total
         (n_queries,) sums of abs(coefficients) of documents: of the covered ones, and of all.
     slopes
-        (2, n_curves, n_positions) sums over queries of the traffic times the derivatives of the
-        value with respect to log a_k and to b_k of each curve.
+        (2, 2, n_curves, n_positions) sums over queries of the traffic times the derivatives of
+        `lower` and of `upper` with respect to log a_k and to b_k of each curve.
     missing
         (2,) queries with clicks that have no page, and their sessions.
     keys
@@ -150,17 +150,18 @@ def query_values(
     known = np.where(covered, c * documents.relevance, 0.0)
     lower = sums_over(query, np.where(covered, known, np.minimum(c, 0.0)), n_queries)
     upper = sums_over(query, np.where(covered, known, np.maximum(c, 0.0)), n_queries)
-    slopes = documents.slopes(counts, propensities, traffic)
+    slopes = np.tile(documents.slopes(counts, propensities, traffic), (2, 1, 1, 1))
     if reward.kind == "clicks":
         intercepts = np.array(propensities.curves[0].b)[shown.rank] * shown.sign
         lower += sums_over(shown.query, intercepts, n_queries)
         upper += sums_over(shown.query, intercepts, n_queries)
         weight = traffic[shown.query] * shown.sign
-        relevance = np.where(covered, documents.relevance, 1.0)[shown.row]
-        n_positions = slopes.shape[2]
         value = np.array(propensities.curves[0].a)[shown.rank]
-        slopes[0, 0] += sums_over(shown.rank, weight * value * relevance, n_positions)
-        slopes[1, 0] += sums_over(shown.rank, weight, n_positions)
+        n_positions = slopes.shape[3]
+        for end, is_relevant in enumerate((c < 0.0, c > 0.0)):  # of documents not covered
+            relevance = np.where(covered, documents.relevance, is_relevant)[shown.row]
+            slopes[end, 0, 0] += sums_over(shown.rank, weight * value * relevance, n_positions)
+            slopes[end, 1, 0] += sums_over(shown.rank, weight, n_positions)
     size = np.abs(c)
     parts = _UserParts.none()
     if users is not None:
@@ -290,7 +291,7 @@ class _Documents:
         return noise
 
     def slopes(self, counts: ClickCounts, propensities: Propensities, traffic: Array) -> Array:
-        """Derivatives by way of the estimated relevance, in the form of `QueryValues.slopes`."""
+        """Derivatives by way of the estimated relevance, as of one end of `QueryValues.slopes`."""
         curves = {curve.context: i for i, curve in enumerate(propensities.curves)}
         depth = max(len(curve.a) for curve in propensities.curves)
         curve = np.array([curves.get(name, 0) for name in counts.contexts], dtype=np.int64)

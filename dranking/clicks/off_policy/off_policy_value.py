@@ -122,8 +122,8 @@ def off_policy_value(
         _, high = mean_interval(values.upper, traffic, **how)
     added = np.array(
         [
-            (propensity_variance(values, ends, propensities), user_variance(values, ends))
-            for ends in (values.lower, values.upper)
+            (propensity_variance(values, end, propensities), user_variance(values, ends))
+            for end, ends in enumerate((values.lower, values.upper))
         ]
     )
     margins = float(special.ndtri(0.5 + confidence / 2)) * np.sqrt(added.sum(axis=1))

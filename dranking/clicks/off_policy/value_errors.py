@@ -35,15 +35,15 @@ from dranking.clicks.rows.groups import Groups
 Array = NDArray[np.float64]
 
 
-def propensity_variance(values: QueryValues, ends: Array, propensities: Propensities) -> float:
+def propensity_variance(values: QueryValues, end: int, propensities: Propensities) -> float:
     """What errors of propensities add to the variance of a mean; at least 0.
 
     Parameters
     ----------
     values
         The values of pages.
-    ends
-        (n_queries,) the values whose mean it is: `QueryValues.lower` or `upper`.
+    end
+        Whose mean it is: 0 for `QueryValues.lower`, 1 for `upper`.
     propensities
         Those of the values. Given ones have no errors.
     """
@@ -51,12 +51,12 @@ def propensity_variance(values: QueryValues, ends: Array, propensities: Propensi
     if not n_replicates:
         return 0.0
     of_propensities = np.zeros(n_replicates)
-    for curve, of_a, of_b in zip(propensities.curves, *values.slopes, strict=True):
+    for curve, of_a, of_b in zip(propensities.curves, *values.slopes[end], strict=True):
         log_a, b = _errors(curve, n_replicates)
         depth = len(curve.a)
         of_propensities += log_a @ of_a[:depth] + b @ of_b[:depth]
     of_propensities /= values.traffic.sum()
-    shares = _shares(values, ends)
+    shares = _shares(values, (values.lower, values.upper)[end])
     bootstrap = (n_replicates, propensities.seed)
     of_queries = np.array([times @ shares for times in times_drawn(values.keys, bootstrap)])
     covariance = np.cov(of_propensities, of_queries)
@@ -76,8 +76,15 @@ def _errors(curve: Curve, n_replicates: int) -> tuple[Array, Array]:
 def user_variance(values: QueryValues, ends: Array) -> float:
     """What users with several queries add to the variance of a mean; at least 0.
 
-    Arguments are those of `propensity_variance`. Without counts by user, nothing is known and
-    nothing is added; so it is for visitors without an id (`NO_USER`), who are no single user.
+    Without counts by user, nothing is known and nothing is added; so it is for visitors without an
+    id (`NO_USER`), who are no single user.
+
+    Parameters
+    ----------
+    values
+        The values of pages.
+    ends
+        (n_queries,) the values whose mean it is: `QueryValues.lower` or `upper`.
     """
     known = values.users != NO_USER
     if not known.any():

@@ -92,30 +92,28 @@ def test_differences_are_those_of_plain_loops(logged, reward):
     assert np.abs([nothing.lower, nothing.upper]).max() < 1e-12
 
 
-def test_slopes_are_the_derivatives_of_the_mean(logged):
-    counts, _, (orders, _) = logged
-    pages, step = pages_of(orders), 1e-6
+@pytest.mark.parametrize("n_rankers", [1, 2])
+def test_slopes_are_the_derivatives_of_both_ends_of_the_mean(logged, n_rankers):
+    counts, _, orders = logged
+    pages, step = [pages_of(each) for each in orders[:n_rankers]], 1e-6
 
     def mean(a, b):
-        found = query_values(counts, given_propensities(a, b), parse_reward("clicks@4"), pages)
+        found = query_values(counts, given_propensities(a, b), parse_reward("clicks@4"), *pages)
         return np.array([found.traffic @ found.lower, found.traffic @ found.upper])
 
-    slopes = query_values(counts, BIASED, parse_reward("clicks@4"), pages).slopes
-    # Derivatives of the uncovered part are those of the upper value.
+    values = query_values(counts, BIASED, parse_reward("clicks@4"), *pages)
+    assert (values.covered < values.total).any()
     for k in range(1, 4):
-        for part, bump in ((0, A), (1, None)):
-            high, low = (
-                (
-                    [
-                        x * np.exp(sign * step) if i == k and part == 0 else x
-                        for i, x in enumerate(A)
-                    ],
-                    [x + sign * step if i == k and part == 1 else x for i, x in enumerate(B)],
-                )
-                for sign in (1.0, -1.0)
-            )
-            numeric = (mean(*high) - mean(*low))[1] / (2 * step)
-            assert slopes[part, 0, k] == pytest.approx(numeric, rel=1e-4, abs=1e-3), (part, k, bump)
+        of_a, of_b = [], []
+        for sign in (1.0, -1.0):
+            a, b = list(A), list(B)
+            a[k] *= np.exp(sign * step)
+            b[k] += sign * step
+            of_a.append(mean(a, B))
+            of_b.append(mean(A, b))
+        for part, (high, low) in enumerate((of_a, of_b)):
+            numeric = (high - low) / (2 * step)
+            assert values.slopes[:, part, 0, k] == pytest.approx(numeric, rel=1e-4, abs=1e-3)
 
 
 def test_traffic_weighs_and_missing_queries_are_counted(logged):

@@ -44,7 +44,10 @@ def visits(seed, n_users, factors, *, n_queries=60, n_visits=20):
 
 def counted(rows, n_keys=3):
     """Counts of `visits`; with four keys by user, whose numbers are the last of the keys."""
-    keys, row = np.unique(rows[:, :n_keys], axis=0, return_inverse=True)
+    sizes = tuple((rows[:, :n_keys].max(axis=0) + 1).tolist())
+    numbers = np.ravel_multi_index(tuple(rows[:, :n_keys].T), sizes)
+    numbers, row = np.unique(numbers, return_inverse=True)  # faster than with axis=0
+    keys = np.stack(np.unravel_index(numbers, sizes), axis=1)
     zeros = np.zeros(len(keys), np.int64)
     n_queries, n_documents = rows[:, :2].max(axis=0) + 1
     counts = ClickCounts(
@@ -132,8 +135,8 @@ def test_propensities_add_the_variance_of_their_replicates():
     covariance = np.array([[0, 0, 0], [0, 0.04, 0.03], [0, 0.03, 0.05]]) / 4
     rng = np.random.default_rng(0)
     errors = rng.multivariate_normal(np.zeros(3), covariance, 4_000)
-    slopes = values.slopes[0, 0] / values.traffic.sum()
-    found = propensity_variance(values, values.lower, harvested(np.array(A) * np.exp(errors)))
+    slopes = values.slopes[0, 0, 0] / values.traffic.sum()
+    found = propensity_variance(values, 0, harvested(np.array(A) * np.exp(errors)))
     assert found == pytest.approx(slopes @ covariance @ slopes, rel=0.15)
     wide = off_policy_value(values, harvested(np.array(A) * np.exp(errors)), "")
     narrow = off_policy_value(values, KNOWN, "")
@@ -159,7 +162,7 @@ def test_errors_of_propensities_of_the_same_clicks_are_carried_along():
             for k, d in enumerate(rng.permutation(3))
         ]
         counts = counts_of(rows, arms="abc")
-        propensities = harvest_propensities(counts, HarvestRules(n_replicates=100))
+        propensities = harvest_propensities(counts, HarvestRules(n_replicates=60))
         values = query_values(counts, propensities, dcg, pages_of([PAGE] * 40, 3))
         value = off_policy_value(values, propensities, "", n_resamples=100)
         found.append((value.lower, value.standard_error, value.propensity_error))
