@@ -8,13 +8,14 @@ from collections.abc import Container, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.column_forms import Scaling
 from dranking.data.roles import DEFAULT_ROLES, Roles
 from dranking.errors import DataError
@@ -139,6 +140,29 @@ class Dataset(ABC):
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
         return (block.digest() for block in self.read_blocks())
+
+    def features_digests(self) -> Iterator[str | None]:
+        """`QueryBlock.features_digest` of each block; None where it is not known without reading.
+
+        Views do not know it.
+        """
+        return repeat(None, self.n_blocks)
+
+    def features_of(self, index: int, rows: NDArray[np.bool_]) -> FeatureMatrix:
+        """Read the features of some documents of one block, which may cost less than the block.
+
+        Parameters
+        ----------
+        index
+            0 <= index < n_blocks.
+        rows
+            (n_documents,) which documents of the block to read; at least one.
+
+        Returns
+        -------
+        As in `QueryBlock`, of these documents in order.
+        """
+        return self.block(index).features[rows]
 
     def query_ids(self) -> pa.Array:
         """(n_queries,) ids of all queries, in order."""

@@ -96,9 +96,9 @@ class StatisticsUpdate:
         Size of the store, and of the data that the store stands for; None without a store.
     labels
         Labels from clicks; None for a run on judged data.
-    n_blocks, n_blocks_read
-        Blocks of the statistics of labels from clicks, and those of them whose features were read,
-        because labels of their queries changed; None without such statistics.
+    n_blocks, n_blocks_changed
+        Blocks of the statistics of labels from clicks, and those of them with a query whose labels
+        changed; None without such statistics.
     """
 
     used: bool
@@ -107,7 +107,7 @@ class StatisticsUpdate:
     n_data_bytes: int | None = None
     labels: ClickLabels | None = None
     n_blocks: int | None = None
-    n_blocks_read: int | None = None
+    n_blocks_changed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -108,15 +108,19 @@ def relabel(
 ) -> None:
     """Take over new labels and query weights of the data, such as those that clicks label wrote.
 
-    Only blocks of queries whose labels changed are read, and built anew.
+    Statistics of queries whose labels changed are computed anew; no other query is.
     """
     from dranking.rankers.gram.relabel_statistics import relabel_statistics
 
     with execution.running() as executor:
         done = relabel_statistics(store, columns.open(data), executor=executor)
     if not as_json:
-        note(f"{done.n_blocks_built:,} of {done.store.n_blocks:,} blocks were built anew.")
-    _show(done.store, as_json, n_blocks_built=done.n_blocks_built)
+        note(
+            f"{done.n_queries_built:,} of {done.store.n_queries:,} queries were computed anew, in "
+            f"{done.n_blocks_changed:,} of {done.store.n_blocks:,} blocks."
+        )
+    found = {"n_blocks_changed": done.n_blocks_changed, "n_queries_built": done.n_queries_built}
+    _show(done.store, as_json, **found)
 
 
 @stats.command()

@@ -12,13 +12,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dranking.data.statistics.manifest import (
+    CHANGED,
     KIND,
     QUERY_TABLE,
     STATISTICS_FILE,
     StatisticsEntry,
     StatisticsManifest,
 )
-from dranking.data.statistics.per_query import QueryStatistics
+from dranking.data.statistics.per_query import LABEL_DIGEST, QueryStatistics, ReadRows
 from dranking.data.statistics.query_times import TIME_TYPES, TimeType, time_type
 from dranking.data.statistics.row_files import RowFile, write_rows
 from dranking.errors import DataError
@@ -62,11 +63,15 @@ class BlockFolders(NamedTuple):
     root: Place
     prefix: str
 
+    def path(self, index: int) -> str:
+        """The new folder of a block."""
+        return f"{self.prefix}{index:06d}"
+
     def write(self, index: int, block: QueryStatistics) -> WrittenBlock | None:
         """Write the block with a number of its own; a block without queries is left out: None."""
         if not block.n_queries:
             return None
-        entry = write_block(self.root, f"{self.prefix}{index:06d}", block)
+        entry = write_block(self.root, self.path(index), block)
         first_query = str(block.query_ids[0])
         return WrittenBlock(entry, first_query, block.n_features, time_type(block.times))
 
@@ -76,7 +81,7 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
 
     A block may be written twice, because the worker that wrote it seemed to be lost.
     """
-    content = _arrow(_queries(block))
+    content = arrow_bytes(query_table(block))
     arrays = chain(block.rows(range(block.n_features)), (block.diagonal, block.products))
     with new_folder(root, path) as folder:
         (folder / QUERY_TABLE).write_bytes(content)
@@ -93,6 +98,7 @@ def write_block(root: Place, path: str, block: QueryStatistics) -> StatisticsEnt
             QUERY_TABLE: checksum(content),
             STATISTICS_FILE: index_checksum,
         },
+        features_digest=block.features_source,
     )
 
 
@@ -114,20 +120,15 @@ def read_block(
         If a file is missing or damaged; the message names the block, the file and the remedy.
     """
     entry = manifest.blocks[index]
-    folder = _StatisticsFolder(root, index, entry.path, entry.checksums, KIND.remedy)
-    queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
-    if not _is_as_written(queries, manifest, entry):
-        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    queries, is_changed = _read_queries(root, manifest, index)
     n = manifest.n_features
-    file = RowFile(
-        folder.path / STATISTICS_FILE,
-        n + 2,
-        (entry.n_queries, n),
-        entry.checksums[STATISTICS_FILE],
-    )
-    read = partial(folder.rows, file)
+    read = _row_reader(root, manifest, index)
+    if is_changed.any():
+        changed = partial(read_changed_rows, root, manifest, index)
+        read = partial(replaced_rows, read, np.flatnonzero(is_changed), changed)
     none = np.empty((entry.n_queries, 0))
     diagonal, products = (none, none) if queries_only else map(frozen, read((n, n + 1)))
+    has_source = entry.is_whole and not queries_only
     return QueryStatistics(
         rows=read,
         diagonal=diagonal,
@@ -139,8 +140,65 @@ def read_block(
         query_ids=queries["query_id"].combine_chunks(),
         query_weights=_numbers(queries, "weight") if "weight" in queries.schema.names else None,
         times=queries["time"].combine_chunks() if manifest.time_type else None,
-        source=entry.digest if entry.is_whole and not queries_only else None,
+        label_digests=queries["labels"].combine_chunks(),
+        source=entry.digest if has_source else None,
+        features_source=entry.features_digest if has_source else None,
     )
+
+
+def read_is_changed(root: Place, manifest: StatisticsManifest, index: int) -> NDArray[np.bool_]:
+    """(n_queries,) which queries of a block changed since the block was written."""
+    return _read_queries(root, manifest, index)[1]
+
+
+def read_changed_rows(
+    root: Place, manifest: StatisticsManifest, index: int, wanted: Iterable[int]
+) -> Iterator[NDArray[np.float64]]:
+    """Some rows, each (n_changed, n_features), of the changed queries of a block that has some."""
+    return _row_reader(root, manifest, index, of_changed=True)(wanted)
+
+
+def _read_queries(
+    root: Place, manifest: StatisticsManifest, index: int
+) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """The newest table of the queries of a block, and which of the queries changed."""
+    entry = manifest.blocks[index]
+    newest = entry if entry.changed is None else entry.changed
+    folder = _StatisticsFolder(root, index, newest.path, newest.checksums, KIND.remedy)
+    queries = folder.parsed(QUERY_TABLE, "an Arrow file", _read_arrow)
+    is_changed = np.zeros(entry.n_queries, bool)
+    fits = entry.changed is None
+    if entry.changed is not None and CHANGED in queries.schema.names:
+        is_changed = queries[CHANGED].to_numpy()
+        fits = is_changed.dtype == bool and is_changed.sum() == entry.changed.n_queries
+        queries = queries.drop_columns(CHANGED)
+    if not fits or not _is_as_written(queries, manifest, entry):
+        raise folder.damaged(QUERY_TABLE, "has other columns or rows than the manifest says")
+    return queries, is_changed
+
+
+def _row_reader(
+    root: Place, manifest: StatisticsManifest, index: int, *, of_changed: bool = False
+) -> ReadRows:
+    """Reads rows of a block as it was written, or of its changed queries."""
+    entry = manifest.blocks[index]
+    part = entry.changed if of_changed and entry.changed is not None else entry
+    folder = _StatisticsFolder(root, index, part.path, part.checksums, KIND.remedy)
+    shape = (part.n_queries, manifest.n_features)
+    place = folder.path / STATISTICS_FILE
+    file = RowFile(place, manifest.n_features + 2, shape, part.checksums[STATISTICS_FILE])
+    return partial(folder.rows, file)
+
+
+def replaced_rows(
+    rows: ReadRows, places: NDArray[np.intp], changed: ReadRows, wanted: Iterable[int]
+) -> Iterator[NDArray[np.float64]]:
+    """Rows of a block, with `changed` rows of the queries at some places in place of theirs."""
+    numbers = list(wanted)
+    for row, values in zip(rows(numbers), changed(numbers), strict=True):
+        replaced = row.copy()
+        replaced[places] = values
+        yield replaced
 
 
 class _StatisticsFolder(VerifiedFolder):
@@ -160,13 +218,15 @@ def _read_arrow(source: pa.BufferReader) -> pa.Table:
     return table
 
 
-def _queries(block: QueryStatistics) -> pa.Table:
+def query_table(block: QueryStatistics) -> pa.Table:
+    """The table of the queries of a block, without nulls."""
     columns = {
         "query_id": block.query_ids,
         "n_documents": block.sizes,
         "n_labelled": block.labelled_sizes,
         "n_values": block.value_counts,
         "label_norm": block.label_norms,
+        "labels": block.label_digests,
         "weight": block.query_weights,
         "time": block.times,
     }
@@ -174,12 +234,13 @@ def _queries(block: QueryStatistics) -> pa.Table:
 
 
 def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: StatisticsEntry) -> bool:
-    """Whether a table has the columns of `_queries`, without nulls."""
+    """Whether a table has the columns of `query_table`, without nulls."""
     numbers = ("n_documents", "n_labelled", "n_values")
     types = {
         "query_id": pa.string(),
         **dict.fromkeys(numbers, pa.int64()),
         "label_norm": pa.float64(),
+        "labels": LABEL_DIGEST,
     }
     if "weight" in queries.schema.names:
         types["weight"] = pa.float64()
@@ -190,7 +251,8 @@ def _is_as_written(queries: pa.Table, manifest: StatisticsManifest, entry: Stati
     return found == types and len(queries) == entry.n_queries and not n_nulls
 
 
-def _arrow(table: pa.Table) -> bytes:
+def arrow_bytes(table: pa.Table) -> bytes:
+    """Content of an Arrow file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -16,12 +16,15 @@ from dranking.files.folders.manifests import DirectoryKind
 from dranking.files.json_files import sealed_json
 
 KIND: Final = DirectoryKind(
-    "statistics store", "dranking-statistics", 3, "build the statistics anew", sealed=True
+    "statistics store", "dranking-statistics", 4, "build the statistics anew", sealed=True
 )
 
 QUERY_TABLE = "queries.arrow"
 """File with one row per query. The format is Arrow, because opening a parquet file takes as long as
 reading some Gram rows."""
+
+CHANGED = "changed"
+"""Column of the query table of changed queries: whether the query changed."""
 
 STATISTICS_FILE = "statistics.rows"
 """Row file of (n_queries, n_features) arrays: the row of A_q for each feature, then the
@@ -32,6 +35,37 @@ NUMBER_BYTES = 8
 VALUE_BYTES = {"dense": 4, "sparse": 8}  # float32; a sparse value also has an int32 column index
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+BlockPath: TypeAlias = Annotated[str, Field(pattern=r"^blocks/[0-9a-f]{16}-[0-9]{6,}$")]
+Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class ChangedEntry(BaseModel):
+    """Queries of a block that changed since the block was written, in a folder of their own.
+
+    Attributes
+    ----------
+    path
+        The folder inside the store. Its `QUERY_TABLE` has all queries of the block and replaces
+        that of the block; the column `CHANGED` says which queries changed. Its `STATISTICS_FILE`
+        has the statistics of these queries alone; there is none if only weights changed.
+    n_queries
+        Number of these queries.
+    checksums
+        As in `StatisticsEntry`.
+    """
+
+    model_config = _STRICT
+    path: BlockPath
+    n_queries: NonNegativeInt
+    checksums: dict[str, Checksum]
+
+    @model_validator(mode="after")
+    def _check(self) -> ChangedEntry:
+        if set(self.checksums) != {QUERY_TABLE, *[STATISTICS_FILE][: self.n_queries]}:
+            raise ValueError("checksums: other files than the changed queries need")
+        return self
 
 
 class StatisticsEntry(BaseModel):
@@ -50,17 +84,29 @@ class StatisticsEntry(BaseModel):
         Whether all queries of the data block are here; false once some of them expired.
     checksums
         CRC-32C of `QUERY_TABLE`, and CRC-32C of the index of `STATISTICS_FILE`.
+    features_digest
+        `QueryBlock.features_digest()` of the data block, if all its queries are here.
+    changed
+        The queries that changed since the block was written; None if none did. All other facts of
+        the entry but the path and the checksums are those after the change.
     """
 
     model_config = _STRICT
-    path: str = Field(pattern=r"^blocks/[0-9a-f]{16}-[0-9]{6,}$")
+    path: BlockPath
     n_documents: PositiveInt
     n_queries: PositiveInt
     n_unlabelled: NonNegativeInt
     n_values: NonNegativeInt
-    digest: str = Field(pattern=r"^[0-9a-f]{32}$")
+    digest: Digest
     is_whole: bool
     checksums: dict[str, Checksum]
+    features_digest: Digest | None = None
+    changed: ChangedEntry | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The folders of the block inside the store."""
+        return (self.path,) if self.changed is None else (self.path, self.changed.path)
 
 
 class StatisticsManifest(BaseModel):
@@ -84,7 +130,7 @@ class StatisticsManifest(BaseModel):
 
     model_config = _STRICT
     format: Literal["dranking-statistics"] = "dranking-statistics"
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     feature_names: tuple[str, ...] = Field(min_length=1)
     sparse: bool
     transforms: tuple[Transform, ...] = ()
@@ -94,7 +140,8 @@ class StatisticsManifest(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> StatisticsManifest:
         check_feature_names(self.feature_names)
-        if len({entry.path for entry in self.blocks}) < len(self.blocks):
+        paths = [path for entry in self.blocks for path in entry.paths]
+        if len(set(paths)) < len(paths):
             raise ValueError("blocks: two entries name the same folder")
         for index, entry in enumerate(self.blocks):
             if set(entry.checksums) != {QUERY_TABLE, STATISTICS_FILE}:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,9 +51,14 @@ class QueryStatistics:
         (n_queries,) float64, or None for all ones.
     times
         (n_queries,) pyarrow array, int64 or timestamps in microseconds, or None.
+    label_digests
+        (n_queries,) pyarrow array of digests of the labels of each query, as `label_digests` makes
+        them; None if the statistics are no block of a store.
     source
         Digest of the `QueryBlock` from which the statistics were computed; None if only some
         queries of the block are here, or if the features were scaled since.
+    features_source
+        Digest of the features of that `QueryBlock`; None with `source`.
     """
 
     rows: ReadRows
@@ -65,7 +71,9 @@ class QueryStatistics:
     query_ids: pa.Array
     query_weights: Array | None = None
     times: pa.Array | None = None
+    label_digests: pa.Array | None = None
     source: str | None = None
+    features_source: str | None = None
 
     @classmethod
     def of(cls, block: QueryBlock) -> QueryStatistics:
@@ -79,6 +87,7 @@ class QueryStatistics:
         moments = gram.moments(labelled.features, labelled.relevance, labelled.query_ptr, ones)
         kept = all_gram_rows(labelled.features, labelled.query_ptr, moments.means)
         there = labelled_sizes > 0
+        features_source = block.features_digest()
         return cls(
             rows=partial(map, _spread(kept, there, axis=1).__getitem__),
             diagonal=_spread(moments.diagonal, there),
@@ -89,7 +98,9 @@ class QueryStatistics:
             value_counts=np.diff(values).astype(np.int64),
             query_ids=block.query_ids.cast(pa.string()),
             query_weights=block.query_weights,
-            source=block.digest(),
+            label_digests=label_digests(block),
+            source=block.digest_with(features_source),
+            features_source=features_source,
         )
 
     @property
@@ -135,7 +146,8 @@ class QueryStatistics:
 
         values = {field.name: kept(getattr(self, field.name)) for field in fields(self)}
         rows = partial(_rows_of_some, self.rows, keep)
-        return QueryStatistics(**{**values, "rows": rows, "source": None})
+        whole_block = dict.fromkeys(("source", "features_source"))
+        return QueryStatistics(**{**values, "rows": rows, **whole_block})
 
     def labelled(self) -> QueryStatistics:
         """The statistics without queries that have no labelled documents."""
@@ -149,6 +161,7 @@ class QueryStatistics:
             diagonal=self.diagonal / scale / scale,
             products=self.products / scale,
             source=None,
+            features_source=None,
         )
 
     def digest(self) -> str:
@@ -177,6 +190,23 @@ class QueryStatistics:
         raise documents_needed()
 
     is_sparse = relevance = query_ptr = doc_ids = features
+
+
+LABEL_DIGEST: pa.DataType = pa.binary(16)
+"""Type of the digests of labels."""
+
+
+def label_digests(block: QueryBlock) -> pa.Array:
+    """(n_queries,) BLAKE2b digests, of type `LABEL_DIGEST`, of the labels of each query, with NaN.
+
+    The features of the block are not used.
+    """
+    labels, ptr = block.relevance.tobytes(), (8 * block.query_ptr).tolist()
+    digests = [
+        hashlib.blake2b(labels[start:end], digest_size=LABEL_DIGEST.byte_width).digest()
+        for start, end in pairwise(ptr)
+    ]
+    return pa.array(digests, LABEL_DIGEST)
 
 
 def _spread(values: Array, there: NDArray[np.bool_], axis: int = 0) -> Array:

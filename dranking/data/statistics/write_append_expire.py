@@ -204,7 +204,7 @@ def _changed(
 
 
 def _finish(commit: DirectoryCommit, manifest: StatisticsManifest) -> None:
-    commit.check_parts(block.path for block in manifest.blocks)
+    commit.check_parts(path for block in manifest.blocks for path in block.paths)
     commit.finish(manifest_json(manifest))
 
 

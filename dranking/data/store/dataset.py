@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dranking.data.blocks import BlockInfo, QueryBlock
+from dranking.data.blocks import BlockInfo, FeatureMatrix, QueryBlock
 from dranking.data.directory_dataset import DirectoryDataset
 from dranking.data.roles import Roles
 from dranking.data.store.manifest import KIND, DatasetManifest
@@ -119,6 +119,15 @@ class StoredDataset(DirectoryDataset[DatasetManifest]):
     def block_digests(self) -> Iterator[str]:
         """Hex digest of the content of each block, in order."""
         return iter(hex_digests(self.index.digests))
+
+    def features_digests(self) -> Iterator[str | None]:
+        """Hex digest of the features of each block, in order."""
+        return iter(hex_digests(self.index.features_digests))
+
+    def features_of(self, index: int, rows: NDArray[np.bool_]) -> FeatureMatrix:
+        """Read the features of some documents of a block; of dense ones, only chunks with them."""
+        [(segment, first, _)] = self.entries.runs(index, index + 1)
+        return self._segment(segment).features_of(first, rows)
 
     def block(self, index: int, columns: NDArray[np.intp] | None = None) -> QueryBlock:
         """Read one block; dense features are F-ordered. All arrays are read-only.

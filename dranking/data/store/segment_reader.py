@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dranking.data.blocks import QueryBlock, canonical_csr
+from dranking.data.blocks import FeatureMatrix, QueryBlock, canonical_csr
 from dranking.data.store.manifest import DatasetManifest, IdType, SegmentEntry
 from dranking.data.store.segment_files import SegmentFiles
 from dranking.data.store.segment_layout import (
@@ -97,6 +97,26 @@ class SegmentReader:
         for number, entry in enumerate(self._entry.blocks):
             yield self._block(number, np.empty((entry.n_documents, 0), np.float32))
 
+    def features_of(self, number: int, rows: NDArray[np.bool_]) -> FeatureMatrix:
+        """Features of the documents of a block in `rows`; see `Dataset.features_of`."""
+        if self._manifest.sparse:
+            (features,) = self._csr(number, number + 1, None, None)
+            return features[rows]
+        n_features = len(self._manifest.feature_names)
+        all_rows = None if self._entry.n_features == n_features else np.arange(n_features)
+        wanted = self._documents[number] + np.flatnonzero(rows)
+        width = self._specs["features"].grid.columns_per_chunk
+        ends = np.flatnonzero(np.diff(wanted // width) > 1) + 1
+        parts = []
+        with self._files.explained(object_name("features", self._specs["features"])):
+            for part in np.split(wanted, ends):
+                start, end = int(part[0]), int(part[-1]) + 1
+                reader = self._reader("features", all_rows, start, end, None)
+                parts.append(reader.read(start, end).take(part - start, axis=1))
+        values = np.concatenate(parts, axis=1)
+        values.flags.writeable = False
+        return values.T
+
     def _block(self, number: int, features: Any) -> QueryBlock:
         documents = self._document_table.read(number, relevance=pa.float64())
         queries = self._query_table.read(number, n_documents=pa.int64())
@@ -154,6 +174,9 @@ class SegmentReader:
         """For each block a CSR array of float32 with sorted indices."""
         n_features = len(self._manifest.feature_names)
         wanted = None if columns is None else checked_columns(columns, n_features)
+        if wanted is not None and not len(wanted):
+            sizes = [block.n_documents for block in self._entry.blocks[first:last]]
+            return (sparse.csr_array((size, 0), dtype=np.float32) for size in sizes)
         of_values = (self._values[first], self._values[last])
         of_pointers = (self._documents[first], self._documents[last] + 1)
         pointers = self._reader("indptr", None, *of_pointers, pool)

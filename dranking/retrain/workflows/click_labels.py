@@ -116,7 +116,7 @@ def sync_click_statistics(
 ) -> tuple[list[StatisticsDataset], int]:
     """Statistics stores of labelled parts: relabelled, or built where there is nothing to relabel.
 
-    Only blocks with a query whose labels changed are read.
+    Only queries whose labels changed are computed anew.
 
     Parameters
     ----------
@@ -127,21 +127,22 @@ def sync_click_statistics(
 
     Returns
     -------
-    stores, n_built
-        The stores of all parts with labelled documents, and the number of blocks that were read.
+    stores, n_changed
+        The stores of all parts with labelled documents, and the number of their blocks with a query
+        whose labels changed.
     """
-    stores, n_built = [], 0
+    stores, n_changed = [], 0
     for place, part in zip(places, parts, strict=True):
         if part.n_unlabelled == part.n_documents:
             continue  # none of its documents was shown yet
         if _can_be_relabelled(place, part):
             done = relabel_statistics(place, part, executor=executor)
             stores.append(done.store)
-            n_built += done.n_blocks_built
+            n_changed += done.n_blocks_changed
         else:
             stores.append(build_statistics(part, place, overwrite=True, executor=executor))
-            n_built += part.n_blocks
-    return stores, n_built
+            n_changed += part.n_blocks
+    return stores, n_changed
 
 
 def _can_be_relabelled(place: Place, part: StoredDataset) -> bool:

@@ -107,9 +107,9 @@ class LinearWorkflow:
             update = self._update_on_clicks(run.config.clicks)
         elif update.used:
             parts = self._parts.open(sources)
-            store, n_read = sync_statistics(run.work / "statistics", parts, run.executor)
+            store, n_changed = sync_statistics(run.work / "statistics", parts, run.executor)
             manifest = store.manifest
-            update = StatisticsUpdate(True, n_read, manifest.n_bytes, manifest.n_data_bytes)
+            update = StatisticsUpdate(True, n_changed, manifest.n_bytes, manifest.n_data_bytes)
         first, *others = sources
         total = self._parts.profile(first, self._champion_profile(), run.executor)
         for source in others:
@@ -125,20 +125,20 @@ class LinearWorkflow:
         labels = label_training_data(self._run, clicks, parts)
         if not on_statistics(self._run.config):
             return StatisticsUpdate(used=False, labels=labels)
-        stores, n_read = self._click_statistics(clicks, labels)
+        stores, n_changed = self._click_statistics(clicks, labels)
         return StatisticsUpdate(
             used=True,
             n_bytes=sum(store.manifest.n_bytes for store in stores),
             n_data_bytes=sum(store.manifest.n_data_bytes for store in stores),
             labels=labels,
             n_blocks=sum(store.n_blocks for store in stores),
-            n_blocks_read=n_read,
+            n_blocks_changed=n_changed,
         )
 
     def _click_statistics(
         self, clicks: ClicksConfig, labels: ClickLabels | None
     ) -> tuple[list[StatisticsDataset], int]:
-        """The statistics of the labelled parts, and how many of their blocks were read."""
+        """The statistics of the labelled parts, and how many of their blocks changed."""
         parts = labelled_parts(self._run, clicks, self._training_parts(), labels)
         places = [self._parts.root / f"{key}.click-statistics" for key in parts]
         return sync_click_statistics(places, list(parts.values()), self._run.executor)

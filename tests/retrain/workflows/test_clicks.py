@@ -137,7 +137,7 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     """Statistics are relabelled; the model equals that of a night that builds all of them."""
     first = shop.night("export.report=false")
     assert first.results.statistics.used
-    assert (first.results.statistics.n_blocks, first.results.statistics.n_blocks_read) == (2, 2)
+    assert (first.results.statistics.n_blocks, first.results.statistics.n_blocks_changed) == (2, 2)
     more = [(*r[:6], r[6] + 40, r[7] + 40 * (r[1] % 2) * (r[0] >= 20)) for r in shop.rows]
     more = [m if m[0] >= 20 else r for m, r in zip(more, shop.rows, strict=True)]
     shop.deliver(more)
@@ -150,7 +150,7 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
 
     monkeypatch.setattr(StoredDataset, "block", counted)
     second = shop.night("export.report=false")
-    assert second.results.statistics.n_blocks_read == 1
+    assert second.results.statistics.n_blocks_changed == 1
     labelled = [path for path in read if path.parent.name == "labelled"]
     assert len(labelled) == 1
     found = weights_of(Registry(shop.folder / "registry"), "000002")
@@ -160,7 +160,7 @@ def test_features_of_unchanged_queries_are_not_read(shop, monkeypatch):
     again = GIVEN.model_copy(update={"prior": Prior(mean=0.4, pseudo_count=4.0)})
     again.save(shop.folder / "propensities.json", overwrite=True)
     third = shop.night("export.report=false")
-    assert third.results.statistics.n_blocks_read == 2
+    assert third.results.statistics.n_blocks_changed == 2
     assert "all labels are made anew" in third.notes[0]
     assert again.version[:8] in third.notes[0]
 
