@@ -1,22 +1,18 @@
 """Counts of clicks from logs: memory, two processes over one, and DuckDB as the peer.
 
-    python -m pipelines.benchmarks.clicks --json [--quick] [--events N] [--topics night]
+    python -m pipelines.benchmarks.clicks --json [--quick] [--events N] [--topics peer]
 
 The log is made: sessions of ten results each, queries and documents drawn with the skew of search
 logs, texts for all ids, a row per impression, parquet in files of 2,000,000 rows. The peer is
 DuckDB on one thread, which reads the same files, once with a group-by alone, and once with all that
-a click store asks for: repeated events dropped, and sessions in the night in which they began.
-
-A night is labels for made documents, and their statistics brought up to date, after clicks on one
-query in a hundred changed, against the statistics of all of them: once with the changed queries
-together, as where queries are sorted by how often they are asked, and once scattered.
+a click store asks for: repeated events dropped, and sessions in the night in which they began. A
+second peer are the group-bys of Dask's data frames, for the same counts on two workers.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,15 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 import dranking as dr
-from dranking.clicks.counts import ClickCounts
-from dranking.data.blocks import QueryBlock
-from dranking.data.store.write_dataset import write_dataset
 from dranking.engine.executor import ThreadExecutor
-from dranking.rankers.gram.relabel_statistics import relabel_statistics
-from dranking.rankers.gram.statistics_store import build_statistics
 from pipelines.benchmarks.clusters.faults import started
 from pipelines.benchmarks.harness import (
     Figure,
@@ -56,10 +46,7 @@ RESULTS = 10
 QUERY_DOCUMENTS = 50
 LIMIT = 2 * 10**9
 NIGHTS = 7
-TOPICS = ("peer", "workers", "night")
-DOCUMENTS, QUICK_DOCUMENTS, FEATURES = 1_000_000, 50_000, 46
-PER_QUERY, SHOWN = 50, 10
-CHANGED = 0.01
+TOPICS = ("peer", "workers", "dask")
 
 GROUP_BY = """
     SELECT query, document, position, time::DATE AS night,
@@ -90,9 +77,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             figures += against_duckdb(folder, n_events, options.rounds)
         if "workers" in options.topics:
             figures += on_workers(folder, n_events, options.rounds)
-        if "night" in options.topics:
-            n_documents = options.documents or (QUICK_DOCUMENTS if options.quick else DOCUMENTS)
-            figures += night(folder, n_documents)
+        if "dask" in options.topics:
+            figures += against_dask(folder, n_events, options.rounds)
         return figures
 
 
@@ -214,84 +200,54 @@ def on_workers(folder: Path, n_events: int, rounds: int) -> list[Figure]:
     ]
 
 
-def night(folder: Path, n_documents: int) -> list[Figure]:
-    """Labels and statistics of a night in which clicks on one query in a hundred changed."""
-    n_queries = n_documents // PER_QUERY
-    data = write_dataset(made_documents(n_queries), folder / "data.zarr")
-    propensities = dr.power_propensities(1.0, SHOWN)
-    before = made_counts(n_queries, np.arange(0))
-    rules = dr.LabelRules(estimator="ips")
-    labelled = dr.label_dataset(before, data, folder / "before.zarr", propensities, rules).dataset
-    start = processor_seconds()
-    build_statistics(labelled, folder / "night.stats")
-    whole = processor_seconds() - start
-    figures = []
-    step = round(1 / CHANGED)
-    for how, queries in (
-        ("together", np.arange(n_queries // step)),
-        ("scattered", np.arange(n_queries // step) * step),
+def against_dask(folder: Path, n_events: int, rounds: int) -> list[Figure]:
+    """The group-by of Dask's data frames for the same counts, on two workers of 2 GB each.
+
+    Each has workers of its own, so that the peaks of memory do not mix.
+    """
+    rows: list[tuple[int, ...]] = []
+    with (
+        started(2, memory_limit=LIMIT) as (_, ours),
+        started(2, memory_limit=LIMIT) as (_, dask),
     ):
-        counts = made_counts(n_queries, queries)
-        start = processor_seconds()
-        place = folder / f"{how}.zarr"
-        new = dr.label_dataset(counts, data, place, propensities, rules).dataset
-        labels = processor_seconds() - start
-        done = relabel_statistics(folder / "night.stats", new)
-        seconds = processor_seconds() - start - labels
-        name = f"night of {n_documents:,} documents, 1 % of the queries changed, {how}"
-        share = done.n_blocks_built / done.store.n_blocks
-        figures += [
-            figure(f"{name}: statistics", seconds / whole, "x", peer="all statistics"),
-            figure(f"{name}: blocks read", share, "of all blocks"),
-            figure(f"{name}: labels", labels, "s"),
-        ]
-        relabel_statistics(folder / "night.stats", labelled)
-    return figures
+        calls = {
+            "ours": partial(build, folder, "dask-peer.store", ours),
+            "dask": lambda: rows.append(counts_by_dask(folder, dask)),
+        }
+        times = interleaved(calls, rounds)
+        peaks = [max(c.run(resident, "VmHWM").values()) for c in (ours, dask)]
+    store = dr.open_click_store(folder / "dask-peer.store")
+    if {(store.n_rows, store.n_impressions, store.n_clicks)} != set(rows):
+        raise SystemExit(f"other counts: ours {store.n_rows}, Dask's {rows}")
+    name, peer = f"counts of {n_events:,} impressions, two workers", "group-by of dask.dataframe"
+    return [
+        figure(name, times["ours"] / times["dask"], "x", peer=peer),
+        figure(f"{name}: peak of a worker", peaks[0] / peaks[1], "x", peer=peer),
+        figure(f"{name}: peak of a worker, dask.dataframe", peaks[1] / LIMIT, "of its limit"),
+    ]
 
 
-def made_documents(n_queries: int) -> Iterator[QueryBlock]:
-    """Blocks of made documents without labels."""
-    per_block = 8_192 // PER_QUERY
-    for start in range(0, n_queries, per_block):
-        n = min(per_block, n_queries - start)
-        rng = np.random.default_rng(start)
-        queries = [f"q{q:07d}" for q in range(start, start + n)]
-        yield QueryBlock(
-            features=rng.standard_normal((n * PER_QUERY, FEATURES), dtype=np.float32),
-            relevance=np.full(n * PER_QUERY, np.nan),
-            query_ptr=np.arange(n + 1) * PER_QUERY,
-            query_ids=pa.array(queries),
-            doc_ids=pa.array([f"d{d}" for _ in range(n) for d in range(PER_QUERY)]),
-        )
+def counts_by_dask(folder: Path, client: Any) -> tuple[int, ...]:
+    """Write the counts of `SAME` by group-bys and a join of data frames; rows, n and clicks."""
+    import dask.dataframe as dd
 
-
-def made_counts(n_queries: int, changed: NDArray[np.int64]) -> ClickCounts:
-    """Clicks on ten documents of each query; one more on those of the changed queries."""
-    rng = np.random.default_rng(0)
-    query = np.repeat(np.arange(n_queries), SHOWN)
-    clicks = rng.integers(0, 20, len(query)) + np.isin(query, changed)
-    zeros = np.zeros(len(query), np.int64)
-    documents = np.array([f"d{d}" for d in range(SHOWN)])
-    return ClickCounts(
-        query_ids=np.array([f"q{q:07d}" for q in range(n_queries)]),
-        document_ids=documents,
-        contexts=("",),
-        arms=("",),
-        nights=np.array(["2026-11-01"], "datetime64[D]"),
-        query=query,
-        document=np.tile(np.arange(SHOWN), n_queries),
-        context=zeros,
-        night=zeros,
-        arm=zeros,
-        position=np.tile(np.arange(1, SHOWN + 1), n_queries),
-        impressions=zeros + 100,
-        clicks=clicks,
-    )
+    log = dd.read_parquet(folder / "log")
+    key = ["session", "query", "document", "position"]
+    out = log.npartitions
+    results = log.groupby(key, sort=False).clicked.max(split_out=out)
+    first = log.groupby("session", sort=False).time.min(split_out=out)
+    joined = results.reset_index().merge(first.reset_index(), on="session")
+    joined = joined.assign(night=joined.time.dt.floor("D"), clicks=joined.clicked.astype("int64"))
+    groups = joined.groupby(["query", "document", "position", "night"], sort=False)
+    counts = groups.clicks.agg(["count", "sum"], split_out=out).reset_index()
+    client.compute(counts.to_parquet(folder / "dask.parquet", compute=False), sync=True)
+    written = pq.read_table(folder / "dask.parquet", columns=["count", "sum"])
+    sums = (int(written.column(name).to_numpy().sum()) for name in ("count", "sum"))
+    return (written.num_rows, *sums)
 
 
 if __name__ == "__main__":
     options = add_topics(parser("Counts of clicks from logs."), TOPICS)
     options.add_argument("--events", type=int, help="impressions (default: 10,000,000)")
-    options.add_argument("--documents", type=int, help="documents of a night (default: 1,000,000)")
     options.add_argument("--folder", type=Path, help="where files are made (default: a new one)")
     main(measure, options)

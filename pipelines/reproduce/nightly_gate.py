@@ -3,12 +3,14 @@
     python -m pipelines.reproduce.nightly_gate [MQ2008_FOLDER] [--years 2000] [--queries 200]
 
 Every year has 365 nights and one set of judged queries, which all nights reuse. A model's measure
-on a query is a part that all models share, which cancels in differences, plus the model's own: its
-true quality and a deviation on the query. Deviations are drawn from the differences of NDCG@10
-between RankRLS models of different lambdas on the queries of MQ2008 (without a folder from a
-normal distribution), centred and scaled to the deviation of models whose measures correlate by .9.
-The champion keeps its deviations, and with them its luck, until it is replaced. The challenger of a
-night is drawn anew, and truly differs from the champion by
+on a query is its true quality and a deviation on the query. The challenger of a night deviates on a
+query by .9 of the champion's deviation and a part of its own, so that the measures of both
+correlate by .9 and are equally wide: it is trained on nearly the same data as the champion. It
+inherits most of the luck that the champion had on these queries. With ``--luck own``, models
+correlate by .9 because of a part that is common to all of them; a challenger then has nothing of
+the champion's luck, and has to beat all of it. Parts of their own are drawn from the differences of
+NDCG@10 between RankRLS models of different lambdas on the queries of MQ2008 (without a folder from
+a normal distribution), centred and scaled. The challenger truly differs from the champion by
 
 - (a) 0;
 - (b) .01 in one night of ten, else 0;
@@ -32,7 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +65,7 @@ QUARTERS: Final = (0.25, 0.5, 0.75, 1.0)
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Levels: TypeAlias = Sequence[float]
+Luck: TypeAlias = Literal["inherited", "own"]
 
 
 @dataclass
@@ -77,6 +80,8 @@ class Gate:
         Function of night and (n_years, n_queries) measured differences to (n_years,) decisions.
     deviations
         (n_years, n_queries) the champions' deviations.
+    inherited
+        Share of the champion's deviations that a challenger has, too.
     quality
         (n_years,) the champions' true quality, 0 at the beginning.
     false, true
@@ -86,6 +91,7 @@ class Gate:
     name: str
     accepts: Callable[[int, Array], Mask]
     deviations: Array
+    inherited: float
     quality: Array = field(init=False)
     false: Array = field(init=False)
     true: Array = field(init=False)
@@ -93,8 +99,9 @@ class Gate:
     def __post_init__(self) -> None:
         self.quality, self.false, self.true = (np.zeros(len(self.deviations)) for _ in range(3))
 
-    def judge(self, night: int, deviations: Array, better_by: Array) -> None:
-        """Measure the challengers of a night and promote those that are accepted."""
+    def judge(self, night: int, own: Array, better_by: Array) -> None:
+        """Measure challengers with (n_years, n_queries) own deviations; promote the accepted."""
+        deviations = self.inherited * self.deviations + own
         differences = deviations - self.deviations
         accepted = self.accepts(night, differences + better_by[:, None])
         self.deviations = np.where(accepted[:, None], deviations, self.deviations)
@@ -181,8 +188,8 @@ def ledger_levels(every: int = 1) -> list[float]:
     return levels
 
 
-def gates(deviations: Array) -> list[Gate]:
-    """The gates of the table."""
+def gates(deviations: Array, inherited: float) -> list[Gate]:
+    """The gates of the table; arguments as the attributes of `Gate`."""
     n_years = len(deviations)
     decaying = 1.0 / np.arange(1, NIGHTS + 1)
     rules: dict[str, Callable[[int, Array], Mask]] = {
@@ -195,7 +202,7 @@ def gates(deviations: Array) -> list[Gate]:
         "rotate": Rotation(n_years, ledger_levels()),
         "e-LOND": Lond(n_years),
     }
-    return [Gate(name, rule, deviations) for name, rule in rules.items()]
+    return [Gate(name, rule, deviations, inherited) for name, rule in rules.items()]
 
 
 def better_by(case: str, rng: np.random.Generator, n_years: int) -> Array:
@@ -208,20 +215,38 @@ def better_by(case: str, rng: np.random.Generator, n_years: int) -> Array:
 
 
 def simulate(
-    case: str, pool: Array, n_years: int, n_queries: int, seed: int = 0
+    case: str, pool: Array, n_years: int, n_queries: int, luck: Luck = "inherited", seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table for one case: figures per year and gate."""
+    """Rows of the table for one case: figures per year and gate.
+
+    Parameters
+    ----------
+    case
+        "a", "b" or "c".
+    pool
+        Deviations of mean 0 and deviation 1, from which those of models are drawn.
+    n_years, n_queries
+        Simulated years, and judged queries of each.
+    luck
+        Whether challengers inherit luck of the champion, or have their own.
+    seed
+        Of the draws.
+    """
     rng = np.random.default_rng(seed)
+    inherited = CORRELATION if luck == "inherited" else 0.0
+    first = 1.0 if luck == "inherited" else np.sqrt(1.0 - CORRELATION)
+    own = first * np.sqrt(1.0 - inherited**2)
 
     def draw() -> Array:
-        return rng.choice(pool, size=(n_years, n_queries))
+        drawn: Array = rng.choice(pool, size=(n_years, n_queries)) * DEVIATION
+        return drawn
 
-    compared = gates(draw())
+    compared = gates(first * draw(), inherited)
     ends = [round(share * NIGHTS) - 1 for share in QUARTERS]
     quality: dict[str, list[float]] = {gate.name: [] for gate in compared}
     for night in range(NIGHTS):
         report(f"case {case}", night + 1, NIGHTS)
-        deviations, better = draw(), better_by(case, rng, n_years)
+        deviations, better = own * draw(), better_by(case, rng, n_years)
         for gate in compared:
             gate.judge(night, deviations, better)
             if night in ends:
@@ -239,7 +264,7 @@ def simulate(
 
 
 def deviations_of_models(folder: Path | None) -> Array:
-    """Deviations of models on queries, of mean 0 and the deviation of `CORRELATION`."""
+    """Differences of models on queries, scaled to mean 0 and deviation 1."""
     if folder is None:
         pool = np.random.default_rng(0).normal(size=10_000)
     else:
@@ -251,7 +276,7 @@ def deviations_of_models(folder: Path | None) -> Array:
         pool = np.concatenate([values[0] - values[1], values[1] - values[2], values[0] - values[2]])
         pool = pool[np.isfinite(pool)]
     scaled: Array = (pool - pool.mean()) / pool.std()
-    return scaled * DEVIATION * np.sqrt(1 - CORRELATION)
+    return scaled
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -262,13 +287,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, nargs="?", metavar="MQ2008_FOLDER")
     parser.add_argument("--years", type=int, default=2_000)
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--luck", choices=get_args(Luck), default="inherited")
     parser.add_argument("--json", action="store_true", help="print one JSON object, not a table")
     given = parser.parse_args(arguments)
     with progress_shown():
         pool = deviations_of_models(given.folder)
-        rows = [row for case in "abc" for row in simulate(case, pool, given.years, given.queries)]
+        size = given.years, given.queries
+        rows = [row for case in "abc" for row in simulate(case, pool, *size, given.luck)]
     if given.json:
-        print_json({"years": given.years, "queries": given.queries, "rows": rows})
+        print_json(
+            {"years": given.years, "queries": given.queries, "luck": given.luck, "rows": rows}
+        )
         return
     title = f"{given.years} years of {NIGHTS} nights on {given.queries} queries, budget {BUDGET}"
     cells = [[_text(value) for value in row.values()] for row in rows]
